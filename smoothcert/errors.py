@@ -1,0 +1,48 @@
+"""One family of errors. Each message says what was expected, what was found, and what to do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+
+
+class SmoothcertError(Exception):
+    """Base of every error that smoothcert raises on purpose; the command line prints it without a traceback."""
+
+
+class ConfigError(SmoothcertError):
+    """A setting, a recipe or a name is not usable."""
+
+
+class DataError(SmoothcertError):
+    """A data set, an image or a label is missing, damaged or out of range."""
+
+
+class ModelError(SmoothcertError):
+    """A network, its weights or its output is not usable."""
+
+
+class StoreError(SmoothcertError):
+    """A run folder or a certificate store is missing, damaged, busy or of another configuration."""
+
+
+class TrainingDiverged(SmoothcertError):
+    """The loss is no longer a number; nothing certifiable came out of the run."""
+
+
+class MissingExtra(SmoothcertError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str, needed_for: str) -> None:
+        super().__init__(
+            f"{needed_for} needs the package '{package}', which is not installed: "
+            f"pip install 'smoothcert[{extra}]'"
+        )
+
+
+def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
+    """The error for a misspelt name, with the nearest known names offered."""
+    options = sorted(known)
+    near = get_close_matches(name, options, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(options) or 'none'}"
+    return ConfigError(f"unknown {kind} '{name}': {hint}")
