@@ -1,1 +1,90 @@
+"""smoothcert: image classifiers whose answers come with a proof. Names load on first use; importing is instant."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from smoothcert.certificate import Certificate
+    from smoothcert.certification import Selection, certify_dataset
+    from smoothcert.config import Recipe, TrainConfig, load_recipe
+    from smoothcert.data import Batch, Dataset, from_torch, load_dataset
+    from smoothcert.errors import SmoothcertError
+    from smoothcert.methods.base import Losses, Method, Progress, noisy_copies
+    from smoothcert.models import build_model, load_published
+    from smoothcert.report import (
+        average_certified_radius,
+        certified_accuracy,
+        read_results,
+        write_report,
+    )
+    from smoothcert.run import RunFolder
+    from smoothcert.smoothing import SmoothedClassifier
+    from smoothcert.training import fit
+
 __version__ = "0.1.0"
+
+_HOME = {
+    "Certificate": "certificate",
+    "Selection": "certification",
+    "certify_dataset": "certification",
+    "Recipe": "config",
+    "TrainConfig": "config",
+    "load_recipe": "config",
+    "Batch": "data",
+    "Dataset": "data",
+    "from_torch": "data",
+    "load_dataset": "data",
+    "SmoothcertError": "errors",
+    "Losses": "methods.base",
+    "Method": "methods.base",
+    "Progress": "methods.base",
+    "noisy_copies": "methods.base",
+    "build_model": "models",
+    "load_published": "models",
+    "average_certified_radius": "report",
+    "certified_accuracy": "report",
+    "read_results": "report",
+    "write_report": "report",
+    "RunFolder": "run",
+    "SmoothedClassifier": "smoothing",
+    "fit": "training",
+}
+
+__all__ = [
+    "Batch",
+    "Certificate",
+    "Dataset",
+    "Losses",
+    "Method",
+    "Progress",
+    "Recipe",
+    "RunFolder",
+    "Selection",
+    "SmoothcertError",
+    "SmoothedClassifier",
+    "TrainConfig",
+    "average_certified_radius",
+    "build_model",
+    "certified_accuracy",
+    "certify_dataset",
+    "fit",
+    "from_torch",
+    "load_dataset",
+    "load_published",
+    "load_recipe",
+    "noisy_copies",
+    "read_results",
+    "write_report",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -35,8 +35,7 @@ class MissingExtra(SmoothcertError):
 
     def __init__(self, package: str, extra: str, needed_for: str) -> None:
         super().__init__(
-            f"{needed_for} needs the package '{package}', which is not installed: "
-            f"pip install 'smoothcert[{extra}]'"
+            f"{needed_for} needs the package '{package}', which is not installed: pip install 'smoothcert[{extra}]'"
         )
 
 

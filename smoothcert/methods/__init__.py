@@ -1,0 +1,41 @@
+"""The published training methods, one file each. Importing this package does not import PyTorch."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from smoothcert.config import build_dataclass
+from smoothcert.errors import ConfigError, unknown_name
+from smoothcert.imports import import_name
+
+if TYPE_CHECKING:
+    from smoothcert.methods.base import Method
+
+METHODS = {
+    "gaussian": "smoothcert.methods.gaussian.Gaussian",
+    "consistency": "smoothcert.methods.consistency.Consistency",
+}
+
+
+def method_class(name: str) -> type[Method]:
+    """The class behind a method's name, or behind a dotted path of yours."""
+    from smoothcert.methods.base import Method
+
+    if name not in METHODS and "." not in name:
+        raise unknown_name("method", name, METHODS)
+    found = import_name(METHODS.get(name, name), "method")
+    if not (inspect.isclass(found) and issubclass(found, Method) and dataclasses.is_dataclass(found)):
+        raise ConfigError(f"the method '{name}' must be a dataclass derived from smoothcert.Method, found {found!r}")
+    return found
+
+
+def build_method(settings: Mapping[str, Any]) -> Method:
+    """A method from ``{"name": ..., hyperparameter: value, ...}``; misspelt hyperparameters are refused."""
+    name = settings.get("name")
+    if not isinstance(name, str):
+        raise ConfigError(f"a method is given as {{name: ..., hyperparameters}}, found {dict(settings)!r}")
+    values = {key: value for key, value in settings.items() if key != "name"}
+    return build_dataclass(method_class(name), values, f"hyperparameter of the method {name}")

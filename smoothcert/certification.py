@@ -1,0 +1,133 @@
+"""certify_dataset(): which inputs are missing -> certificates -> store."""
+
+from __future__ import annotations
+
+import os
+import platform
+import time
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+
+import numpy as np
+import scipy
+import torch
+from torch import nn
+
+import smoothcert
+from smoothcert import bounds, noise
+from smoothcert.data import Dataset, ImageFolder
+from smoothcert.errors import ConfigError, DataError
+from smoothcert.models.weights import weights_hash
+from smoothcert.progress import Progress
+from smoothcert.smoothing import SmoothedClassifier
+from smoothcert.store import CertificateStore, Manifest, format_row
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which inputs: from `start`, every `every`-th, at most `max` of them; of these, shard i of N takes each N-th."""
+
+    start: int = 0
+    every: int = 1
+    max: int | None = None
+    shard: int = 0
+    shards: int = 1
+
+    def __post_init__(self) -> None:
+        if self.start < 0 or self.every < 1 or (self.max is not None and self.max < 1):
+            raise ConfigError(
+                f"expected start >= 0, every >= 1 and max >= 1, found {self.start}, {self.every}, {self.max}"
+            )
+        if not 0 <= self.shard < self.shards:
+            raise ConfigError(f"a shard is i/N with 0 <= i < N, found {self.shard}/{self.shards}")
+
+    def indices(self, size: int) -> list[int]:
+        """All inputs of the set, whatever the shard."""
+        return list(range(self.start, size, self.every))[: self.max]
+
+
+def certify_dataset(
+    model: nn.Module,
+    dataset: Dataset | ImageFolder,
+    out: Path | str,
+    *,
+    sigma: float,
+    n0: int = 100,
+    n: int = 100_000,
+    alpha: float = 0.001,
+    noise_mode: noise.NoiseMode = "quantised",
+    seed: int = 0,
+    selection: Selection | None = None,
+    device: str | torch.device | None = None,
+    batch_size: int | None = None,
+    quiet: bool = False,
+) -> CertificateStore:
+    """Certify the selected inputs into the store at `out`, skipping those that any shard has already done."""
+    chosen = selection or Selection()
+    bounds.check_samples(n0, n, alpha)
+    if noise_mode == "quantised" and not dataset.eight_bit:
+        raise DataError(f"{dataset.name} is not 8-bit data: quantise it, or certify with noise 'float'")
+    smoothed = SmoothedClassifier(
+        model, sigma, dataset.classes, noise=noise_mode, seed=seed, device=device, batch_size=batch_size
+    )
+    indices = chosen.indices(len(dataset))
+    if not indices:
+        raise ConfigError(f"start={chosen.start} leaves no input: {dataset.name} ({dataset.split}) has {len(dataset)}")
+    store = CertificateStore(Path(out))
+    identity = {
+        "sigma": sigma,
+        "n0": n0,
+        "n": n,
+        "alpha": alpha,
+        "split_alpha": bounds.DEFAULT_SPLIT,
+        "seed": seed,
+        "noise": noise_mode,
+        "noise_stream": noise.STREAM,
+        "device_type": smoothed.device.type,
+        "precision": "float32",
+        "model": weights_hash(model),
+        "network": sha256(repr(model).encode()).hexdigest(),  # same weights, another forward: another classifier
+        "classes": dataset.classes,
+        "dataset": dataset.name,
+        "split": dataset.split,
+        "data": dataset.fingerprint(),
+        "start": chosen.start,
+        "every": chosen.every,
+        "max": chosen.max,
+    }
+    store.claim(Manifest(identity, len(indices), _environment(smoothed.device)))
+    # dealt over all inputs, not over those missing: shards that start at different times still take disjoint ones
+    mine = indices[chosen.shard :: chosen.shards]
+    with store.writer(chosen.shard, chosen.shards) as part:
+        done = store.done()
+        missing = [index for index in mine if index not in done]
+        what = f"certify {dataset.name} {dataset.split}"
+        with Progress(what, len(mine), "images", done=len(mine) - len(missing), quiet=quiet) as bar:
+            right = 0
+            for position, index in enumerate(missing, start=1):
+                started = time.perf_counter()
+                certificate = smoothed.certify(dataset.image(index), n0=n0, n=n, alpha=alpha, index=index)
+                label = int(dataset.labels[index])
+                seconds = time.perf_counter() - started
+                part.add(
+                    format_row(certificate, index=index, label=label, seconds=seconds, noise=noise_mode, seed=seed)
+                )
+                right += certificate.predict == label
+                bar.advance(note=f"{100 * right / position:.1f} % certified correct")
+    return store
+
+
+def _environment(device: torch.device) -> dict[str, str]:
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    return {
+        "smoothcert": smoothcert.__version__,
+        "torch": torch.__version__,
+        "numpy": np.__version__,
+        "scipy": scipy.__version__,
+        "python": platform.python_version(),
+        "device": name,
+        "host": platform.node(),
+        "cuda": torch.version.cuda or "",
+        "pid": str(os.getpid()),
+    }

@@ -1,0 +1,71 @@
+"""Progress a person likes to watch: a bar with rate and time left in a terminal, now and then a plain line elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, Self
+
+_SECONDS_BETWEEN_LINES = 15.0
+
+
+def time_left(seconds: float) -> str:
+    hours, rest = divmod(round(seconds), 3600)
+    minutes, rest = divmod(rest, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+class Progress:
+    """``with Progress("certify", total=500, unit="images") as bar: bar.advance()``. Silent when `quiet`."""
+
+    def __init__(self, what: str, total: int, unit: str, *, done: int = 0, quiet: bool = False) -> None:
+        self._what, self._total, self._unit, self._quiet = what, total, unit, quiet
+        self._done = self._before = done  # a resumed run starts part of the way; its rate counts new work only
+        self._started = self._printed = time.monotonic()
+        self._bar: Any = None
+        self._task: Any = None
+
+    def __enter__(self) -> Self:
+        if not self._quiet and sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+            from rich.progress import Progress as Bar
+
+            columns = (
+                TextColumn("{task.description}"),
+                BarColumn(),
+                MofNCompleteColumn(),
+                TextColumn("{task.fields[rate]}"),
+                TextColumn("[dim]{task.fields[note]}"),
+            )
+            self._bar = Bar(*columns, console=Console(stderr=True))
+            self._task = self._bar.add_task(self._what, total=self._total, completed=self._done, rate="", note="")
+            self._bar.start()
+        return self
+
+    def advance(self, count: int = 1, note: str = "") -> None:
+        self._done += count
+        if self._bar is not None:
+            self._bar.update(self._task, completed=self._done, rate=self.rate(), note=note)
+        elif not self._quiet:
+            now = time.monotonic()
+            if now - self._printed >= _SECONDS_BETWEEN_LINES or self._done >= self._total:
+                self._printed = now
+                line = f"{self._what}: {self._done}/{self._total} {self._unit}, {self.rate()} {note}"
+                print(line.rstrip(), file=sys.stderr, flush=True)
+
+    def rate(self) -> str:
+        seconds = time.monotonic() - self._started
+        fresh = self._done - self._before
+        if fresh <= 0 or seconds <= 0:
+            return ""
+        speed = fresh / seconds
+        text = f"{speed:.1f} {self._unit}/s" if speed >= 1 else f"{1 / speed:.1f} s/{self._unit.rstrip('s')}"
+        return f"{text}, {time_left((self._total - self._done) / speed)} left"
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()

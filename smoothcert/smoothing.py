@@ -1,0 +1,164 @@
+"""SmoothedClassifier: PREDICT and CERTIFY of Cohen, Rosenfeld and Kolter (2019) for any PyTorch image classifier."""
+
+from __future__ import annotations
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from smoothcert import bounds
+from smoothcert.batchsize import choose_batch_size, is_out_of_memory
+from smoothcert.certificate import ABSTAIN, Certificate, from_counts
+from smoothcert.errors import ConfigError, DataError, ModelError
+from smoothcert.models.build import check_shape
+from smoothcert.noise import NoiseMode, NoisyCopies, Stage, check_mode
+
+_SMALLEST_FORWARD = 32
+
+
+class SmoothedClassifier:
+    """g(x) = the class that `model` returns most often on x + N(0, sigma^2 I).
+
+    >>> smoothed = SmoothedClassifier(model, sigma=0.5, classes=10)  # any nn.Module that takes images in [0,1]
+    >>> certificate = smoothed.certify(image)                        # [C, H, W], uint8 or floats in [0,1]
+    >>> certificate.predict, certificate.radius
+
+    The model is put into eval mode. Noise is a function of (`seed`, `index`): give each input its own index, and the
+    answer is reproducible whatever the batch size. The guarantee is over the noise, so never pick a seed by its result.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        sigma: float,
+        classes: int,
+        *,
+        noise: NoiseMode = "quantised",
+        seed: int = 0,
+        device: str | torch.device | None = None,
+        batch_size: int | None = None,
+    ) -> None:
+        check_mode(noise)
+        if classes < 2:
+            raise ConfigError(f"a classifier has at least 2 classes, found classes={classes}")
+        if batch_size is not None and batch_size < 1:
+            raise ConfigError(f"batch_size must be at least 1, found {batch_size}")
+        first = next(model.parameters(), None)
+        self.device = torch.device(device or (first.device if first is not None else "cpu"))
+        self.model = model.to(self.device)
+        self.sigma, self.classes = bounds.check_sigma(sigma), classes
+        self.noise, self.seed, self.batch_size = noise, seed, batch_size
+
+    def certify(
+        self,
+        image: Tensor | NDArray[np.generic],
+        *,
+        n0: int = 100,
+        n: int = 100_000,
+        alpha: float = 0.001,
+        index: int = 0,
+    ) -> Certificate:
+        """CERTIFY: guess the class from n0 samples, then bound its probability with n fresh ones."""
+        bounds.check_samples(n0, n, alpha)
+        x = self._check(image)
+        counts0 = self.count(x, n0, "selection", index)
+        counts = self.count(x, n, "estimation", index)
+        return from_counts(counts0, counts, self.sigma, alpha)
+
+    def predict(
+        self, image: Tensor | NDArray[np.generic], *, n: int = 1000, alpha: float = 0.001, index: int = 0
+    ) -> int:
+        """PREDICT: the smoothed class, wrong with probability at most alpha, or -1 to abstain."""
+        bounds.check_alpha(alpha)
+        if n < 1:
+            raise ConfigError(f"n, the number of samples, must be at least 1, found {n}")
+        counts = self.count(self._check(image), n, "prediction", index)
+        second, first = np.argsort(counts, kind="stable")[-2:]
+        return int(first) if bounds.top_two_p_value(counts[first], counts[second]) <= alpha else ABSTAIN
+
+    @torch.inference_mode()
+    def count(self, image: Tensor, n: int, stage: Stage, index: int) -> NDArray[np.int64]:
+        """How often each class is returned on n noisy copies of a checked image."""
+        self.model.eval()
+        if self.batch_size is None:
+            self.batch_size = choose_batch_size(self._forward, tuple(image.shape), self.device)
+        while True:
+            try:
+                # full float32 as in the published code; TF32 and autotuned kernels would make another classifier
+                with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
+                    return self._count(image, n, stage, index, self.batch_size)
+            except RuntimeError as error:
+                if not is_out_of_memory(error) or self.batch_size == 1:
+                    raise
+                # keyed noise: starting the stage again with smaller batches draws the same samples
+                self.batch_size //= 2
+                if self.device.type == "cuda":
+                    torch.cuda.empty_cache()
+
+    def _count(self, image: Tensor, n: int, stage: Stage, index: int, batch_size: int) -> NDArray[np.int64]:
+        copies = NoisyCopies(image, self.sigma, self.noise, seed=self.seed, index=index, stage=stage)
+        counts = torch.zeros(self.classes, dtype=torch.int64, device=self.device)
+        nan = torch.zeros((), dtype=torch.int64, device=self.device)
+        ones = torch.ones(batch_size, dtype=torch.int64, device=self.device)
+        for first in range(0, n, batch_size):
+            x = copies.take(first, min(first + batch_size, n))  # [b, C, H, W]
+            logits = self._forward(_pad(x, batch_size))[: len(x)]
+            nan += logits.isnan().any(1).sum()
+            counts.scatter_add_(0, logits.argmax(1), ones[: len(x)])
+        # the only wait for the device: once a stage, not once a batch
+        if bad := int(nan):
+            raise ModelError(
+                f"the model returned NaN for {bad} of {n} noisy copies, so its class is arbitrary and nothing can be "
+                "certified: the weights are damaged, training diverged, or the precision is too low (use float32)"
+            )
+        return counts.cpu().numpy()
+
+    def _forward(self, x: Tensor) -> Tensor:
+        try:
+            logits = self.model(x)
+        except RuntimeError as error:
+            if is_out_of_memory(error):
+                raise
+            raise ModelError(
+                f"the model could not take a batch of shape {list(x.shape)}; "
+                f"check the image's size and channel count. PyTorch says: {error}"
+            ) from error
+        return check_shape(logits, len(x), self.classes)
+
+    def _check(self, image: Tensor | NDArray[np.generic]) -> Tensor:
+        """A usable image on the device, or an error: bad input must never yield a certificate."""
+        x = torch.as_tensor(image)
+        if x.ndim != 3:
+            raise DataError(
+                f"expected one image of shape [C, H, W], found shape {list(x.shape)}: pass images one by one"
+            )
+        if x.dtype == torch.uint8:
+            return x.to(self.device)
+        if not x.is_floating_point():
+            raise DataError(f"expected an image of uint8 (0..255) or floats in [0,1], found {x.dtype}")
+        if not bool(x.isfinite().all()):
+            raise DataError("the image has NaN or infinite pixels: clean it before certification")
+        low, high = float(x.min()), float(x.max())
+        if low < 0.0 or high > 1.0:
+            raise DataError(
+                f"expected pixels in [0,1], found {low:g} to {high:g}: divide 8-bit values by 255, and put any "
+                "normalisation inside the model, since sigma and radii are in units of the [0,1] image"
+            )
+        return x.to(self.device)
+
+
+def forward_size(count: int, batch_size: int) -> int:
+    """How many inputs the network sees when `count` are wanted: the next power of two, never under 32.
+
+    Kernels may round differently for other batch shapes. Few, round shapes keep them to those that, on the CPUs tried,
+    give the same bits for an input at any batch size (tiny batches do not).
+    """
+    if count == batch_size and count >= _SMALLEST_FORWARD:
+        return count
+    return max(_SMALLEST_FORWARD, 1 << (count - 1).bit_length())
+
+
+def _pad(x: Tensor, batch_size: int) -> Tensor:
+    missing = forward_size(len(x), batch_size) - len(x)
+    return torch.cat([x, x[:1].expand(missing, *x.shape[1:])]) if missing else x

@@ -1,0 +1,247 @@
+"""fit(): the one training loop, for every method.
+
+    smoothcert train mnist/gaussian-0.50 --out runs/a                                  one process
+    torchrun --nproc-per-node 4 -m smoothcert train mnist/gaussian-0.50 --out runs/a   four GPUs
+
+Every random number is keyed by (seed, epoch, step), so a run killed at any moment and started again with the same
+command ends, on a CPU, with bit-identical weights and metrics.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smoothcert import progress, runtime
+from smoothcert.config import TrainConfig
+from smoothcert.data import Batches, Dataset, ImageFolder, load_dataset
+from smoothcert.errors import ConfigError, TrainingDiverged
+from smoothcert.methods import build_method
+from smoothcert.methods.base import Losses, Method, Progress
+from smoothcert.models.build import build_model
+from smoothcert.run import ModelSpec, RunFolder
+from smoothcert.seeds import derive
+from smoothcert.tracking import open_trackers
+
+CHECKPOINT_SECONDS = 600.0
+"""Longest training time that a crash can cost; the end of an epoch is always saved."""
+
+
+def fit(
+    config: TrainConfig,
+    out: Path | str,
+    *,
+    train: Dataset | ImageFolder | None = None,
+    test: Dataset | ImageFolder | None = None,
+    data_dir: Path | None = None,
+    device: str = "auto",
+    track: Sequence[str] = (),
+    quiet: bool = False,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> RunFolder:
+    """Train to the end in the run folder `out`, going on where an earlier call was stopped.
+
+    Give `train` and `test` to use data of your own; otherwise ``config.dataset`` is loaded by name.
+    """
+    run, method = RunFolder(Path(out)), build_method(config.method)
+    ranks = runtime.start(device)
+    try:
+        if train is None:
+            train = load_dataset(config.dataset, "train", data_dir)
+        if test is None and config.evaluate_every:
+            test = load_dataset(config.dataset, "test", data_dir)
+        with run.lock() if ranks.is_main else nullcontext():
+            if ranks.is_main:
+                run.claim(config)
+            ranks.wait()
+            if not run.finished:
+                loop = _Loop(config, method, run, ranks, train, test)
+                loop.run_epochs(track if ranks.is_main else (), checkpoint_seconds, quiet or not ranks.is_main)
+    finally:
+        ranks.close()
+    return run
+
+
+class _Loop:
+    def __init__(
+        self,
+        config: TrainConfig,
+        method: Method,
+        run: RunFolder,
+        ranks: runtime.Runtime,
+        train: Dataset | ImageFolder,
+        test: Dataset | ImageFolder | None,
+    ) -> None:
+        self.config, self.method, self.run, self.ranks = config, method, run, ranks
+        self.train, self.test = train, test
+        net = build_model(config.model, train.classes, config.normalisation, seed=derive(config.seed, "init"))
+        self.model = net.to(ranks.device)
+        self.optimizer = torch.optim.SGD(
+            self.model.parameters(), config.lr, momentum=config.momentum, weight_decay=config.weight_decay
+        )
+        self.batches = Batches(
+            train,
+            config.batch_size,
+            seed=config.seed,
+            device=ranks.device,
+            augment=config.augment,
+            rank=ranks.rank,
+            world_size=ranks.world_size,
+        )
+        self.epoch = self.step = self.images = self.metrics_length = 0
+        self.sums: dict[str, Tensor] = {}
+
+    def run_epochs(self, track: Sequence[str], every: float, quiet: bool) -> None:
+        config, device = self.config, self.ranks.device
+        # layers of yours may draw from the global generator (dropout): seeded here, saved with the state, and given
+        # back to the caller as it was
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.manual_seed(derive(config.seed, "global", self.ranks.rank))
+            self._resume()
+            trackers = open_trackers(track, self.run.path, dataclasses.asdict(config))
+            steps = len(self.batches)
+            bar = progress.Progress(
+                f"train {self.run.path.name}",
+                config.epochs * steps,
+                "steps",
+                done=self.epoch * steps + self.step,
+                quiet=quiet,
+            )
+            with (
+                bar,
+                torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=False, allow_tf32=False),
+            ):
+                while self.epoch < config.epochs:
+                    metrics = self._train_epoch(bar, every)
+                    for tracker in trackers:
+                        tracker.log(metrics, int(metrics["epoch"]))
+            for tracker in trackers:
+                tracker.close()
+        if self.ranks.is_main:
+            self.run.save_model(self.model, self._spec())
+
+    def _train_epoch(self, bar: progress.Progress, every: float) -> dict[str, float]:
+        config, epoch = self.config, self.epoch
+        for group in self.optimizer.param_groups:
+            group["lr"] = config.learning_rate(epoch)
+        where = Progress(epoch, config.epochs)
+        self.model.train()
+        started = saved = time.monotonic()
+        first = self.step
+        for batch in self.batches.epoch(epoch, start=self.step):
+            for chunk in batch.split(self.method.chunks):
+                losses = self.method.loss(self.model, chunk, config.sigma, where)
+                self.optimizer.zero_grad(set_to_none=True)
+                losses.total.backward()  # type: ignore[no-untyped-call]
+                self.ranks.average_gradients(self.model)
+                self.optimizer.step()
+                self._count(losses, len(chunk.labels))
+            self.step += 1
+            bar.advance(note=f"epoch {epoch + 1} of {config.epochs}")
+            # with several ranks only epochs are saved: clocks differ, and all ranks must save the same step
+            if self.ranks.world_size == 1 and time.monotonic() - saved > every:
+                self._save()
+                saved = time.monotonic()
+        return self._end_epoch(started, self.step - first)
+
+    def _end_epoch(self, started: float, steps: int) -> dict[str, float]:
+        config, epoch = self.config, self.epoch
+        self.ranks.share_buffers(self.model)
+        metrics: dict[str, float] = {**self._means(), "epoch": epoch, "lr": config.learning_rate(epoch)}
+        if not math.isfinite(metrics["loss"]):
+            raise TrainingDiverged(
+                f"the loss of {self.run.path} became {metrics['loss']} in epoch {epoch + 1} of {config.epochs}; the "
+                "state before it is kept. Lower the learning rate or the method's weights, or try another seed, in a new --out"
+            )
+        if self.test is not None and config.evaluate_every and (epoch + 1) % config.evaluate_every == 0:
+            metrics["noisy_test_accuracy"] = self._evaluate(self.test)
+        seconds = time.monotonic() - started
+        self.epoch, self.step, self.images, self.sums = epoch + 1, 0, 0, {}
+        if self.ranks.is_main:
+            self.metrics_length = self.run.append("metrics.jsonl", metrics)
+            self._save()
+            record = {
+                "epoch": epoch,
+                "seconds": round(seconds, 3),
+                "images": images,
+                "device": str(self.ranks.device),
+            }
+            self.run.append("timing.jsonl", record)
+        return metrics
+
+    def _count(self, losses: Losses, images: int) -> None:
+        """Sums stay on the device: reading one would make the host wait for every step."""
+        self.images += images
+        for name, value in {**losses.terms, "loss": losses.total}.items():
+            self.sums[name] = self.sums.get(name, 0) + value.detach().double() * images
+
+    def _means(self) -> dict[str, float]:
+        if not self.sums:
+            raise ConfigError(
+                f"no optimiser step was taken: the method cuts each batch into {self.method.chunks} parts, and "
+                f"{len(self.train)} images in batches of {self.config.batch_size} are too few for that"
+            )
+        counted = torch.tensor(self.images, dtype=torch.float64)
+        values = torch.stack([value.to(self.ranks.device) for value in (*self.sums.values(), counted)])
+        *sums, images = self.ranks.sum(values).tolist()
+        return {name: value / images for name, value in zip(self.sums, sums, strict=True)}
+
+    @torch.inference_mode()
+    def _evaluate(self, test: Dataset | ImageFolder) -> float:
+        """Accuracy of the base classifier on the test set, one noise draw an image."""
+        self.model.eval()
+        seed = derive(self.config.seed, "evaluate")
+        batches = Batches(test, 4 * self.config.batch_size, seed=seed, device=self.ranks.device)
+        right = torch.zeros((), device=self.ranks.device)
+        for batch in batches.epoch(0):
+            noise = torch.randn(batch.images.shape, generator=batch.generator, device=self.ranks.device)
+            right += (self.model(batch.images + self.config.sigma * noise).argmax(1) == batch.labels).sum()
+        return float(right) / len(test)
+
+    def _save(self) -> None:
+        state: dict[str, Any] = {
+            "epoch": self.epoch,
+            "step": self.step,
+            "images": self.images,
+            "sums": self.sums,
+            "metrics_length": self.metrics_length,
+            "model": self.model.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "rng": torch.get_rng_state(),
+        }
+        if self.ranks.device.type == "cuda":
+            state["cuda_rng"] = torch.cuda.get_rng_state(self.ranks.device)
+        self.run.save_state(state)
+
+    def _resume(self) -> None:
+        state = self.run.load_state()
+        if state is not None:
+            self.epoch, self.step, self.images = state["epoch"], state["step"], state["images"]
+            self.sums, self.metrics_length = state["sums"], state["metrics_length"]
+            self.model.load_state_dict(state["model"])
+            self.optimizer.load_state_dict(state["optimizer"])
+            torch.set_rng_state(state["rng"])
+            if "cuda_rng" in state and self.ranks.device.type == "cuda":
+                torch.cuda.set_rng_state(state["cuda_rng"], self.ranks.device)
+        if self.ranks.is_main:
+            self.run.truncate("metrics.jsonl", self.metrics_length)
+
+    def _spec(self) -> ModelSpec:
+        config, data = self.config, self.train
+        return ModelSpec(
+            config.model,
+            data.classes,
+            config.normalisation,
+            config.sigma,
+            config.dataset,
+            data.shape,
+            data.class_names,
+        )
