@@ -5,11 +5,12 @@ from __future__ import annotations
 import dataclasses
 import sys
 import typing
+from argparse import HelpFormatter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from jsonargparse import ArgumentParser, Namespace
+from jsonargparse import ArgumentParser
 
 import smoothcert
 from smoothcert import commands
@@ -35,67 +36,65 @@ def build_parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="smoothcert",
         description="Train image classifiers whose answers come with a proof, certify them, report the proofs.",
-        version=f"smoothcert {smoothcert.__version__}",
+        version=smoothcert.__version__,
         allow_abbrev=False,
+        formatter_class=HelpFormatter,
     )
     subcommands = parser.add_subcommands(required=True)
     for name, (about, add_options) in _COMMANDS.items():
-        command = ArgumentParser(description=about, allow_abbrev=False)
+        command = ArgumentParser(description=about, allow_abbrev=False, formatter_class=HelpFormatter)
         add_options(command)
         subcommands.add_subcommand(name, command, help=about)
     return parser
 
 
 def _demo(parser: ArgumentParser) -> None:
-    parser.add_argument("--out", type=Path, default=Path("smoothcert-demo"), help="folder for runs and report.html")
-    parser.add_argument("--images", type=int, default=100, help="test images to certify with each model")
-    parser.add_argument("--n", type=int, default=2000, help="noise samples an image (the field's tables use 100000)")
-    parser.add_argument("--epochs", type=int, default=None, help="training epochs; default: the recipes'")
+    _option(parser, "--out", Path, Path("smoothcert-demo"), "folder for runs and report.html")
+    _option(parser, "--images", int, 100, "test images to certify with each model")
+    _option(parser, "--n", int, 2000, "noise samples an image (the field's tables use 100000)")
+    _option(parser, "--epochs", int, None, "training epochs; default: the recipes'")
 
 
 def _train(parser: ArgumentParser) -> None:
     parser.add_argument("recipe", help="name of a shipped recipe (`smoothcert recipes`) or a YAML file")
     parser.add_argument("--out", type=Path, required=True, help="run folder; the same command resumes a stopped run")
     _machine(parser)
-    parser.add_argument("--track", type=list[str], default=[], nargs="*", help="also log to: tensorboard, wandb")
+    parser.add_argument("--track", type=str, nargs="+", default=None, help="also log to: tensorboard, wandb")
     # every setting of a recipe can be overridden; no defaults here, because the recipe has them
     hints = typing.get_type_hints(TrainConfig)
     for field in dataclasses.fields(TrainConfig):
-        kind = dict[str, Any] | None if field.name == "method" else hints[field.name] | None
-        parser.add_argument(f"--{field.name}", type=kind, default=None, help=field.metadata["help"])
+        _option(parser, f"--{field.name.replace('_', '-')}", hints[field.name], None, field.metadata["help"])
 
 
 def _certify(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=Path, help="run folder with a finished model")
-    parser.add_argument("--name", type=str, default="test", help="name of the certificate store in the run folder")
-    parser.add_argument("--split", type=typing.Literal["test", "train"], default="test", help="which images")
-    parser.add_argument("--start", type=int, default=0, help="first image")
-    parser.add_argument("--every", type=int, default=1, help="take every k-th image")
-    parser.add_argument("--max", type=int | None, default=None, help="at most this many images")
-    parser.add_argument("--shard", type=str, default="0/1", help="i/N: this process takes part i (from 0) of N")
+    _option(parser, "--name", str, "test", "name of the certificate store in the run folder")
+    _option(parser, "--split", typing.Literal["test", "train"], "test", "which images")
+    _option(parser, "--start", int, 0, "first image")
+    _option(parser, "--every", int, 1, "take every k-th image")
+    _option(parser, "--max", int, None, "at most this many images")
+    _option(parser, "--shard", str, "0/1", "i/N: this process takes part i (from 0) of N")
     _samples(parser)
-    parser.add_argument("--sigma", type=float | None, default=None, help="noise level; default: the one trained with")
-    parser.add_argument("--seed", type=int, default=0, help="seed of the certification noise")
+    _option(parser, "--sigma", float, None, "noise level; default: the one trained with")
+    _option(parser, "--seed", int, 0, "seed of the certification noise")
     _machine(parser)
-    parser.add_argument("--batch_size", type=int | None, default=None, help="noisy copies at once; default: measured")
+    _option(parser, "--batch-size", int, None, "noisy copies at once; default: measured")
 
 
 def _predict(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=Path, help="run folder with a finished model")
     parser.add_argument("images", type=Path, nargs="+", help="image files (PNG, JPEG, ...) or .npy arrays")
     _samples(parser, n=10_000)
-    parser.add_argument("--seed", type=int, default=0, help="seed of the noise")
-    parser.add_argument("--device", type=str, default="auto", help="auto, cpu, cuda or cuda:N")
+    _option(parser, "--seed", int, 0, "seed of the noise")
+    _option(parser, "--device", str, "auto", "auto, cpu, cuda or cuda:N")
 
 
 def _report(parser: ArgumentParser) -> None:
     parser.add_argument("results", type=Path, nargs="+", help="run folders, certificate stores or logs of the field")
-    parser.add_argument("--radii", type=list[float] | None, default=None, help="e.g. '[0, 0.5, 1]'; default: by data")
-    parser.add_argument(
-        "--rounded", type=bool, default=False, help="round radii to 3 digits first, as published tables do"
-    )
+    parser.add_argument("--radii", type=float, nargs="+", default=None, help="radii of the table; default: by data")
+    parser.add_argument("--rounded", action="store_true", help="round radii to 3 digits first, as published tables do")
     for kind in ("html", "markdown", "latex", "csv", "svg"):
-        parser.add_argument(f"--{kind}", type=Path | None, default=None, help=f"write this {kind} file")
+        _option(parser, f"--{kind}", Path, None, f"write this {kind} file")
 
 
 def _status(parser: ArgumentParser) -> None:
@@ -107,25 +106,28 @@ def _import(parser: ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, help="new run folder")
     parser.add_argument("--sigma", type=float, required=True, help="noise level the model was trained with")
     parser.add_argument("--dataset", type=str, required=True, help="data set it was trained on")
-    parser.add_argument("--arch", type=str | None, default=None, help="architecture, if the file does not say")
-    parser.add_argument("--normalisation", type=str | None, default=None, help="first layer; default: the data set's")
+    _option(parser, "--arch", str, None, "architecture, if the file does not say")
+    _option(parser, "--normalisation", str, None, "first layer; default: the data set's")
 
 
 def _samples(parser: ArgumentParser, n: int = 100_000) -> None:
-    parser.add_argument("--n0", type=int, default=100, help="noise samples that select the class")
-    parser.add_argument("--n", type=int, default=n, help="fresh noise samples that bound its probability")
-    parser.add_argument("--alpha", type=float, default=0.001, help="failure probability of a certificate")
-    parser.add_argument(
-        "--noise",
-        type=typing.Literal["quantised", "float"],
-        default="quantised",
-        help="sound integer noise, or float",
-    )
+    _option(parser, "--n0", int, 100, "noise samples that select the class")
+    _option(parser, "--n", int, n, "fresh noise samples that bound its probability")
+    _option(parser, "--alpha", float, 0.001, "failure probability of a certificate")
+    modes = typing.Literal["quantised", "float"]
+    _option(parser, "--noise", modes, "quantised", "sound integer noise, or the literature's float noise")
 
 
 def _machine(parser: ArgumentParser) -> None:
-    parser.add_argument("--data_dir", type=Path | None, default=None, help="where data sets are; else $SMOOTHCERT_DATA")
-    parser.add_argument("--device", type=str, default="auto", help="auto, cpu, cuda or cuda:N")
+    _option(parser, "--data-dir", Path, None, "where data sets are; else $SMOOTHCERT_DATA")
+    _option(parser, "--device", str, "auto", "auto, cpu, cuda or cuda:N")
+
+
+def _option(parser: ArgumentParser, flag: str, kind: Any, default: Any, text: str) -> None:
+    if default is None:
+        parser.add_argument(flag, type=kind | None, default=None, help=text)
+    else:
+        parser.add_argument(flag, type=kind, default=default, help=f"{text} (default: {default})")
 
 
 def _nothing(parser: ArgumentParser) -> None:
@@ -143,9 +145,8 @@ _COMMANDS = {
     "report": ("Tables and curves of certificates, also of the field's published logs.", _report),
     "status": ("What is done, what is missing, how fast, how long still.", _status),
     "import": ("Make a run folder of a published checkpoint.", _import),
+    "models": ("The networks that a recipe or --model can name.", _nothing),
     "methods": ("The training methods and their hyperparameters.", _nothing),
     "recipes": ("The shipped recipes and what was published for them.", _nothing),
     "datasets": ("The data sets, and which of them are on this machine.", _nothing),
 }
-
-__all__ = ["Namespace", "build_parser", "main"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -97,20 +99,28 @@ def report(options: Options) -> None:
     from smoothcert.report import certificate_table, curve_svg, read_results, write_report
     from smoothcert.run import RunFolder
 
-    results = read_results(*options.results)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        results = read_results(*options.results)
+    for warning in caught:  # places without certificates yet
+        print(f"note: {warning.message}", file=sys.stderr)
     table = certificate_table(results, radii=options.radii, rounded=options.rounded)
     print(table.to_text())
     texts = {"markdown": table.to_markdown, "latex": table.to_latex, "csv": table.to_csv}
-    texts["svg"] = lambda: curve_svg(results)
+    texts["svg"] = lambda: curve_svg(results, rounded=options.rounded)
     for kind, make in texts.items():
         if options[kind] is not None:
             with atomic_write(options[kind]) as file:
                 file.write(make().encode())
             print(f"wrote {options[kind]}")
     if options.html is not None:
-        runs = {entry.name: RunFolder(entry.source.parent.parent) for entry in results}  # RUN/certify/NAME
-        training = {name: run.records("metrics.jsonl") for name, run in runs.items() if run.config_path.is_file()}
-        write_report(results, options.html, radii=options.radii, training=training)
+        runs = {entry.source.parent.parent: entry.name for entry in reversed(results)}  # RUN/certify/NAME
+        training = {
+            name: RunFolder(path).records("metrics.jsonl")
+            for path, name in reversed(runs.items())
+            if RunFolder(path).config_path.is_file()
+        }
+        write_report(results, options.html, radii=options.radii, rounded=options.rounded, training=training)
         print(f"wrote {options.html}")
 
 
@@ -124,7 +134,7 @@ def status(options: Options) -> None:
 def import_(options: Options) -> None:
     from smoothcert.data import DATASETS
     from smoothcert.errors import unknown_name
-    from smoothcert.models import DEFAULT_NORMALISATION, load_published
+    from smoothcert.models import load_published
     from smoothcert.run import ModelSpec, RunFolder
 
     if options.dataset not in DATASETS:
@@ -132,13 +142,18 @@ def import_(options: Options) -> None:
     if options.out.exists() and any(options.out.iterdir()):
         raise StoreError(f"{options.out} is not empty: give --out a new folder")
     info = DATASETS[options.dataset]
-    normalisation = options.normalisation or DEFAULT_NORMALISATION[options.dataset]
     model, found = load_published(
-        options.checkpoint, arch=options.arch, classes=info.classes, normalisation=normalisation
+        options.checkpoint, arch=options.arch, classes=info.classes, normalisation=options.normalisation
     )
-    spec = ModelSpec(found["arch"], info.classes, normalisation, options.sigma, info.name, info.shape)
+    spec = ModelSpec(found["arch"], info.classes, found["normalisation"], options.sigma, info.name, info.shape)
     RunFolder(options.out).save_model(model, spec)
     print(f"{options.out}: {found['arch']} with {info.classes} classes; go on with `smoothcert certify {options.out}`")
+
+
+def models(options: Options) -> None:
+    from smoothcert.models import MODELS
+
+    print(_aligned(list(MODELS.items())))
 
 
 def methods(options: Options) -> None:

@@ -92,13 +92,14 @@ def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe
     values = _read_mapping(source, name)
     about, published = str(values.pop("about", "")), values.pop("published", {})
     changes = dict(overrides or {})
-    method = {**values.get("method", {}), **changes.pop("method", {})}
-    if "name" in method and method["name"] != values.get("method", {}).get("name"):
-        method = {
-            "name": method["name"],
-            **(overrides or {})["method"],
-        }  # another method: the recipe's numbers go
-    config = build_dataclass(TrainConfig, {**values, **changes, "method": method}, f"setting of recipe {name}")
+    there, asked = values.get("method"), changes.get("method")
+    if (
+        isinstance(there, dict)
+        and isinstance(asked, dict)
+        and asked.get("name", there.get("name")) == there.get("name")
+    ):
+        changes["method"] = {**there, **asked}  # under another method's name, the recipe's numbers would mean nothing
+    config = build_dataclass(TrainConfig, {**values, **changes}, f"setting of recipe {name}")
     return Recipe(name, about, config, published)
 
 

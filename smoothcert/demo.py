@@ -9,7 +9,7 @@ from smoothcert.certification import Selection, certify_dataset
 from smoothcert.config import load_recipe
 from smoothcert.data import load_dataset
 from smoothcert.errors import ConfigError
-from smoothcert.report import certificate_table, read_store, write_report
+from smoothcert.report import certificate_table, read_results, write_report
 from smoothcert.training import fit
 
 RECIPES = ("mnist-mini/gaussian-0.50", "mnist-mini/consistency-0.50")
@@ -22,7 +22,7 @@ def run_demo(out: Path, *, images: int = 100, n: int = 2000, epochs: int | None 
     if not 1 <= images <= len(test):
         raise ConfigError(f"the demo can certify 1 to {len(test)} images, found {images}")
     changes = {} if epochs is None else {"epochs": epochs}
-    results, training = [], {}
+    stores, training = [], []
     for name in RECIPES:
         config = load_recipe(name, changes).config
         method = config.method["name"]
@@ -37,11 +37,17 @@ def run_demo(out: Path, *, images: int = 100, n: int = 2000, epochs: int | None 
             selection=Selection(every=len(test) // images, max=images),
             quiet=quiet,
         )
-        results.append(read_store(store.folder))
-        training[results[-1].name] = run.records("metrics.jsonl")
+        stores.append(store.folder)
+        training.append(run.records("metrics.jsonl"))
+    results = read_results(*stores)
     print(certificate_table(results).to_text())
     page = out / "report.html"
-    write_report(results, page, title="smoothcert demo", training=training)
+    write_report(
+        results,
+        page,
+        title="smoothcert demo",
+        training={entry.name: epochs for entry, epochs in zip(results, training, strict=True)},
+    )
     print("\nEach number is proved: with probability 99.9 % an image, no l2 change smaller than r alters the answer.")
     print(f"wrote {page} in {time.monotonic() - started:.0f} s")
     return page

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
+from importlib import import_module
 from typing import Any
 
 from smoothcert.errors import ConfigError
@@ -13,12 +13,16 @@ from smoothcert.errors import ConfigError
 def import_name(path: str, kind: str) -> Any:
     """The object at ``package.module.Name``. The working folder is importable, as with ``python -m``."""
     module_name, _, name = path.rpartition(".")
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())
+    here = os.getcwd()
+    if here not in sys.path and "" not in sys.path:
+        sys.path.insert(0, here)
     try:
-        module = importlib.import_module(module_name)
-    except ImportError as error:
-        raise ConfigError(f"could not import {module_name!r} for the {kind} '{path}': {error}") from error
+        module = import_module(module_name)
+    except Exception as error:  # the user's code may fail in any way while it is imported
+        raise ConfigError(
+            f"{kind} '{path}': importing '{module_name}' failed with {type(error).__name__}: {error}; "
+            f"expected a module that is installed or lies in {here}"
+        ) from error
     if not hasattr(module, name):
-        raise ConfigError(f"the module {module_name!r} has no '{name}', wanted for the {kind} '{path}'")
+        raise ConfigError(f"{kind} '{path}': expected '{name}' in {module.__file__ or module_name}, found nothing")
     return getattr(module, name)

@@ -51,6 +51,8 @@ class NoisyCopies:
         # the range of the integer sum: clipping is part of the network, wide enough to be met only beyond 6 sigma
         reach = max(1, int(6 * sigma))
         self._low, self._high = -255.0 * reach, 255.0 * (reach + 1)
+        # a tensor, since CUDA divides by a Python number through its reciprocal, which rounds otherwise than the CPU
+        self._levels = torch.tensor(255.0, device=image.device)
         self._drawn: tuple[int, Tensor] | None = None  # the last block: batches need not end where blocks do
         self._base = eight_bit(image) if mode == "quantised" else unit_range(image)
 
@@ -60,7 +62,9 @@ class NoisyCopies:
         if self._mode == "float":
             return copies.mul_(self._sigma).add_(self._base)
         # integers below 2^24 are exact in float32, so this is integer addition
-        return copies.mul_(255.0 * self._sigma).round_().add_(self._base).clamp_(self._low, self._high).div_(255.0)
+        return (
+            copies.mul_(255.0 * self._sigma).round_().add_(self._base).clamp_(self._low, self._high).div_(self._levels)
+        )
 
     def _pieces(self, first: int, last: int) -> Iterator[Tensor]:
         while first < last:
@@ -85,7 +89,9 @@ class NoisyCopies:
 
 def unit_range(image: Tensor) -> Tensor:
     """The image as float32 in [0,1], from uint8 or from floats."""
-    return image.float() / 255.0 if image.dtype == torch.uint8 else image.float()
+    if image.dtype != torch.uint8:
+        return image.float()
+    return image.float() / torch.tensor(255.0, device=image.device)
 
 
 def eight_bit(image: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Progress a person likes to watch: a bar with rate and time left in a terminal, now and then a plain line elsewhere."""
+"""Progress one likes to watch: a bar with rate and time left in a terminal, now and then a plain line elsewhere."""
 
 from __future__ import annotations
 

@@ -128,7 +128,7 @@ class SmoothedClassifier:
 
     def _check(self, image: Tensor | NDArray[np.generic]) -> Tensor:
         """A usable image on the device, or an error: bad input must never yield a certificate."""
-        x = torch.as_tensor(image)
+        x = image if isinstance(image, Tensor) else torch.from_numpy(np.array(image))  # a copy: it may be read-only
         if x.ndim != 3:
             raise DataError(
                 f"expected one image of shape [C, H, W], found shape {list(x.shape)}: pass images one by one"

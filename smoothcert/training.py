@@ -52,6 +52,8 @@ def fit(
     Give `train` and `test` to use data of your own; otherwise ``config.dataset`` is loaded by name.
     """
     run, method = RunFolder(Path(out)), build_method(config.method)
+    # with the defaults written out, config.yaml means the same under every later version
+    config = dataclasses.replace(config, method={"name": config.method["name"], **dataclasses.asdict(method)})
     ranks = runtime.start(device)
     try:
         if train is None:
@@ -155,11 +157,12 @@ class _Loop:
     def _end_epoch(self, started: float, steps: int) -> dict[str, float]:
         config, epoch = self.config, self.epoch
         self.ranks.share_buffers(self.model)
-        metrics: dict[str, float] = {**self._means(), "epoch": epoch, "lr": config.learning_rate(epoch)}
+        metrics: dict[str, float] = {"epoch": epoch, "lr": config.learning_rate(epoch), **self._means()}
         if not math.isfinite(metrics["loss"]):
             raise TrainingDiverged(
                 f"the loss of {self.run.path} became {metrics['loss']} in epoch {epoch + 1} of {config.epochs}; the "
-                "state before it is kept. Lower the learning rate or the method's weights, or try another seed, in a new --out"
+                "state before it is kept. Lower the learning rate or the method's weights, or try another seed, "
+                "in a new --out"
             )
         if self.test is not None and config.evaluate_every and (epoch + 1) % config.evaluate_every == 0:
             metrics["noisy_test_accuracy"] = self._evaluate(self.test)
@@ -171,7 +174,7 @@ class _Loop:
             record = {
                 "epoch": epoch,
                 "seconds": round(seconds, 3),
-                "images": images,
+                "steps": steps,
                 "device": str(self.ranks.device),
             }
             self.run.append("timing.jsonl", record)
@@ -180,7 +183,7 @@ class _Loop:
     def _count(self, losses: Losses, images: int) -> None:
         """Sums stay on the device: reading one would make the host wait for every step."""
         self.images += images
-        for name, value in {**losses.terms, "loss": losses.total}.items():
+        for name, value in {"loss": losses.total, **losses.terms}.items():
             self.sums[name] = self.sums.get(name, 0) + value.detach().double() * images
 
     def _means(self) -> dict[str, float]:

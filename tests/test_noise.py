@@ -1,5 +1,7 @@
 """Keyed noise: what it depends on, what it does not, and that the network sees the integer sum alone."""
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -26,7 +28,7 @@ def test_any_cutting_into_batches_gives_the_same_copies(device, cuts):
     image = torch.zeros(SHAPE, dtype=torch.uint8, device=device)
     edges = [0, *sorted(cuts), 9000]  # several blocks: one holds 2080 copies of this shape on the CPU
     noisy = copies(image)
-    pieces = [noisy.take(a, b) for a, b in zip(edges, edges[1:], strict=False) if a < b]
+    pieces = [noisy.take(a, b) for a, b in itertools.pairwise(edges) if a < b]
     assert torch.equal(torch.cat(pieces), copies(image).take(0, 9000))
 
 

@@ -10,8 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.data.batches import Batch
+from smoothcert.errors import ConfigError
 
 __all__ = ["Batch", "Losses", "Method", "Progress", "noisy_copies"]
+
+_RESERVED = {"epoch", "lr", "loss", "noisy_test_accuracy"}
 
 
 @dataclass(frozen=True)
@@ -20,6 +23,10 @@ class Losses:
 
     total: Tensor
     terms: Mapping[str, Tensor] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if taken := _RESERVED.intersection(self.terms):
+            raise ConfigError(f"a term of a loss cannot be called {', '.join(taken)}: metrics.jsonl has such an entry")
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,31 @@
+# `make demo` and `make test` do all the set-up on a fresh machine: Python 3.11 or newer and make are enough.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test check docs clean
+
+demo: $(VENV)/.installed
+	$(BIN)/smoothcert demo
+
+test: check
+	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered --cov-fail-under=90
+
+check: $(VENV)/.installed
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(VENV)/.installed
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[docs]"
+	$(BIN)/sphinx-build -W -b html docs docs/_build/html
+
+# torch goes first and alone, so that no other package can pull another build of it
+$(VENV)/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet "$$(grep '^torch==' constraints.txt)"
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) smoothcert-demo docs/_build .coverage* .pytest_cache .mypy_cache .ruff_cache

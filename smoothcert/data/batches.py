@@ -1,0 +1,153 @@
+"""Training batches on a device, every one of them a function of (seed, epoch, step, rank) alone."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from typing import Literal, get_args
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from smoothcert.data.augment import crop_flip
+from smoothcert.data.dataset import Dataset
+from smoothcert.data.folder import ImageFolder
+from smoothcert.errors import ConfigError, unknown_name
+from smoothcert.seeds import derive
+
+Augment = Literal["none", "crop-flip", "imagenet"]
+_AHEAD = 2  # batches of an ImageFolder that are decoded while the device works
+
+
+@dataclass(frozen=True, eq=False)
+class Batch:
+    """Images and labels of one step, on the device."""
+
+    images: Tensor  # [B, C, H, W] float32 in [0, 1]
+    labels: Tensor  # [B] int64
+    index: Tensor  # [B] int64, positions in the data set
+    generator: torch.Generator  # on the device; all noise of the step is drawn from it
+
+    def split(self, parts: int) -> list[Batch]:
+        """`parts` consecutive batches of B // parts images; the rest is dropped, as the field's code does."""
+        size = len(self.labels) // parts
+        cuts = [slice(i * size, (i + 1) * size) for i in range(parts if size else 0)]
+        return [Batch(self.images[c], self.labels[c], self.index[c], self.generator) for c in cuts]
+
+
+class Batches:
+    """The shuffled batches of each epoch.
+
+    `batch_size` is global: of every global batch, rank r of `world_size` takes the r-th of `world_size`
+    contiguous and nearly equal slices. All ranks make the same number of steps; where a last batch has fewer
+    images than there are ranks, the ranks wrap around in it, so that each has one image and some share one.
+
+    A `Dataset` is copied to the device once. An `ImageFolder` is decoded ahead by a few threads.
+    """
+
+    def __init__(
+        self,
+        dataset: Dataset | ImageFolder,
+        batch_size: int,
+        *,
+        seed: int,
+        device: str | torch.device = "cpu",
+        augment: Augment = "none",
+        rank: int = 0,
+        world_size: int = 1,
+    ) -> None:
+        if world_size < 1 or not 0 <= rank < world_size:
+            raise ConfigError(f"expected 0 <= rank < world_size, found rank {rank} of {world_size}")
+        if batch_size < world_size:
+            raise ConfigError(f"expected batch_size >= {world_size}, an image a rank, found {batch_size}")
+        if augment not in get_args(Augment):
+            raise unknown_name("augmentation", augment, get_args(Augment))
+        if augment == ("crop-flip" if isinstance(dataset, ImageFolder) else "imagenet"):
+            raise ConfigError(
+                f"augment '{augment}' does not suit {dataset.name}: 'imagenet' is for image folders, "
+                "'crop-flip' for data sets in memory, 'none' for both"
+            )
+        self.dataset, self.batch_size, self.seed, self.augment = dataset, batch_size, seed, augment
+        self.rank, self.world_size, self.device = rank, world_size, torch.device(device)
+        # on the device, since CUDA divides by a plain number as a product with 1/255, which rounds otherwise
+        self._white = torch.tensor(255.0, device=self.device)
+        self._labels = _tensor(dataset.labels).to(self.device)
+        if isinstance(dataset, Dataset):
+            self._images = _tensor(dataset.images).to(self.device)
+
+    def __len__(self) -> int:
+        """Steps an epoch, the last and perhaps incomplete batch included."""
+        return -(-len(self.dataset) // self.batch_size)
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch from step `start`: the same as the tail of the whole epoch."""
+        if not 0 <= start <= len(self):
+            raise ConfigError(f"expected a start from 0 to {len(self)} steps, found {start}")
+        generator = torch.Generator().manual_seed(derive(self.seed, "shuffle", epoch))
+        order = torch.randperm(len(self.dataset), generator=generator)  # on the CPU: for all devices the same
+        if isinstance(self.dataset, ImageFolder):
+            return self._from_folder(self.dataset, order, epoch, start)
+        return self._from_memory(self._to_device(order), epoch, start)
+
+    def _from_memory(self, order: Tensor, epoch: int, start: int) -> Iterator[Batch]:
+        for step in range(start, len(self)):
+            index = order[self._share(step)]
+            images = self._images[index]
+            if self.augment == "crop-flip":
+                key = derive(self.seed, "augment", epoch, step, self.rank)
+                images = crop_flip(images, torch.Generator().manual_seed(key))
+            yield self._batch(images, index, epoch, step)
+
+    def _from_folder(self, folder: ImageFolder, order: Tensor, epoch: int, start: int) -> Iterator[Batch]:
+        def decode(i: int) -> np.ndarray:
+            if self.augment == "none":
+                return folder.image(i)
+            return folder.train_image(i, np.random.default_rng(derive(self.seed, "augment", epoch, i)))
+
+        def submit(step: int) -> tuple[int, Tensor, list[Future[np.ndarray]]]:
+            index = order[self._share(step)]
+            return step, index, [pool.submit(decode, i) for i in index.tolist()]
+
+        pool = ThreadPoolExecutor(min(16, os.cpu_count() or 1))
+        steps = iter(range(start, len(self)))
+        try:
+            ahead = deque(map(submit, islice(steps, _AHEAD)))
+            while ahead:
+                step, index, images = ahead.popleft()
+                ahead.extend(map(submit, islice(steps, 1)))
+                pixels = torch.from_numpy(np.stack([image.result() for image in images]))
+                yield self._batch(self._to_device(pixels), self._to_device(index), epoch, step)
+        finally:  # also when the caller leaves the loop early
+            pool.shutdown(cancel_futures=True)
+
+    def _share(self, step: int) -> slice:
+        """This rank's part of a global batch, as positions in the epoch's order."""
+        first = step * self.batch_size
+        size = min(self.batch_size, len(self.dataset) - first)
+        if size < self.world_size:
+            first += self.rank % size
+            return slice(first, first + 1)
+        low, high = (size * rank // self.world_size for rank in (self.rank, self.rank + 1))
+        return slice(first + low, first + high)
+
+    def _batch(self, images: Tensor, index: Tensor, epoch: int, step: int) -> Batch:
+        if self.dataset.eight_bit:
+            images = images.float() / self._white
+        key = derive(self.seed, "noise", epoch, step, self.rank)
+        generator = torch.Generator(self.device).manual_seed(key)
+        return Batch(images, self._labels[index], index, generator)
+
+    def _to_device(self, tensor: Tensor) -> Tensor:
+        """A copy that a CUDA device makes while the host goes on."""
+        pinned = tensor.pin_memory() if self.device.type == "cuda" else tensor
+        return pinned.to(self.device, non_blocking=True)
+
+
+def _tensor(array: np.ndarray) -> Tensor:
+    """A tensor on the array's memory; a read-only array, of which torch would warn, is copied."""
+    return torch.from_numpy(np.require(array, requirements=["C", "W"]))

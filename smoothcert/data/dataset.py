@@ -1,0 +1,161 @@
+"""A data set in memory: images as stored, labels, and a fingerprint that names exactly these bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from numbers import Integral
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from smoothcert.errors import DataError
+
+if TYPE_CHECKING:
+    import torch
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Images with labels. The certificate of image `i` speaks of `image(i)`, scaled to [0, 1]."""
+
+    name: str
+    split: str
+    images: np.ndarray  # [N, C, H, W], uint8 in 0..255, or float32 in [0, 1] for data off the 8-bit grid
+    labels: np.ndarray  # [N] int64
+    classes: int
+    class_names: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        where = f"data set {self.name} ({self.split})"
+        images, labels = self.images, self.labels
+        if images.dtype not in (np.uint8, np.float32):
+            raise DataError(
+                f"{where}: expected images of type uint8 (0..255) or float32 (in [0, 1]), "
+                f"found {images.dtype}: convert them with .astype"
+            )
+        if images.ndim != 4:
+            raise DataError(f"{where}: expected images of shape [N, C, H, W], found {list(images.shape)}")
+        if labels.dtype != np.int64 or labels.ndim != 1:
+            raise DataError(
+                f"{where}: expected labels of type int64 and shape [N], "
+                f"found {labels.dtype} {list(labels.shape)}: convert them with .astype(np.int64)"
+            )
+        if len(images) != len(labels):
+            raise DataError(f"{where}: expected one label an image, found {len(images)} and {len(labels)}")
+        if images.size == 0:
+            raise DataError(f"{where}: expected at least one image, found shape {list(images.shape)}")
+        if len(self.class_names) not in (0, self.classes):
+            raise DataError(f"{where}: expected {self.classes} class names or none, found {len(self.class_names)}")
+        wrong = np.flatnonzero((labels < 0) | (labels >= self.classes))
+        if len(wrong):
+            raise DataError(
+                f"{where}: expected labels from 0 to {self.classes - 1}, "
+                f"found {labels[wrong[0]]} for image {wrong[0]}: check `classes` and the label file"
+            )
+        if not self.eight_bit:
+            _require_unit_range(where, images)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def image(self, i: int) -> np.ndarray:
+        """Image `i` as stored, [C, H, W]."""
+        found: np.ndarray = self.images[i]
+        return found
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(C, H, W) of every image."""
+        _, channels, height, width = self.images.shape
+        return channels, height, width
+
+    @property
+    def eight_bit(self) -> bool:
+        """Whether every pixel is one of the 256 values k/255."""
+        return bool(self.images.dtype == np.uint8)
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the type, the shape, the pixels and the labels."""
+        return self._fingerprint
+
+    @cached_property
+    def _fingerprint(self) -> str:
+        digest = sha256(f"{self.images.dtype} {self.images.shape}".encode())
+        digest.update(np.ascontiguousarray(self.images).data)
+        digest.update(np.ascontiguousarray(self.labels).data)
+        return digest.hexdigest()
+
+
+def _require_unit_range(where: str, images: np.ndarray) -> None:
+    for start, part in _parts(images):
+        wrong = np.argwhere(~((part >= 0) & (part <= 1)))  # NaN too
+        if len(wrong):
+            i, value = start + wrong[0][0], part[tuple(wrong[0])]
+            raise DataError(f"{where}: expected pixels in [0, 1], found {value} in image {i}: scale them")
+
+
+def _parts(images: np.ndarray, size: int = 1024) -> Iterator[tuple[int, np.ndarray]]:
+    """A few images at a time with their first position, so that no temporary is as large as the set."""
+    return ((start, images[start : start + size]) for start in range(0, len(images), size))
+
+
+def from_torch(dataset: torch.utils.data.Dataset[Any], name: str, classes: int, split: str = "test") -> Dataset:
+    """Copy a torch data set of (image, label) pairs into memory.
+
+    An image is a tensor [C, H, W], floating point in [0, 1] or uint8. Float images that all lie on the 8-bit
+    grid k/255, as those of torchvision's ToTensor do, are stored as uint8: exact, and a quarter of the size.
+    """
+    where = f"data set {name} ({split})"
+    try:
+        size = len(dataset)  # type: ignore[arg-type]
+    except TypeError:
+        raise DataError(f"{where}: expected a data set with a length, found {type(dataset)}") from None
+    if size == 0:
+        raise DataError(f"{where}: expected at least one image, found none")
+    labels = np.empty(size, np.int64)
+    first = _pixels(where, 0, dataset[0])[0]
+    images = np.empty((size, *first.shape), first.dtype)
+    for i in range(size):
+        image, labels[i] = _pixels(where, i, dataset[i])
+        if (image.shape, image.dtype) != (first.shape, first.dtype):
+            raise DataError(
+                f"{where}: expected all images alike, found {image.dtype} {list(image.shape)} at item {i} "
+                f"and {first.dtype} {list(first.shape)} at item 0: resize or convert them in the transform"
+            )
+        images[i] = image
+    if images.dtype == np.float32:
+        _require_unit_range(where, images)
+        if all(np.abs(255 * part - np.rint(255 * part)).max() < 1e-3 for _, part in _parts(images)):
+            images = np.concatenate([np.rint(255 * part).astype(np.uint8) for _, part in _parts(images)])
+    return Dataset(name, split, images, labels, classes)
+
+
+def _pixels(where: str, i: int, item: Any) -> tuple[np.ndarray, int]:
+    """The image of one item as uint8 or float32 [C, H, W], and its label."""
+    import torch
+
+    if not (isinstance(item, tuple | list) and len(item) == 2):
+        raise DataError(f"{where}: expected (image, label) pairs, found {type(item).__name__} at item {i}")
+    image, label = item
+    if not isinstance(image, torch.Tensor):
+        raise DataError(
+            f"{where}: expected image tensors, found {type(image).__name__} at item {i}: "
+            "add transform=torchvision.transforms.ToTensor() to the data set"
+        )
+    if image.ndim != 3 or not (image.is_floating_point() or image.dtype == torch.uint8):
+        raise DataError(
+            f"{where}: expected images of shape [C, H, W], floating point or uint8, "
+            f"found {image.dtype} {list(image.shape)} at item {i}"
+        )
+    if isinstance(label, torch.Tensor | np.ndarray) and label.ndim == 0:
+        label = label.item()
+    if not isinstance(label, Integral) or isinstance(label, bool):
+        raise DataError(
+            f"{where}: expected integer labels, found {label!r} ({type(label).__name__}) at item {i}: "
+            "add a target_transform that returns the class number"
+        )
+    pixels = image.detach().cpu()
+    return (pixels if pixels.dtype == torch.uint8 else pixels.float()).numpy(), int(label)

@@ -1,0 +1,41 @@
+"""One image file as the array that a network of a given input shape takes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smoothcert.errors import DataError, MissingExtra
+
+
+def read_image(path: Path, shape: tuple[int, ...]) -> NDArray[np.generic]:
+    """[C, H, W] from a .npy array ([C, H, W], uint8 or floats in [0,1]) or a picture; never resized silently."""
+    if not path.is_file():
+        raise DataError(f"no image file at {path}")
+    image = _read_array(path) if path.suffix == ".npy" else _read_picture(path, shape[0])
+    if image.shape != shape:
+        raise DataError(f"{path}: the model takes images of shape {list(shape)} [C, H, W], found {list(image.shape)}")
+    return image
+
+
+def _read_array(path: Path) -> NDArray[np.generic]:
+    try:
+        array: NDArray[np.generic] = np.load(path, allow_pickle=False)
+    except (ValueError, OSError) as error:
+        raise DataError(f"{path} is not a readable .npy array: {error}") from error
+    return array
+
+
+def _read_picture(path: Path, channels: int) -> NDArray[np.uint8]:
+    try:
+        from PIL import Image, UnidentifiedImageError
+    except ImportError as error:
+        raise MissingExtra("pillow", "imagenet", f"reading {path.name}") from error
+    try:
+        with Image.open(path) as picture:
+            pixels = np.asarray(picture.convert("L" if channels == 1 else "RGB"))
+    except (UnidentifiedImageError, OSError, SyntaxError) as error:
+        raise DataError(f"{path} is not a readable picture: {error}") from error
+    return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))

@@ -1,0 +1,86 @@
+"""From a name to a network, and the check on what a network returns."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from smoothcert.errors import ConfigError, ModelError, unknown_name
+from smoothcert.models.catalogue import MODELS
+from smoothcert.models.cifar_resnet import CifarResNet
+from smoothcert.models.external import Factory, own_network, timm_network, torchvision_network
+from smoothcert.models.lenet import LeNet
+from smoothcert.models.normalise import normalisation_layer
+from smoothcert.models.resnet50 import ResNet50
+
+
+def build_model(
+    arch: str, classes: int = 10, normalisation: str = "none", *, seed: int | None = None, **options: Any
+) -> nn.Module:
+    """``Sequential(normalisation, network)`` on the CPU: images in [0, 1] in, logits [B, classes] out.
+
+    `arch` is one of the names in `MODELS`; ``resnet<6n+2>`` is a CIFAR network of that depth, except
+    ``resnet50``, which is ImageNet's. `options` go to the network. The state-dict keys are ``1.*``, as in the
+    published files.
+
+    With a `seed` the initial weights depend on nothing else, and the caller's generators stay as they were.
+    """
+    if classes < 2:
+        raise ConfigError(f"a classifier has at least 2 classes, not {classes}")
+    first, network = normalisation_layer(normalisation), _network(arch)
+    try:
+        inspect.signature(network).bind(classes=classes, **options)
+    except TypeError as error:
+        given = ", ".join(("classes", *options))
+        raise ConfigError(f"model '{arch}' does not take the arguments {given}: {error}") from error
+    with torch.random.fork_rng(devices=[], enabled=seed is not None), torch.device("cpu"):
+        if seed is not None:
+            # Not torch.manual_seed: it would reseed the caller's CUDA generators too, which are not forked.
+            torch.default_generator.manual_seed(seed)
+        net = network(classes=classes, **options)
+    if not isinstance(net, nn.Module):
+        raise ModelError(f"model '{arch}': expected a torch.nn.Module, got {_describe(net)}")
+    return nn.Sequential(first, net)
+
+
+def is_built_in(arch: str) -> bool:
+    """Whether the name is that of a network of this package, so that building it imports no foreign code."""
+    return arch == "lenet" or re.fullmatch(r"resnet\d+", arch) is not None
+
+
+def _network(arch: str) -> Factory:
+    if arch == "lenet":
+        return LeNet
+    if arch == "resnet50":
+        return ResNet50
+    if is_built_in(arch):
+        return partial(CifarResNet, int(arch.removeprefix("resnet")))
+    source, colon, name = arch.partition(":")
+    if colon and source in ("timm", "torchvision"):
+        return timm_network(name) if source == "timm" else torchvision_network(name)
+    parts = arch.split(".")
+    if len(parts) > 1 and all(part.isidentifier() for part in parts):
+        return own_network(arch)
+    raise unknown_name("model", arch, MODELS)
+
+
+def check_shape(logits: object, batch: int, classes: int) -> Tensor:
+    """The logits, if they are a tensor [batch, classes]. Looks at no value, so never waits for the device."""
+    if not isinstance(logits, Tensor) or logits.shape != (batch, classes):
+        raise ModelError(
+            f"expected the model to return logits [{batch}, {classes}] (batch, classes) but it returned "
+            f"{_describe(logits)}: build it with the number of classes of the data, or wrap it so that it "
+            "returns its logits alone"
+        )
+    return logits
+
+
+def _describe(found: object) -> str:
+    if isinstance(found, Tensor):
+        return f"a tensor {list(found.shape)}"
+    return f"a {type(found).__name__}" + (f" of {len(found)}" if isinstance(found, tuple | list | dict) else "")

@@ -1,0 +1,136 @@
+"""Published checkpoints: the torch files of Cohen, SmoothAdv, MACER, Consistency, SmoothMix and CAT-RS."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from smoothcert.errors import ConfigError, ModelError
+from smoothcert.models.build import build_model, is_built_in
+from smoothcert.models.weights import load_state
+
+
+def load_published(
+    path: str | Path, *, arch: str | None = None, classes: int | None = None, normalisation: str | None = None
+) -> tuple[nn.Module, dict[str, Any]]:
+    """The model of a published checkpoint, in eval mode, and what is known of it.
+
+    The second value holds `arch`, `classes` and `normalisation` as `build_model` takes them, and under
+    `checkpoint` the plain values of the file (epoch, ...). What is not given is taken from the file. No file
+    says how its images were normalised; the default is what the authors' code does: nothing for LeNet and
+    MACER, full standardisation for the others. The models that SmoothAdv released subtract the mean only:
+    give "cifar10-mean" or "imagenet-mean".
+
+    Nothing in the file is run: it is read as tensors and plain values, and the name it gives its network can
+    only be that of one in this package.
+    """
+    checkpoint = _read(Path(path))
+    weights = next((key for key in ("state_dict", "net") if isinstance(checkpoint.get(key), dict)), None)
+    state = _bare(checkpoint[weights] if weights else checkpoint, path)
+    arch = _our_name(arch) if arch is not None else _named_in(checkpoint, path)
+    classes = _count_classes(state, arch, classes, path)
+    if normalisation is None:
+        normalisation = "none" if weights == "net" else _default_normalisation(arch, classes, path)
+
+    model = build_model(arch, classes, normalisation)
+    net = model.get_submodule("1")
+    for name, value in net.state_dict().items():
+        # A file older than torch 0.4.1 does not have this counter, and evaluation never reads it.
+        if name.endswith("num_batches_tracked"):
+            state.setdefault(name, value)
+    load_state(net, state, str(path))
+    known = {"arch": arch, "classes": classes, "normalisation": normalisation}
+    return model.eval(), {**known, "checkpoint": _plain_values(checkpoint)}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """``torch.load`` of tensors and plain values; numpy scalars too, which old files have as accuracies."""
+    make_scalar = np.float64(0).__reduce__()[0]
+    allowed: list[Any] = [
+        *((make_scalar, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")),
+        np.dtype,
+        *(type(np.dtype(code)) for code in "?bhilqBHILQefd"),
+    ]
+    try:
+        with warnings.catch_warnings(), torch.serialization.safe_globals(allowed):
+            warnings.simplefilter("ignore")  # torch's advice on odd pickles; what it cannot read fails anyway
+            checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+    except FileNotFoundError as error:
+        raise ModelError(f"no checkpoint at {path}: check the path") from error
+    except Exception as error:  # on a damaged file torch raises nearly anything: KeyError, struct.error, ...
+        code = re.search(r"GLOBAL ([\w.]*\w)", str(error))
+        if code:
+            raise ModelError(
+                f"{path} is refused, and nothing in it was run: expected tensors and plain values, found the "
+                f"Python object {code[1]}, which could run code when loaded; if you trust the file, open it "
+                "yourself and save its state dict alone"
+            ) from error
+        raise ModelError(
+            f"{path} is damaged or not a torch checkpoint ({type(error).__name__}): download or copy it anew"
+        ) from error
+    if not isinstance(checkpoint, dict):
+        raise ModelError(f"{path}: expected a dict with a state_dict, found a {type(checkpoint).__name__}")
+    return checkpoint
+
+
+def _bare(state: dict[str, Any], path: str | Path) -> dict[str, Tensor]:
+    """The state dict without the prefixes of Sequential (``1.``) and DataParallel (``module.``)."""
+    odd = [str(k) for k, v in state.items() if not (isinstance(k, str) and isinstance(v, Tensor))]
+    if odd or not state:
+        raise ModelError(f"{path}: expected a state dict of named tensors, found {', '.join(odd) or 'an empty one'}")
+    state = dict(state)
+    while prefix := next((p for p in ("module.", "1.") if all(name.startswith(p) for name in state)), None):
+        state = {name.removeprefix(prefix): value for name, value in state.items()}
+    return state
+
+
+def _our_name(arch: str) -> str:
+    """The field writes ``cifar_resnet110`` and ``LeNet``."""
+    short = arch.lower().removeprefix("cifar_")
+    return short if is_built_in(short) else arch
+
+
+def _named_in(checkpoint: dict[str, Any], path: str | Path) -> str:
+    arch = checkpoint.get("arch")
+    name = _our_name(arch) if isinstance(arch, str) else ""
+    if not is_built_in(name):  # never a dotted path: the file would choose what is imported
+        raise ModelError(
+            f"{path}: expected the file to name lenet, cifar_resnet<6n+2> or resnet50 as its 'arch', "
+            f"found {arch!r}: give arch=..."
+        )
+    return name
+
+
+def _count_classes(state: dict[str, Tensor], arch: str, given: int | None, path: str | Path) -> int:
+    head = state.get("fc2.weight" if arch == "lenet" else "fc.weight")
+    if head is not None and head.ndim == 2:
+        found = head.shape[0]
+        if given not in (None, found):
+            raise ModelError(f"{path} has {found} classes, but classes={given} was asked for: leave it out")
+        return found
+    if given is not None:
+        return given
+    if is_built_in(arch):
+        return 10  # any number will do: without its last layer the file is refused, the strange names listed
+    raise ModelError(f"{path} has no layer 'fc' to count the classes of: give classes=...")
+
+
+def _default_normalisation(arch: str, classes: int, path: str | Path) -> str:
+    if arch in ("lenet", "resnet50"):
+        return "none" if arch == "lenet" else "imagenet"
+    # 1000 classes on a CIFAR network: SmoothAdv's pre-training on ImageNet32, standardised as CIFAR-10
+    known = {10: "cifar10", 100: "cifar100", 1000: "cifar10"}
+    if not is_built_in(arch) or classes not in known:
+        raise ConfigError(f"{path}: no default normalisation for {arch} with {classes} classes: give normalisation=...")
+    return known[classes]
+
+
+def _plain_values(checkpoint: dict[str, Any]) -> dict[str, bool | int | float | str]:
+    values = {key: v.item() if isinstance(v, np.generic) else v for key, v in checkpoint.items()}
+    return {key: v for key, v in values.items() if isinstance(v, bool | int | float | str)}

@@ -1,0 +1,78 @@
+"""Certified accuracy as a function of the radius, drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from smoothcert.errors import ConfigError
+from smoothcert.report.analysis import Floats, average_certified_radius, certified_curve
+from smoothcert.report.certificates import Certificates
+from smoothcert.report.names import run_labels
+from smoothcert.report.svg import Line, line_chart
+
+
+def curve_svg(
+    runs: Sequence[Certificates],
+    *,
+    title: str = "Certified accuracy",
+    rounded: bool = False,
+    legend: bool = True,
+    points: int = 400,
+) -> str:
+    """The certified-accuracy curves of the runs as one SVG; with `legend=False` the page around it has one."""
+    if not runs:
+        raise ConfigError("a figure needs at least one run, found none")
+    labels = run_labels([c.name for c in runs], [c.sigma for c in runs])
+    top = axis_top(runs)
+    lines = [
+        Line(label, *thin(*step_corners(c, rounded), top=top, points=points), slot)
+        for slot, (label, c) in enumerate(zip(labels, runs, strict=True))
+    ]
+    summary = "; ".join(
+        f"{label}: {100 * line.y[0]:.1f} % at radius 0, average certified radius "
+        f"{average_certified_radius(c, rounded):.3f}"
+        for label, line, c in zip(labels, lines, runs, strict=True)
+    )
+    return line_chart(
+        lines,
+        title=title,
+        description=f"Share of inputs classified correctly with a certified radius of at least r. {summary}.",
+        labels=("radius r (ℓ₂)", "certified accuracy"),
+        top=top,
+        y_ticks=11,
+        y_format=lambda share: f"{100 * share:.0f} %",
+        legend=legend,
+        name="curves",
+    )
+
+
+def axis_top(runs: Sequence[Certificates]) -> tuple[float, float]:
+    """The end of both axes: just beyond the largest certified radius, and the next 10 % above the accuracies."""
+    radius = max(float(c.radius[c.correct].max(initial=0.0)) for c in runs)
+    share = max(float(c.correct.mean()) for c in runs)
+    return 1.02 * radius or 1.0, max(math.ceil(10 * share - 1e-9) / 10, 0.1)
+
+
+def step_corners(c: Certificates, rounded: bool = False) -> tuple[Floats, Floats]:
+    """The corners of the curve from left to right: each certified radius at both ends of its drop, then 0."""
+    radii, share = certified_curve(c, rounded)
+    return np.repeat(radii, 2), np.append(np.repeat(share, 2)[1:], 0.0)
+
+
+def thin(x: Floats, y: Floats, top: tuple[float, float], points: int) -> tuple[Floats, Floats]:
+    """At most `points` corners of a curve, evenly along its length as drawn; both ends of each jump stay.
+
+    The length counts in units of the axes, whose total a falling curve cannot exceed by much: 400 points of a
+    700 pixel figure are never more than a few pixels apart, or they are joined by a straight jump.
+    """
+    if len(x) <= points:
+        return x, y
+    steps = np.abs(np.diff(x, prepend=x[0])) / top[0] + np.abs(np.diff(y, prepend=y[0])) / top[1]
+    length = np.cumsum(steps)
+    bucket = np.floor(length / length[-1] * (points // 2 - 1))
+    changes = np.diff(bucket) > 0
+    keep = np.concatenate([[True], changes]) | np.concatenate([changes, [True]])
+    return x[keep], y[keep]

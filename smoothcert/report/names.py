@@ -1,0 +1,55 @@
+"""Short names for runs that are known only by where they lie."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+
+def distinct_names(places: Sequence[tuple[Path, float | None]]) -> list[str]:
+    """Name each (path, sigma) by the parts of its path that tell it from the others.
+
+    `fmnist/noise_0.5/cohen/noise_0.5` beside `fmnist/noise_0.5/cat-rs/noise_0.5` becomes `cohen`; the parts
+    that only repeat sigma go, for a table has a column for it.
+    """
+    parts = [_without_sigma(path, sigma) for path, sigma in places]
+    if len(set(zip(parts, (sigma for _, sigma in places), strict=True))) < len(places):
+        parts = [path.parts for path, _ in places]
+    lead = _shared(parts)
+    parts = [own[lead:] for own in parts]
+    tail = _shared([own[::-1] for own in parts])
+    names = ["/".join(own[: len(own) - tail]) for own in parts]
+    keys = list(zip(names, (sigma for _, sigma in places), strict=True))
+    if max(Counter(keys).values()) > 1:  # only for paths that are equal themselves
+        names = [f"{name} ({number})" for number, name in enumerate(names, start=1)]
+    return names
+
+
+def _without_sigma(path: Path, sigma: float | None) -> tuple[str, ...]:
+    def repeats_sigma(part: str) -> bool:
+        match = re.fullmatch(r"(?:noise|sigma)_(\d+(?:\.\d+)?)", part)
+        return match is not None and float(match[1]) == sigma
+
+    return tuple(part for part in path.parts if not repeats_sigma(part)) or path.parts
+
+
+def _shared(parts: Sequence[tuple[str, ...]]) -> int:
+    """How many leading parts all have in common, leaving at least one to each."""
+    limit = min(len(own) for own in parts) - 1
+    same = (len({own[i] for own in parts}) == 1 for i in range(limit))
+    return next((i for i, equal in enumerate(same) if not equal), limit)
+
+
+def one_line(name: str) -> str:
+    """A name without line breaks and control characters: every format and every terminal can print it."""
+    return "".join(c for c in " ".join(name.split()) if c.isprintable()) or "run"
+
+
+def run_labels(names: Sequence[str], sigmas: Sequence[float | None]) -> list[str]:
+    """Names for legends and notes, with sigma where the runs differ in it."""
+    lines = [one_line(name) for name in names]
+    if len(set(sigmas)) == 1:
+        return lines
+    return [line if sigma is None else f"{line} (σ={sigma:g})" for line, sigma in zip(lines, sigmas, strict=True)]

@@ -1,0 +1,55 @@
+"""What a reader must know before comparing the rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from smoothcert.report.analysis import published_rounding
+from smoothcert.report.certificates import Certificates
+from smoothcert.report.names import one_line, run_labels
+
+# Each changes every radius of a run, so that side by side they favour one of the runs.
+BUDGET = {"n": "samples per input (n)", "alpha": "failure probability (alpha)", "noise": "noise"}
+
+
+def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> list[str]:
+    """Notes on each run (partial, damaged), then on the comparison (other inputs, other budget)."""
+    notes: list[str] = []
+    for c, label in zip(results, _labels(results), strict=True):
+        if c.partial:
+            notes.append(f"{label}: partial, {c.rows} of {c.expected} inputs")
+        notes += [f"{label}: {warning}" for warning in c.warnings]
+    first = results[0]
+    if any(not np.array_equal(first.idx, c.idx) for c in results):
+        notes.append("the runs cover different inputs: small differences between them may come from that")
+    other = [c for c in results if _labels_differ(first, c)]
+    if other:
+        notes.append(
+            f"'{one_line(first.name)}' and '{one_line(other[0].name)}' disagree on the labels of the same indices: "
+            "another data set, or another order of it; do not compare them"
+        )
+    for key, words in BUDGET.items():
+        values = sorted({getattr(c, key) for c in results} - {None})
+        if len(values) > 1:
+            notes.append(f"the runs differ in {words}: {', '.join(map(str, values))}; radii depend on it")
+    if not rounded and len({_is_rounded(c) for c in results}) > 1:
+        notes.append(
+            "some radii are rounded to 3 digits, as published logs are, others exact: "
+            "round all of them to compare the last digit"
+        )
+    return notes
+
+
+def _labels(results: Sequence[Certificates]) -> list[str]:
+    return run_labels([c.name for c in results], [c.sigma for c in results])
+
+
+def _labels_differ(a: Certificates, b: Certificates) -> bool:
+    _, in_a, in_b = np.intersect1d(a.idx, b.idx, assume_unique=True, return_indices=True)
+    return not np.array_equal(a.label[in_a], b.label[in_b])
+
+
+def _is_rounded(c: Certificates) -> bool:
+    return np.array_equal(published_rounding(c.radius), c.radius)

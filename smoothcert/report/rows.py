@@ -1,0 +1,145 @@
+"""Tab-separated certificate rows -> typed columns, and the errors that name file, line and column."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smoothcert.errors import StoreError
+
+Column = NDArray[Any]
+
+REQUIRED: dict[str, Callable[[str], Any]] = {
+    "idx": int,
+    "label": int,
+    "predict": int,
+    "radius": float,
+    "correct": int,
+}
+# Columns of our own stores, without `time`: it differs each time the same input is certified again.
+OPTIONAL: dict[str, Callable[[str], Any]] = {
+    "n0": str,
+    "n": str,
+    "counts0": str,
+    "counts": str,
+    "p_lower": lambda text: float(text or "nan"),
+    "multiclass_radius": lambda text: float(text or "nan"),
+    "noise": str,
+    "seed": str,
+}
+
+
+class NoCertificates(StoreError):
+    """Nothing is wrong with the place; it only holds no certificate yet."""
+
+
+def nothing_yet(place: Path) -> NoCertificates:
+    return NoCertificates(f"{place}: no certificates yet; wait for the first, or certify the run")
+
+
+@dataclass(frozen=True)
+class Lines:
+    """The complete lines of one file, split but not yet converted."""
+
+    path: Path
+    header: list[str]
+    fields: list[list[str]]
+    numbers: list[int]  # line number of each row
+    torn: bool  # the last line had no newline and was left out
+
+    def error(self, row: int, problem: str) -> StoreError:
+        return StoreError(
+            f"{self.path}, line {self.numbers[row]}: {problem}; repair or remove this line, or certify the input again"
+        )
+
+
+def read_lines(path: Path) -> Lines:
+    """Split a log into rows. A last line without a newline is still being written, or was cut by a crash."""
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except UnicodeDecodeError:
+        raise StoreError(f"{path}: expected a tab-separated text log, found binary data") from None
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read ({error.strerror})") from None
+    *lines, last = text.split("\n")
+    if not lines and "idx".startswith(last[:3]):  # empty, or torn inside the header
+        return Lines(path, list(REQUIRED), [], [], bool(last))
+    header = [name.strip() for name in (lines[0] if lines else last).split("\t")]
+    missing = [name for name in REQUIRED if name not in header]
+    if missing:
+        raise StoreError(
+            f"{path}: expected a tab-separated header with the columns {' '.join(REQUIRED)}, "
+            f"found '{(lines or [last])[0][:80]}' (missing: {' '.join(missing)}); is it a certification log?"
+        )
+    numbers = [number for number, line in enumerate(lines[1:], start=2) if line]
+    fields = [line.split("\t") for line in lines[1:] if line]
+    return Lines(path, header, fields, numbers, bool(last))
+
+
+def typed_columns(lines: Lines) -> dict[str, Column]:
+    """Convert the known columns of one file, and refuse what no certification can have written."""
+    for row, fields in enumerate(lines.fields):
+        if len(fields) != len(lines.header):
+            raise lines.error(row, f"expected {len(lines.header)} columns, found {len(fields)}")
+    columns = {
+        name: _convert(lines, name, kind) for name, kind in (REQUIRED | OPTIONAL).items() if name in lines.header
+    }
+    label, predict, radius, correct = (columns[name] for name in ("label", "predict", "radius", "correct"))
+    agree = (correct == 1) == (predict == label)
+    for name, sound, expected in (
+        ("idx", columns["idx"] >= 0, "an index from 0 on"),
+        ("label", label >= 0, "a class from 0 on"),
+        ("predict", predict >= -1, "a class, or -1 for an abstention"),
+        ("radius", np.isfinite(radius) & (radius >= 0), "a finite radius of at least 0"),
+        ("correct", (correct == 0) | (correct == 1), "0 or 1"),
+        ("correct", agree, "1 exactly where predict equals label"),
+    ):
+        if not sound.all():
+            row = int(np.argmin(sound))
+            raise _bad_value(lines, row, name, expected)
+    columns["correct"] = correct == 1
+    return columns
+
+
+def merge(parts: Sequence[dict[str, Column]], source: Path) -> dict[str, Column]:
+    """Join the parts, ordered by index. A repeated index is fine as long as every copy says the same."""
+    shared = [name for name in parts[0] if all(name in part for part in parts)]
+    columns = {name: np.concatenate([part[name] for part in parts]) for name in shared}
+    idx, first, place = np.unique(columns["idx"], return_index=True, return_inverse=True)
+    if len(idx) < len(place):
+        for name, column in columns.items():
+            kept = column[first][place]
+            differs = column != kept
+            if column.dtype.kind == "f":
+                differs &= ~(np.isnan(column) & np.isnan(kept))
+            if differs.any():
+                row = int(np.argmax(differs))
+                raise StoreError(
+                    f"{source}: index {columns['idx'][row]} is certified twice with different results "
+                    f"({name} {kept[row]} and {column[row]}); keep the row that belongs to this run"
+                )
+    return {name: column[first] for name, column in columns.items()}
+
+
+def _convert(lines: Lines, name: str, kind: Callable[[str], Any]) -> Column:
+    place = lines.header.index(name)
+    dtype = {int: np.int64, str: object}.get(kind, np.float64)  # type: ignore[call-overload]
+    try:
+        return np.array([kind(fields[place]) for fields in lines.fields], dtype=dtype)
+    except (ValueError, OverflowError):
+        for row, fields in enumerate(lines.fields):
+            try:
+                np.array(kind(fields[place]), dtype=dtype)
+            except (ValueError, OverflowError):
+                raise _bad_value(lines, row, name, "a whole number" if kind is int else "a number") from None
+        raise
+
+
+def _bad_value(lines: Lines, row: int, name: str, expected: str) -> StoreError:
+    found = lines.fields[row][lines.header.index(name)]
+    return lines.error(row, f"column {name}: expected {expected}, found '{found}'")

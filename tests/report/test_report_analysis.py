@@ -1,0 +1,91 @@
+"""The measures against known answers and the properties that tie them together."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smoothcert.report import (
+    abstention_rate,
+    average_certified_radius,
+    certified_accuracy,
+    clean_accuracy,
+    median_radius,
+)
+from smoothcert.report.analysis import certified_curve, default_radii, published_rounding
+
+RADII = st.floats(0, 10, allow_subnormal=False)
+RUNS = st.lists(st.tuples(RADII, st.booleans()), min_size=1, max_size=60)
+
+
+def test_known_answers(make):
+    c = make([0.0, 0.25, 0.5, 0.75, 2.0], correct=[1, 1, 1, 1, 0])
+    assert certified_accuracy(c, [0, 0.25, 0.2501, 0.5, 0.75, 1]).tolist() == [0.8, 0.6, 0.4, 0.4, 0.2, 0.0]
+    assert average_certified_radius(c) == pytest.approx(1.5 / 5)
+    assert clean_accuracy(c) == 0.8
+    assert abstention_rate(c) == 0.2
+    assert median_radius(c) == 0.375
+
+
+def test_a_wrong_answer_is_no_abstention(make):
+    c = make([1.0, 1.0], correct=[1, 0], predict=np.array([0, 3]))
+    assert abstention_rate(c) == 0
+    assert clean_accuracy(c) == 0.5
+
+
+def test_no_correct_input(make):
+    c = make([0.0, 0.3], correct=[0, 0])
+    assert math.isnan(median_radius(c))
+    assert average_certified_radius(c) == 0
+    assert certified_accuracy(c, [0, 1]).tolist() == [0, 0]
+    assert default_radii([c]) == [0.0]
+
+
+@given(rows=RUNS, radii=st.lists(RADII, min_size=1, max_size=20), rounded=st.booleans())
+def test_certified_accuracy_is_its_definition_and_falls(make, rows, radii, rounded):
+    c = make([r for r, _ in rows], correct=[ok for _, ok in rows])
+    radii = sorted(radii + [r for r, _ in rows])  # with every tie
+    own = published_rounding(c.radius) if rounded else c.radius
+    got = certified_accuracy(c, radii, rounded)
+    assert got.tolist() == [(c.correct & (own >= r)).mean() for r in radii]
+    assert (np.diff(got) <= 0).all()
+    assert certified_accuracy(c, 0.0) == clean_accuracy(c)
+
+
+@given(rows=RUNS, rounded=st.booleans())
+def test_acr_is_the_area_under_the_curve(make, rows, rounded):
+    c = make([r for r, _ in rows], correct=[ok for _, ok in rows])
+    radii, share = certified_curve(c, rounded)
+    assert radii[0] == 0
+    assert (np.diff(radii) > 0).all()
+    area = float((share[1:] * np.diff(radii)).sum())
+    assert average_certified_radius(c, rounded) == pytest.approx(area, abs=1e-12)
+
+
+@given(st.floats(0, 1e6))
+def test_published_rounding_is_that_of_format(value):
+    assert published_rounding([value]).tolist() == [float(f"{value:.3}")]
+
+
+def test_published_rounding_keeps_shape_and_ties_of_binary():
+    values = np.array([[1.905, 1.915, 1.9057], [0.0005, 1.2345e-5, 999.5]])
+    assert published_rounding(values).tolist() == [[float(f"{v:.3}") for v in row] for row in values.tolist()]
+    assert published_rounding([1.9057])[0] == 1.91
+
+
+@pytest.mark.parametrize(
+    ("tops", "radii"),
+    [
+        ([0.953], [0.0, 0.25, 0.5, 0.75]),
+        ([0.2, 1.91], [i * 0.25 for i in range(8)]),
+        ([3.81], [i * 0.5 for i in range(8)]),
+        ([0.25], [0.0, 0.25]),
+        ([0.2], [0.0, 0.125]),
+        ([40.0], [0.0, 8.0, 16.0, 24.0, 32.0, 40.0]),
+        ([0.0], [0.0]),
+    ],
+)
+def test_default_radii(make, tops, radii):
+    assert default_radii([make([top]) for top in tops]) == radii

@@ -1,0 +1,278 @@
+"""Logs and stores, whole and damaged, and the names runs get."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from smoothcert.errors import DataError, StoreError
+from smoothcert.report import read_log, read_results, read_store
+from smoothcert.report.names import distinct_names, one_line, run_labels
+from smoothcert.report.rows import OPTIONAL, REQUIRED, NoCertificates
+from smoothcert.store import COLUMNS
+
+ROWS = [(0, 7, 7, "1.91"), (20, 2, -1, "0.0"), (40, 1, 3, "0.953"), (60, 0, 0, "1e-05")]
+
+
+def check_rows(c):
+    assert c.idx.tolist() == [0, 20, 40, 60]
+    assert c.label.tolist() == [7, 2, 1, 0]
+    assert c.predict.tolist() == [7, -1, 3, 0]
+    assert c.radius.tolist() == [1.91, 0.0, 0.953, 1e-05]
+    assert c.correct.tolist() == [True, False, False, True]
+    assert c.abstained.tolist() == [False, True, False, False]
+    assert c.rows == 4
+
+
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "idx label predict radius correct time",
+        "idx label predict radius correct",
+        "time correct radius basePredict predict label idx",
+    ],
+)
+def test_log_in_any_column_order(write_log, columns, newline):
+    c = read_log(write_log(ROWS, columns=columns.split(), newline=newline))
+    check_rows(c)
+    assert (c.sigma, c.n, c.alpha, c.expected, c.manifest, c.warnings) == (0.5, None, None, None, None, ())
+    assert not c.partial
+
+
+def test_log_with_byte_order_mark_blank_lines_and_unordered_rows(write_log):
+    path = write_log([ROWS[2], ROWS[0], ROWS[3], ROWS[1]], tail="\n\n")
+    path.write_bytes(b"\xef\xbb\xbf" + path.read_bytes())
+    check_rows(read_log(path))
+
+
+@pytest.mark.parametrize("text", ["0.4574", "0.0000", "1.91", "3.8", "0.000123", "1e-05", "2"])
+def test_printed_radii(write_log, text):
+    assert read_log(write_log([(0, 1, 1, text)])).radius[0] == float(text)
+
+
+@pytest.mark.parametrize(
+    ("path", "sigma"),
+    [
+        ("noise_0.25/cat-rs/noise_0.25.tsv", 0.25),
+        ("noise_0.12/test/sigma_0.50", 0.5),
+        ("cohen/noise_1.00_2110", 1.0),
+        ("smoothmix/noise_0.25_adv", 0.25),
+        ("noise_0.25/salman/noist_0.25.tsv", 0.25),
+        ("cifar10c/gaussian_noise.tsv", None),
+    ],
+)
+def test_sigma_from_the_path(write_log, path, sigma):
+    assert read_log(write_log(ROWS, path)).sigma == sigma
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "words"),
+    [
+        ("idx", "4.5", "whole number"),
+        ("idx", "-1", "index from 0"),
+        ("label", "", "whole number"),
+        ("label", "99999999999999999999", "whole number"),
+        ("predict", "-2", "abstention"),
+        ("radius", "abc", "number"),
+        ("radius", "nan", "finite radius"),
+        ("radius", "inf", "finite radius"),
+        ("radius", "-0.1", "at least 0"),
+        ("correct", "2", "0 or 1"),
+        ("correct", "0", "predict equals label"),
+    ],
+)
+def test_bad_value_names_file_line_column_and_value(write_log, column, value, words):
+    path = write_log(ROWS)
+    lines = path.read_text().split("\n")
+    fields = lines[4].split("\t")
+    fields[lines[0].split("\t").index(column)] = value
+    lines[4] = "\t".join(fields)
+    path.write_text("\n".join(lines))
+    with pytest.raises(StoreError, match=f"noise_0.5.tsv, line 5: column {column}: .*{words}.* found '{value}'"):
+        read_log(path)
+
+
+def test_row_with_missing_fields_in_the_middle(write_log):
+    path = write_log(ROWS[:1], tail="20\t2\n40\t1\t3\t0.953\t0\t0:00:01\n")
+    with pytest.raises(StoreError, match="line 3: expected 6 columns, found 2"):
+        read_log(path)
+
+
+def test_torn_last_line_is_left_out_and_told(write_log):
+    c = read_log(write_log(ROWS, tail="80\t3\t3\t1.9"))
+    check_rows(c)
+    assert c.warnings == ("noise_0.5.tsv: unfinished last line left out",)
+
+
+@pytest.mark.parametrize(
+    "text", ["", "id", "idx\tlabel\tpredict\tradius\tcor", "idx\tlabel\tpredict\tradius\tcorrect\n"]
+)
+def test_nothing_yet(tmp_path, text):
+    path = tmp_path / "log.tsv"
+    path.write_text(text)
+    with pytest.raises(NoCertificates, match=r"log\.tsv: no certificates yet"):
+        read_log(path)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"idx\tlabel\tpredict\tcorrect\n0\t1\t1\t1\n", "missing: radius"),
+        (b"idx,label,predict,radius,correct\n0,1,1,0.5,1\n", "tab-separated header"),
+        (b"0.00000\t0.99450\n", "is it a certification log"),
+        (b"just a sentence", "tab-separated header"),
+        (b"\x89PNG\r\n\x1a\n\x00", "binary"),
+    ],
+)
+def test_not_a_log(tmp_path, content, words):
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    with pytest.raises(StoreError, match=words):
+        read_log(path)
+
+
+def test_missing_log(tmp_path):
+    with pytest.raises(StoreError, match="cannot be read"):
+        read_log(tmp_path / "absent.tsv")
+
+
+def test_repeated_index(write_log):
+    check_rows(read_log(write_log([*ROWS, ROWS[1]])))
+    with pytest.raises(StoreError, match=r"index 20 is certified twice .*\(label 2 and 5\)"):
+        read_log(write_log([*ROWS, (20, 5, -1, "0.0")]))
+
+
+def test_store(write_store):
+    folder = write_store(ROWS[2:], ROWS[:2])
+    c = read_store(folder)
+    check_rows(c)
+    assert (c.sigma, c.n0, c.n, c.alpha, c.noise, c.expected) == (0.5, 100, 1000, 0.001, "quantised", 4)
+    assert c.name == "run/test"
+    assert c.p_lower.tolist() == [0.99] * 4
+    assert c.counts.tolist() == ["7:1000", "2:1000", "1:1000", "0:1000"]
+    assert c.manifest["environment"] == {"smoothcert": "0.1.0"}
+    assert c.source == folder
+    assert not c.partial
+
+
+def test_store_still_being_written(write_store):
+    folder = write_store(ROWS[:2], [], tail="40\t1\t")
+    (folder / "part-2-of-3.tsv").write_text("idx\tla")
+    c = read_store(folder)
+    assert (c.rows, c.expected, c.partial) == (2, 4, True)
+    assert c.warnings == tuple(f"part-{i}-of-{n}.tsv: unfinished last line left out" for i, n in ((0, 2), (2, 3)))
+
+
+def test_store_with_repeated_index(write_store):
+    check_rows(read_store(write_store(ROWS[:3], ROWS[1:])))  # only the time differs
+    with pytest.raises(StoreError, match=r"certify/test: index 20 .*\(radius 0.0 and 0.1\)"):
+        read_store(write_store(ROWS, [(20, 2, -1, "0.1")], run="other"))
+
+
+def test_repeated_rows_with_missing_numbers_are_equal(write_store):
+    folder = write_store(ROWS[:1], ROWS[:1], inputs=1)
+    for part in folder.glob("part-*.tsv"):
+        part.write_text(part.read_text().replace("\t0.99\t", "\t\t"))
+    c = read_store(folder)
+    assert c.rows == 1
+    assert np.isnan(c.p_lower[0])
+
+
+def test_store_with_more_than_promised(write_store):
+    assert read_store(write_store(ROWS, inputs=3)).warnings == ("4 inputs stored, but the manifest promises 3",)
+
+
+@pytest.mark.parametrize(("text", "words"), [("{", "expected JSON"), ("[]", "identity"), ('{"inputs": 4}', "identity")])
+def test_damaged_manifest(write_store, text, words):
+    folder = write_store(ROWS)
+    (folder / "manifest.json").write_text(text)
+    with pytest.raises(StoreError, match=words):
+        read_store(folder)
+
+
+def test_folder_without_manifest(tmp_path):
+    with pytest.raises(StoreError, match=r"found no manifest\.json"):
+        read_store(tmp_path)
+
+
+def test_part_file_read_as_a_log_knows_its_budget(write_store):
+    c = read_log(write_store(ROWS) / "part-0-of-1.tsv")
+    assert (c.n0, c.n, c.manifest) == (100, 1000, None)
+
+
+def test_results_of_runs_stores_and_logs(write_store, write_log, tmp_path):
+    store = write_store(ROWS, run="a", name="all")
+    write_store(ROWS, run="a", name="every20")
+    log = write_log(ROWS, "published/noise_0.5.tsv")
+    results = read_results(tmp_path / "a", store, str(log))  # the store is named twice, and counts once
+    assert [c.name for c in results] == ["a/all", "a/every20", "published"]
+    assert [c.name for c in read_results(tmp_path / "a")] == ["all", "every20"]
+    assert [c.name for c in read_results(store)] == ["a/all"]
+
+
+def test_results_leave_out_what_has_no_certificates_yet(write_store, write_log, tmp_path):
+    log = write_log(ROWS)
+    write_store([], run="empty")
+    (tmp_path / "trained").mkdir()
+    (tmp_path / "trained" / "config.yaml").touch()
+    with pytest.warns(UserWarning, match="left out") as told:
+        assert len(read_results(tmp_path / "empty", tmp_path / "trained", log)) == 1
+    assert ["a run without certificates" in str(w.message) for w in told] == [False, True]
+    with pytest.raises(NoCertificates, match="trained: a run without certificates"):
+        read_results(tmp_path / "trained")
+    with pytest.raises(NoCertificates, match="no certificates yet"):
+        read_results(tmp_path / "empty")
+    with pytest.raises(NoCertificates, match="nothing to report"):
+        read_results()
+
+
+def test_results_of_something_else(tmp_path):
+    with pytest.raises(StoreError, match="found another folder"):
+        read_results(tmp_path)
+    with pytest.raises(StoreError, match="no such file or folder"):
+        read_results(tmp_path / "absent")
+
+
+def test_certificates_by_hand_are_checked(make):
+    with pytest.raises(DataError, match="one entry an input, found 2, 2, 2, 2, 1"):
+        make([0.1, 0.2], correct=[1], idx=np.arange(2), label=np.zeros(2, int), predict=np.zeros(2, int))
+    with pytest.raises(NoCertificates):
+        make([])
+
+
+@pytest.mark.parametrize(
+    ("places", "names"),
+    [
+        ([("d/noise_0.5/cohen/noise_0.5", 0.5), ("d/noise_0.5/cat-rs/noise_0.5", 0.5)], ["cohen", "cat-rs"]),
+        ([("d/noise_0.5/cohen/noise_0.5", 0.5), ("d/noise_1.0/cohen/noise_1.0", 1.0)], ["cohen", "cohen"]),
+        ([("noise_0.12/test/sigma_0.50", 0.5), ("noise_0.50/test/sigma_0.50", 0.5)], ["noise_0.12/test", "test"]),
+        ([("runs/a/test", None), ("runs/b/test", None)], ["a", "b"]),
+        ([("runs/a/x/test", None), ("runs/test", None)], ["a/x/test", "test"]),
+        ([("noise_0.5", 0.5), ("sigma_0.5", 0.5)], ["noise_0.5", "sigma_0.5"]),
+        ([("x/noise_0.5", 0.5), ("x/sigma_0.5", 0.5)], ["noise_0.5", "sigma_0.5"]),
+        ([("data/noise_0.5/cat-rs/noise_0.5", 0.5)], ["cat-rs"]),
+        ([("a", None), ("a", None)], ["a (1)", "a (2)"]),
+    ],
+)
+def test_names_tell_runs_apart(places, names):
+    assert distinct_names([(Path(path), sigma) for path, sigma in places]) == names
+
+
+def test_labels_carry_sigma_only_where_it_differs():
+    assert run_labels(["a", "b"], [0.5, 0.5]) == ["a", "b"]
+    assert run_labels(["a", "a", "c\n d"], [0.5, 1.0, None]) == ["a (σ=0.5)", "a (σ=1)", "c d"]
+    assert one_line("\x1b[31m\x00") == "[31m"
+    assert one_line(" \n") == "run"
+
+
+def test_ten_logs_of_ten_thousand_rows_are_quick(write_log):
+    path = write_log([(i, i % 10, i % 10, f"{i / 5000:.3}") for i in range(10_000)])
+    start = time.perf_counter()
+    assert sum(read_log(path).rows for _ in range(10)) == 100_000
+    assert time.perf_counter() - start < 3  # about 0.15 s on an idle core
+
+
+def test_every_column_of_our_stores_is_known():
+    assert {*REQUIRED, *OPTIONAL, "time"} == set(COLUMNS)

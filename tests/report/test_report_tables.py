@@ -1,0 +1,166 @@
+"""Small golden tables in every format, and the notes below them."""
+
+import csv
+import io
+import re
+
+import numpy as np
+import pytest
+
+from smoothcert.errors import ConfigError
+from smoothcert.report import certificate_table
+
+
+@pytest.fixture
+def runs(make):
+    gaussian = make([0.1, 0.3, 0.6, 0.0], correct=[1, 1, 1, 0], name="gaussian", sigma=0.25)
+    mix = make([0.5, 0.6, 0.7, 0.0], correct=[1, 1, 0, 0], name="smooth_mix 100%", sigma=0.25)
+    return [gaussian, mix]
+
+
+def test_text(runs):
+    assert certificate_table(runs).to_text(terminal=False) == (
+        "run              sigma  inputs    ACR  abstain %  r=0.00  r=0.25  r=0.50\n"
+        "------------------------------------------------------------------------\n"
+        "gaussian          0.25       4  0.250       25.0    75.0    50.0    25.0\n"
+        "smooth_mix 100%   0.25       4  0.275       50.0    50.0    50.0    50.0\n"
+    )
+
+
+def test_text_is_plain_where_output_is_no_terminal(runs):
+    table = certificate_table(runs)
+    assert table.to_text() == table.to_text(terminal=False)
+
+
+def test_text_for_a_terminal(runs, monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    text = certificate_table(runs, [0.25, 0.5], rounded=True).to_text(terminal=True)
+    assert "\x1b[1m0.275\x1b[0m" in text
+    plain = re.sub(r"\x1b\[[\d;]*m", "", text)
+    assert [line.split() for line in plain.splitlines() if "gaussian" in line] == [
+        ["gaussian", "0.25", "4", "0.250", "25.0", "50.0", "25.0"]
+    ]
+
+
+def test_wide_table_loses_no_digit_in_a_narrow_terminal(make, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    c = make([0.5], name="[bold]" + "n" * 60, expected=10)
+    text = certificate_table([c], [i / 8 for i in range(9)]).to_text(terminal=True)
+    assert text.count("100.0") == 5
+    assert "[bold]nnn" in text
+    assert "1 of 10" in text
+
+
+def test_markdown(runs):
+    assert certificate_table(runs, [0, 0.5]).to_markdown() == (
+        "| run             | sigma | inputs |       ACR | abstain % |   r=0.00 |   r=0.50 |\n"
+        "| --------------- | ----: | -----: | --------: | --------: | -------: | -------: |\n"
+        "| gaussian        |  0.25 |      4 |     0.250 |      25.0 | **75.0** |     25.0 |\n"
+        "| smooth_mix 100% |  0.25 |      4 | **0.275** |      50.0 |     50.0 | **50.0** |\n"
+    )
+
+
+def test_markdown_escapes_names_and_lists_notes(make):
+    text = certificate_table([make([1.0], name="a|b<i>*", expected=2)], [0]).to_markdown()
+    assert r"| a\|b\<i>\* |" in text
+    assert text.endswith("\n\n- a|b<i>*: partial, 1 of 2 inputs\n")
+
+
+def test_latex(runs):
+    assert certificate_table(runs, [0, 0.5]).to_latex() == (
+        "\\begin{tabular}{lrrrrrr}\n"
+        "\\toprule\n"
+        "& & & & & \\multicolumn{2}{c}{Certified accuracy (\\%) at $r$} \\\\\n"
+        "\\cmidrule(lr){6-7}\n"
+        "run & $\\sigma$ & inputs & ACR & abstain \\% & 0.00 & 0.50 \\\\\n"
+        "\\midrule\n"
+        "gaussian & 0.25 & 4 & 0.250 & 25.0 & \\textbf{75.0} & 25.0 \\\\\n"
+        "smooth\\_mix 100\\% & 0.25 & 4 & \\textbf{0.275} & 50.0 & 50.0 & \\textbf{50.0} \\\\\n"
+        "\\bottomrule\n"
+        "\\end{tabular}\n"
+    )
+
+
+def test_latex_escapes_every_special_character_and_comments_notes(make):
+    text = certificate_table([make([1.0], name=r"\~^{}#&$\input{x}" + "\n%", expected=2)], []).to_latex()
+    row = text.splitlines()[5]
+    assert row.startswith(
+        r"\textbackslash{}\textasciitilde{}\textasciicircum{}\{\}\#\&\$\textbackslash{}input\{x\} \% & -"
+    )
+    assert text.splitlines()[0].startswith("% ")
+    assert "multicolumn" not in text
+
+
+def test_csv_quotes_names(make):
+    text = certificate_table([make([1.0], name='a,"b"', sigma=1.0, expected=3)], [0, 0.125]).to_csv()
+    assert list(csv.reader(io.StringIO(text))) == [
+        ["run", "sigma", "inputs", "ACR", "abstain %", "r=0.00", "r=0.125"],
+        ['a,"b"', "1", "1 of 3", "1.000", "0.0", "100.0", "100.0"],
+    ]
+
+
+def test_percentages_print_as_the_field_prints_them(make):
+    radius = np.zeros(10_000)
+    radius[:7665] = 1
+    row = certificate_table([make(radius)], [0.5]).rows[0]
+    assert row[-1] == "76.6"  # 100 * 0.7665 lies below 76.65 in binary
+
+
+def test_rounding_moves_a_tie(make):
+    c = make([1.9057])
+    assert certificate_table([c], [1.91]).rows[0][3:] == ("1.906", "0.0", "0.0")
+    assert certificate_table([c], [1.91], rounded=True).rows[0][3:] == ("1.910", "0.0", "100.0")
+
+
+def test_best_is_shared_by_ties_and_never_partial_or_zero(make):
+    a, b = make([0.5], name="a"), make([0.5], name="b")
+    partial = make([0.9], name="c", expected=2)
+    best = certificate_table([a, b, partial], [0.5, 0.8]).best
+    assert best == {(0, 3), (1, 3), (0, 5), (1, 5)}
+    assert certificate_table([a, partial]).best == frozenset()
+
+
+@pytest.mark.parametrize("radii", [[-0.1], [float("nan")], [0.5, float("inf")]])
+def test_bad_radii(make, radii):
+    with pytest.raises(ConfigError, match="at least 0"):
+        certificate_table([make([0.5])], radii)
+
+
+def test_no_runs():
+    with pytest.raises(ConfigError, match="at least one run"):
+        certificate_table([])
+
+
+def notes(*runs, **options):
+    return certificate_table(runs, **options).notes
+
+
+def test_equal_runs_need_no_note(make):
+    assert notes(make([0.5], n=100, alpha=0.001), make([0.6], n=None, alpha=0.001)) == ()
+
+
+def test_notes_of_a_run(make):
+    c = make([0.5], name="a", expected=500, warnings=("part-0-of-1.tsv: unfinished last line left out",))
+    assert notes(c) == ("a: partial, 1 of 500 inputs", "a: part-0-of-1.tsv: unfinished last line left out")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"idx": np.array([0, 7])}, "different inputs"),
+        ({"label": np.array([0, 1])}, "'run' and 'run' disagree on the labels"),
+        ({"n": 100}, r"samples per input \(n\): 100, 1000"),
+        ({"alpha": 0.01}, r"alpha\): 0.001, 0.01"),
+        ({"noise": "float"}, "noise: float, quantised"),
+    ],
+)
+def test_notes_of_a_comparison(make, changes, words):
+    base = {"n": 1000, "alpha": 0.001, "noise": "quantised"}
+    (note,) = notes(make([0.5, 0.6], **base), make([0.5, 0.6], **(base | changes)))
+    assert re.search(words, note)
+
+
+def test_rounding_all_settles_the_note_on_digits(make):
+    assert "rounded to 3 digits" in notes(make([0.5]), make([0.123456]))[0]
+    assert notes(make([0.5]), make([0.123456]), rounded=True) == ()
