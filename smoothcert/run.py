@@ -41,9 +41,9 @@ class ModelSpec:
     input_range: tuple[float, float] = (0.0, 1.0)
 
 
-@dataclass(frozen=True)
 class RunFolder:
-    path: Path
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
 
     @property
     def config_path(self) -> Path:

@@ -1,0 +1,38 @@
+import sys
+
+import pytest
+
+from smoothcert.progress import Progress, time_left
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (61, "1:01"), (3725, "1:02:05")])
+def test_time_left(seconds, text):
+    assert time_left(seconds) == text
+
+
+def test_plain_lines_when_it_is_not_a_terminal(capsys):
+    with Progress("certify", total=3, unit="images", done=1) as bar:
+        bar.advance()
+        bar.advance(note="all good")
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert lines[0].startswith("certify: 3/3 images, ")
+    assert lines[0].endswith("0:00 left all good")
+
+
+def test_a_bar_with_rate_and_time_left_in_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "120")
+    with Progress("certify", total=2, unit="images") as bar:
+        bar.advance()
+        bar.advance(note="97.3 % certified correct")
+    printed = capsys.readouterr().err
+    assert "certify" in printed
+    assert "2/2" in printed
+
+
+def test_quiet_is_quiet(capsys):
+    with Progress("certify", total=1, unit="images", quiet=True) as bar:
+        bar.advance()
+    assert capsys.readouterr().err == ""
