@@ -14,6 +14,7 @@ it is kept for comparison, and is not formally sound (the floats reachable from 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Literal, get_args
 
@@ -49,7 +50,7 @@ class NoisyCopies:
         self._key = (seed, index, stage)
         self._block = max(1, _BLOCK_VALUES[image.device.type] // image.numel())
         # the range of the integer sum: clipping is part of the network, wide enough to be met only beyond 6 sigma
-        reach = max(1, int(6 * sigma))
+        reach = math.ceil(6 * sigma)
         self._low, self._high = -255.0 * reach, 255.0 * (reach + 1)
         # a tensor, since CUDA divides by a Python number through its reciprocal, which rounds otherwise than the CPU
         self._levels = torch.tensor(255.0, device=image.device)

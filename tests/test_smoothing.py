@@ -116,6 +116,7 @@ def undecided(arch, image, **options):
     return model
 
 
+@pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     ("arch", "options", "shape", "sizes", "n"),
     [
@@ -123,9 +124,9 @@ def undecided(arch, image, **options):
         ("resnet20", {"normalisation": "cifar10"}, (3, 32, 32), (5, 64, 100), 150),
     ],
 )
-def test_counts_do_not_depend_on_the_batch_size(arch, options, shape, sizes, n):
+def test_counts_do_not_depend_on_the_batch_size(arch, options, shape, sizes, n, device):
     image = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
-    model, x = undecided(arch, image, **options), torch.from_numpy(image)
+    model, x = undecided(arch, image, **options).to(device), torch.from_numpy(image).to(device)
     stages = ((100, "selection"), (n, "estimation"))
     found = [
         [SmoothedClassifier(model, 0.5, 10, batch_size=size).count(x, k, stage, 3).tolist() for k, stage in stages]
