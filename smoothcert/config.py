@@ -44,10 +44,21 @@ class TrainConfig:
     lr_late: bool = setting(
         "drop one epoch late, as the published code of Consistency, SmoothMix and CAT-RS does", default=False
     )
+    lr_drops: list[int] = setting(
+        "epochs (from 0) whose start drops the rate, instead of every lr_step", default_factory=list
+    )
     normalisation: str = setting("first layer of the network, see models/normalise.py", default="none")
     augment: Literal["none", "crop-flip", "imagenet"] = setting("training-image augmentation", default="none")
     seed: int = setting("seed of initial weights, order, augmentation and noise", default=0)
     evaluate_every: int = setting("epochs between two measurements of noisy test accuracy; 0: never", default=1)
+    init_from: str | None = setting(
+        "run folder or published checkpoint to start from; its last layer is new where the classes differ",
+        default=None,
+    )
+    soft_labels: dict[str, Any] = setting(
+        "for methods with soft labels: n (votes an image), folder (to share them), and settings of their model",
+        default_factory=dict,
+    )
 
     def __post_init__(self) -> None:
         for name in ("sigma", "lr", "lr_factor"):
@@ -59,13 +70,17 @@ class TrainConfig:
         for name in ("momentum", "weight_decay", "evaluate_every"):
             if getattr(self, name) < 0:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)!r}")
+        if any(drop < 1 for drop in self.lr_drops):
+            raise ConfigError(f"lr_drops are epochs from 1 on, found {self.lr_drops}")
 
     def learning_rate(self, epoch: int) -> float:
         """Learning rate of an epoch, counted from 0: lr * factor^(e // step), or one epoch later with `lr_late`.
 
         The published one-epoch-late variant sets the rate at the end of epoch e from index e, so that with step 30
-        the first drop comes after 31 epochs, not 30.
+        the first drop comes after 31 epochs, not 30. `lr_drops` names the epochs instead.
         """
+        if self.lr_drops:
+            return self.lr * self.lr_factor ** sum(epoch >= drop for drop in self.lr_drops)
         return self.lr * self.lr_factor ** (max(epoch - self.lr_late, 0) // self.lr_step)
 
 
@@ -84,7 +99,7 @@ def recipe_names() -> list[str]:
 
 
 def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe:
-    """A shipped recipe by name, or a YAML file by path; `overrides` replace fields, and merge into `method`."""
+    """A shipped recipe by name, or a YAML file by path; `overrides` replace fields, and merge into those with keys."""
     shipped = {f"{folder.name}/{file.name.removesuffix('.yaml')}": file for folder, file in _shipped()}
     source: Traversable | Path = shipped.get(name, Path(name))
     if not source.is_file():
@@ -99,6 +114,8 @@ def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe
         and asked.get("name", there.get("name")) == there.get("name")
     ):
         changes["method"] = {**there, **asked}  # under another method's name, the recipe's numbers would mean nothing
+    if isinstance(values.get("soft_labels"), dict) and isinstance(changes.get("soft_labels"), dict):
+        changes["soft_labels"] = {**values["soft_labels"], **changes["soft_labels"]}
     config = build_dataclass(TrainConfig, {**values, **changes}, f"setting of recipe {name}")
     return Recipe(name, about, config, published)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,22 +13,37 @@ from smoothcert.errors import StoreError
 
 
 @contextmanager
-def atomic_write(path: Path) -> Iterator[BinaryIO]:
-    """A binary file that appears under `path` only when complete: temporary name, fsync, rename."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+def atomic_write(path: Path, *, keep: bool = False) -> Iterator[BinaryIO]:
+    """A binary file that appears under `path` only when complete: temporary name, fsync, rename.
+
+    With `keep`, a file that is there already (or that another process is first to write) stays as it is.
+    """
+    # hosts that share a disk may share process numbers too, so chance makes the name
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
+        with temporary.open("xb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        os.replace(temporary, path)
+        if keep:
+            with suppress(FileExistsError):
+                os.link(temporary, path)
+        else:
+            os.replace(temporary, path)
         sync_folder(path.parent)
     except OSError as error:
         raise write_error(path, error) from error
     finally:
         with suppress(OSError):
             temporary.unlink()
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Delete the unfinished temporary files of killed writers. Only where no other writer can be at work."""
+    for path in folder.glob(".*.tmp"):
+        with suppress(OSError):
+            path.unlink()
 
 
 def sync_folder(folder: Path) -> None:

@@ -16,15 +16,20 @@ import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+import yaml
+
 from smoothcert.config import TrainConfig, build_dataclass, dump_config, read_config
 from smoothcert.errors import ModelError, StoreError
-from smoothcert.files import atomic_write, write_error
+from smoothcert.files import atomic_write, remove_leftovers, write_error
 
 if TYPE_CHECKING:
     from torch import nn
+
+_DIGEST = 32  # bytes of a SHA-256
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,8 @@ class ModelSpec:
     shape: tuple[int, ...]
     class_names: tuple[str, ...] = ()
     input_range: tuple[float, float] = (0.0, 1.0)
+    weights: str = ""  # their hash, filled in when they are saved
+    data: str = ""  # hash of the training data
 
 
 class RunFolder:
@@ -61,12 +68,15 @@ class RunFolder:
     def claim(self, config: TrainConfig) -> None:
         """Make the folder this configuration's, or check that it already is; another one's is left alone."""
         if not self.config_path.exists():
+            remove_leftovers(self.path)  # of a process killed while it wrote this very file
             if self.path.exists() and any(entry.name != ".lock" for entry in self.path.iterdir()):
                 raise StoreError(f"{self.path} holds files but no config.yaml: give --out an empty or a new folder")
             with atomic_write(self.config_path) as file:
                 file.write(dump_config(config).encode())
             return
-        there, wanted = (dataclasses.asdict(entry) for entry in (self.config(), config))
+        remove_leftovers(self.path)
+        # compared as they are written: YAML knows no tuples
+        there, wanted = (yaml.safe_load(dump_config(entry)) for entry in (self.config(), config))
         differing = [
             f"{key}: {there[key]!r} there, {wanted[key]!r} asked" for key in wanted if there[key] != wanted[key]
         ]
@@ -99,21 +109,38 @@ class RunFolder:
         if path.exists() and path.stat().st_size > length:
             os.truncate(path, length)
 
+    def cut_torn_line(self, name: str) -> None:
+        path = self.path / name
+        if path.exists():
+            self.truncate(name, path.read_bytes().rfind(b"\n") + 1)
+
     def records(self, name: str) -> list[dict[str, Any]]:
         """The complete lines of a .jsonl file; a torn last line is a write in progress."""
         path = self.path / name
         if not path.is_file():
             return []
-        text = path.read_text()
-        return [json.loads(line) for line in text[: text.rfind("\n") + 1].splitlines()]
+        records = []
+        for number, line in enumerate(path.read_bytes().split(b"\n")[:-1], start=1):
+            try:
+                record = json.loads(line)
+            except ValueError:
+                record = None
+            if not isinstance(record, dict):
+                raise StoreError(
+                    f"{path}, line {number}: expected a JSON object, found {line[:60]!r}: delete that line"
+                )
+            records.append(record)
+        return records
 
     def save_state(self, state: Mapping[str, Any]) -> None:
+        """The state, followed by its SHA-256: PyTorch's own format does not notice a flipped bit."""
         import torch
 
         buffer = io.BytesIO()  # in memory first: a full disk then is an ordinary OSError of one write
         torch.save(dict(state), buffer)
         with atomic_write(self.path / "state.pt") as file:
             file.write(buffer.getbuffer())
+            file.write(sha256(buffer.getbuffer()).digest())
 
     def load_state(self) -> dict[str, Any] | None:
         import torch
@@ -121,17 +148,19 @@ class RunFolder:
         path = self.path / "state.pt"
         if not path.exists():
             return None
-        try:
-            state: dict[str, Any] = torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # torch raises many kinds for a damaged file
-            raise StoreError(f"{path} is damaged ({error}): delete it to train this run from the start") from error
+        content = path.read_bytes()
+        content, digest = content[:-_DIGEST], content[-_DIGEST:]
+        if sha256(content).digest() != digest:
+            raise StoreError(f"{path} is damaged (wrong checksum): delete it to train this run from the start")
+        state: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
         return state
 
     def save_model(self, model: nn.Module, spec: ModelSpec) -> None:
         """Weights first, model.json last: its presence means that the run is finished."""
-        from smoothcert.models.weights import save_weights
+        from smoothcert.models.weights import save_weights, weights_hash
 
         save_weights(model, self.path / "weights.safetensors")
+        spec = dataclasses.replace(spec, weights=weights_hash(model))
         with atomic_write(self.path / "model.json") as file:
             file.write((json.dumps(dataclasses.asdict(spec), indent=2) + "\n").encode())
 
@@ -144,11 +173,13 @@ class RunFolder:
             values = json.loads(path.read_text())
         except ValueError as error:
             raise StoreError(f"{path} is damaged: {error}") from error
+        if not isinstance(values, dict):
+            raise StoreError(f"{path} is damaged: expected an object, found {values!r}")
         return build_dataclass(ModelSpec, values, f"entry of {path}")
 
     def load_model(self) -> tuple[nn.Module, ModelSpec]:
         from smoothcert.models.build import build_model
-        from smoothcert.models.weights import load_weights
+        from smoothcert.models.weights import load_weights, weights_hash
 
         spec = self.spec()
         model = build_model(spec.architecture, spec.classes, spec.normalisation, seed=0)
@@ -156,7 +187,20 @@ class RunFolder:
         if not path.is_file():
             raise ModelError(f"{path} is missing though model.json is there: the run folder is damaged")
         load_weights(model, path)
+        if spec.weights and weights_hash(model) != spec.weights:
+            raise ModelError(f"{path} is damaged: its weights are not those that model.json names")
         return model.eval(), spec
+
+
+def load_start(path: str, normalisation: str) -> tuple[nn.Module, int]:
+    """The network to start from and its number of classes, of a run folder or of a published checkpoint."""
+    from smoothcert.models.published import load_published
+
+    if Path(path).is_dir():
+        model, spec = RunFolder(path).load_model()
+        return model, spec.classes
+    model, found = load_published(path, normalisation=normalisation)
+    return model, int(found["classes"])
 
 
 @contextmanager

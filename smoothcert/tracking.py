@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -17,10 +18,8 @@ class Tracker(Protocol):
 
 class TensorBoard:
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
-        try:
-            from torch.utils.tensorboard import SummaryWriter
-        except ImportError as error:
-            raise MissingExtra("tensorboard", "tensorboard", "--track tensorboard") from error
+        from torch.utils.tensorboard import SummaryWriter
+
         self._writer: Any = SummaryWriter(str(folder / "tensorboard"))
         self._writer.add_text("config", "\n".join(f"    {key}: {value}" for key, value in config.items()))
 
@@ -34,10 +33,8 @@ class TensorBoard:
 
 class WandB:
     def __init__(self, folder: Path, config: Mapping[str, Any]) -> None:
-        try:
-            import wandb
-        except ImportError as error:
-            raise MissingExtra("wandb", "wandb", "--track wandb") from error
+        import wandb
+
         project = os.environ.get("WANDB_PROJECT", "smoothcert")
         self._run: Any = wandb.init(project=project, name=folder.name, config=dict(config), dir=str(folder))
 
@@ -51,8 +48,17 @@ class WandB:
 _TRACKERS: dict[str, Callable[[Path, Mapping[str, Any]], Tracker]] = {"tensorboard": TensorBoard, "wandb": WandB}
 
 
-def open_trackers(names: Sequence[str], folder: Path, config: Mapping[str, Any]) -> list[Tracker]:
+def check_trackers(names: Sequence[str]) -> None:
     for name in names:
         if name not in _TRACKERS:
             raise unknown_name("tracker", name, _TRACKERS)
+        try:
+            installed = find_spec(name) is not None
+        except ValueError:  # a module that was switched off
+            installed = False
+        if not installed:
+            raise MissingExtra(name, name, f"--track {name}")
+
+
+def open_trackers(names: Sequence[str], folder: Path, config: Mapping[str, Any]) -> list[Tracker]:
     return [_TRACKERS[name](folder, config) for name in names]

@@ -17,19 +17,21 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor
 
-from smoothcert import progress, runtime
+from smoothcert import progress, runtime, soft_labels
 from smoothcert.config import TrainConfig
 from smoothcert.data import Batches, Dataset, ImageFolder, load_dataset
-from smoothcert.errors import ConfigError, TrainingDiverged
+from smoothcert.errors import ConfigError, StoreError, TrainingDiverged
 from smoothcert.methods import build_method
-from smoothcert.methods.base import Losses, Method, Progress
-from smoothcert.models.build import build_model
-from smoothcert.run import ModelSpec, RunFolder
+from smoothcert.methods.base import Method, Progress
+from smoothcert.models.build import build_model, check_network
+from smoothcert.models.start import start_from
+from smoothcert.run import ModelSpec, RunFolder, load_start
 from smoothcert.seeds import derive
-from smoothcert.tracking import open_trackers
+from smoothcert.stepping import Stepper
+from smoothcert.tracking import check_trackers, open_trackers
 
 CHECKPOINT_SECONDS = 600.0
 """Longest training time that a crash can cost; the end of an epoch is always saved."""
@@ -49,27 +51,61 @@ def fit(
 ) -> RunFolder:
     """Train to the end in the run folder `out`, going on where an earlier call was stopped.
 
-    Give `train` and `test` to use data of your own; otherwise ``config.dataset`` is loaded by name.
+    Give `train` (and `test`, for accuracies on the way) to use data of your own; otherwise ``config.dataset`` is
+    loaded by name.
     """
-    run, method = RunFolder(Path(out)), build_method(config.method)
-    # with the defaults written out, config.yaml means the same under every later version
-    config = dataclasses.replace(config, method={"name": config.method["name"], **dataclasses.asdict(method)})
-    ranks = runtime.start(device)
+    run, ranks = RunFolder(Path(out)), runtime.start(device)
     try:
         if train is None:
             train = load_dataset(config.dataset, "train", data_dir)
-        if test is None and config.evaluate_every:
-            test = load_dataset(config.dataset, "test", data_dir)
-        with run.lock() if ranks.is_main else nullcontext():
-            if ranks.is_main:
-                run.claim(config)
-            ranks.wait()
-            if not run.finished:
-                loop = _Loop(config, method, run, ranks, train, test)
-                loop.run_epochs(track if ranks.is_main else (), checkpoint_seconds, quiet or not ranks.is_main)
+            if test is None and config.evaluate_every:
+                test = load_dataset(config.dataset, "test", data_dir)
+        _train(config, run, ranks, train, test, track, quiet or not ranks.is_main, checkpoint_seconds)
     finally:
         ranks.close()
     return run
+
+
+def _train(
+    config: TrainConfig,
+    run: RunFolder,
+    ranks: runtime.Runtime,
+    train: Dataset | ImageFolder,
+    test: Dataset | ImageFolder | None,
+    track: Sequence[str],
+    quiet: bool,
+    every: float,
+) -> None:
+    method = build_method(config.method)
+    # with the defaults written out, config.yaml means the same under every later version
+    config = dataclasses.replace(config, method={"name": config.method["name"], **dataclasses.asdict(method)})
+    labels = soft_labels.plan(config, run.path) if method.uses_soft_labels else None
+    # whatever can be wrong with the settings is said before the folder becomes theirs
+    check_trackers(track)
+    network = build_model(config.model, train.classes, config.normalisation, seed=0)
+    check_network(network, torch.from_numpy(np.array(train.image(0))), train.classes)
+    with run.lock() if ranks.is_main else nullcontext():
+        if ranks.is_main:
+            run.claim(config)
+        ranks.wait()
+        if run.finished:
+            _same_data(run, run.spec().data, train)
+            return
+        votes = None
+        if labels is not None:
+            teacher = RunFolder(labels.model_folder)
+            with labels.lock() if ranks.is_main else nullcontext():
+                _train(labels.model, teacher, ranks, train, test, (), quiet, every)
+                votes = soft_labels.vote(labels, teacher.load_model()[0], train, ranks, quiet)
+        loop = _Loop(config, method, run, ranks, train, test, votes)
+        loop.run_epochs(track if ranks.is_main else (), every, quiet)
+
+
+def _same_data(run: RunFolder, there: str, data: Dataset | ImageFolder) -> None:
+    if there and there != data.fingerprint():
+        raise StoreError(
+            f"{run.path} was trained on other data than the {data.name} given now (another hash): choose another --out"
+        )
 
 
 class _Loop:
@@ -81,10 +117,14 @@ class _Loop:
         ranks: runtime.Runtime,
         train: Dataset | ImageFolder,
         test: Dataset | ImageFolder | None,
+        votes: np.ndarray | None,
     ) -> None:
         self.config, self.method, self.run, self.ranks = config, method, run, ranks
         self.train, self.test = train, test
         net = build_model(config.model, train.classes, config.normalisation, seed=derive(config.seed, "init"))
+        if config.init_from is not None:
+            source, classes = load_start(config.init_from, config.normalisation)
+            start_from(net, source, train.classes, classes, config.init_from)
         self.model = net.to(ranks.device)
         self.optimizer = torch.optim.SGD(
             self.model.parameters(), config.lr, momentum=config.momentum, weight_decay=config.weight_decay
@@ -97,9 +137,10 @@ class _Loop:
             augment=config.augment,
             rank=ranks.rank,
             world_size=ranks.world_size,
+            soft_labels=votes,
         )
-        self.epoch = self.step = self.images = self.metrics_length = 0
-        self.sums: dict[str, Tensor] = {}
+        self.stepper = Stepper(self.model, self.optimizer, method, config.sigma, ranks)
+        self.epoch = self.step = self.metrics_length = 0
 
     def run_epochs(self, track: Sequence[str], every: float, quiet: bool) -> None:
         config, device = self.config, self.ranks.device
@@ -134,18 +175,12 @@ class _Loop:
         config, epoch = self.config, self.epoch
         for group in self.optimizer.param_groups:
             group["lr"] = config.learning_rate(epoch)
-        where = Progress(epoch, config.epochs)
+        self.stepper.start_epoch(Progress(epoch, config.epochs))
         self.model.train()
         started = saved = time.monotonic()
         first = self.step
         for batch in self.batches.epoch(epoch, start=self.step):
-            for chunk in batch.split(self.method.chunks):
-                losses = self.method.loss(self.model, chunk, config.sigma, where)
-                self.optimizer.zero_grad(set_to_none=True)
-                losses.total.backward()  # type: ignore[no-untyped-call]
-                self.ranks.average_gradients(self.model)
-                self.optimizer.step()
-                self._count(losses, len(chunk.labels))
+            self.stepper.take(batch)
             self.step += 1
             bar.advance(note=f"epoch {epoch + 1} of {config.epochs}")
             # with several ranks only epochs are saved: clocks differ, and all ranks must save the same step
@@ -167,7 +202,7 @@ class _Loop:
         if self.test is not None and config.evaluate_every and (epoch + 1) % config.evaluate_every == 0:
             metrics["noisy_test_accuracy"] = self._evaluate(self.test)
         seconds = time.monotonic() - started
-        self.epoch, self.step, self.images, self.sums = epoch + 1, 0, 0, {}
+        self.epoch, self.step = epoch + 1, 0
         if self.ranks.is_main:
             self.metrics_length = self.run.append("metrics.jsonl", metrics)
             self._save()
@@ -180,22 +215,13 @@ class _Loop:
             self.run.append("timing.jsonl", record)
         return metrics
 
-    def _count(self, losses: Losses, images: int) -> None:
-        """Sums stay on the device: reading one would make the host wait for every step."""
-        self.images += images
-        for name, value in {"loss": losses.total, **losses.terms}.items():
-            self.sums[name] = self.sums.get(name, 0) + value.detach().double() * images
-
     def _means(self) -> dict[str, float]:
-        if not self.sums:
+        if not self.stepper.images:
             raise ConfigError(
                 f"no optimiser step was taken: the method cuts each batch into {self.method.chunks} parts, and "
                 f"{len(self.train)} images in batches of {self.config.batch_size} are too few for that"
             )
-        counted = torch.tensor(self.images, dtype=torch.float64)
-        values = torch.stack([value.to(self.ranks.device) for value in (*self.sums.values(), counted)])
-        *sums, images = self.ranks.sum(values).tolist()
-        return {name: value / images for name, value in zip(self.sums, sums, strict=True)}
+        return self.stepper.means()
 
     @torch.inference_mode()
     def _evaluate(self, test: Dataset | ImageFolder) -> float:
@@ -213,12 +239,13 @@ class _Loop:
         state: dict[str, Any] = {
             "epoch": self.epoch,
             "step": self.step,
-            "images": self.images,
-            "sums": self.sums,
+            "images": self.stepper.images,
+            "sums": self.stepper.sums,
             "metrics_length": self.metrics_length,
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "rng": torch.get_rng_state(),
+            "data": self.train.fingerprint(),
         }
         if self.ranks.device.type == "cuda":
             state["cuda_rng"] = torch.cuda.get_rng_state(self.ranks.device)
@@ -227,8 +254,10 @@ class _Loop:
     def _resume(self) -> None:
         state = self.run.load_state()
         if state is not None:
-            self.epoch, self.step, self.images = state["epoch"], state["step"], state["images"]
-            self.sums, self.metrics_length = state["sums"], state["metrics_length"]
+            _same_data(self.run, state["data"], self.train)
+            self.epoch, self.step, self.metrics_length = state["epoch"], state["step"], state["metrics_length"]
+            self.stepper.images = state["images"]
+            self.stepper.sums = {name: value.to(self.ranks.device) for name, value in state["sums"].items()}
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
             torch.set_rng_state(state["rng"])
@@ -236,6 +265,7 @@ class _Loop:
                 torch.cuda.set_rng_state(state["cuda_rng"], self.ranks.device)
         if self.ranks.is_main:
             self.run.truncate("metrics.jsonl", self.metrics_length)
+            self.run.cut_torn_line("timing.jsonl")
 
     def _spec(self) -> ModelSpec:
         config, data = self.config, self.train
@@ -247,4 +277,5 @@ class _Loop:
             config.dataset,
             data.shape,
             data.class_names,
+            data=data.fingerprint(),
         )

@@ -1,6 +1,7 @@
 """Recipes and settings: every shipped one parses, and mistakes are answered in words."""
 
 import dataclasses
+import re
 
 import pytest
 
@@ -19,19 +20,51 @@ def test_every_shipped_recipe_is_usable(name):
     config = recipe.config
     dataset, rest = name.split("/")
     assert config.dataset == dataset
-    assert rest == f"{config.method['name']}-{config.sigma:.2f}"
+    method = build_method(config.method)
+    label = "smoothadv-consistency" if config.method.get("base") == "smoothadv" else config.method["name"]
+    assert re.fullmatch(f"{label}-{config.sigma:.2f}(-[a-z0-9]+)*", rest)  # what follows sigma names a variant
     assert recipe.about
-    build_method(config.method)
+    assert bool(config.soft_labels) == method.uses_soft_labels
     info = DATASETS[dataset]
     build_model(config.model, info.classes, config.normalisation)
     assert config.normalisation in NORMALISATIONS
     assert {"acr", "source"} <= recipe.published.keys() or dataset == "mnist-mini"
 
 
+def test_no_two_recipes_are_the_same():
+    configs = [dump_config(load_recipe(name).config) for name in recipe_names()]
+    assert len(set(configs)) == len(configs)
+
+
+def test_every_published_table_row_has_its_recipe():
+    """Sigmas a data set was published with, by method; variants come on top."""
+    three, two = ("0.25", "0.50", "1.00"), ("0.25", "0.50")
+    methods = ("gaussian", "stability", "smoothadv", "macer", "consistency", "smoothmix", "catrs")
+    wanted = {f"{data}/{m}-{s}" for data in ("mnist", "fashion-mnist", "cifar10") for m in methods for s in three}
+    wanted |= {f"{data}/smoothadv-consistency-{s}" for data in ("mnist", "cifar10") for s in three}
+    wanted |= {f"{data}/smoothmix-{s}-onestep" for data in ("mnist", "cifar10") for s in three}
+    wanted |= {f"mnist/smoothmix-{s}-eta1{step}" for s in three for step in ("", "-onestep")}
+    wanted |= {f"cifar100/{m}-{s}" for m in methods for s in two} - {"cifar100/smoothmix-0.50"}
+    wanted |= {f"imagenet/{m}-{s}" for m in ("gaussian", "consistency", "smoothadv") for s in ("0.50", "1.00")}
+    wanted |= {"cifar100/smoothmix-0.50-onestep", "imagenet/catrs-1.00"}
+    wanted |= {f"imagenet/smoothmix-{s}-onestep" for s in ("0.50", "1.00")}
+    assert wanted <= set(recipe_names())
+
+
 def test_overrides_replace_settings_and_merge_into_the_method():
     config = load_recipe("mnist/consistency-0.50", {"sigma": 0.25, "method": {"lam": 7.0}}).config
     assert config.sigma == 0.25
     assert config.method == {"name": "consistency", "noises": 2, "lam": 7.0, "eta": 0.5}
+
+
+def test_overrides_merge_into_the_soft_labels():
+    config = load_recipe("mnist/catrs-0.50", {"soft_labels": {"folder": "shared"}}).config
+    assert config.soft_labels == {"n": 10_000, "folder": "shared"}
+
+
+def test_named_drops_replace_the_regular_ones():
+    rates = [round(load_recipe("imagenet/catrs-1.00").config.learning_rate(epoch), 9) for epoch in range(90)]
+    assert [rates.count(rate) for rate in (0.1, 0.01, 0.001, 0.0001)] == [31, 30, 24, 5]
 
 
 def test_another_method_drops_the_recipes_hyperparameters():
@@ -82,6 +115,7 @@ def test_an_unknown_recipe_offers_the_nearest():
         ({"epochs": 0}, "epochs must be at least 1, found 0"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
         ({"weight_decay": -0.1}, "weight_decay must not be negative"),
+        ({"lr_drops": [30, 0]}, r"lr_drops are epochs from 1 on, found \[30, 0\]"),
     ],
 )
 def test_values_outside_their_domain_are_refused(change, message):

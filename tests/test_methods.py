@@ -1,16 +1,15 @@
-"""Each loss against an independent, literal computation, in values and in gradients."""
+"""What a method is: by name, by dotted path, and never with a value outside its domain."""
 
 import dataclasses
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 from smoothcert.data.batches import Batch
 from smoothcert.errors import ConfigError
 from smoothcert.methods import METHODS, build_method
-from smoothcert.methods.base import Losses, Method, Progress, noisy_copies
+from smoothcert.methods.base import Losses, Method, noisy_copies
 
 SIGMA = 0.3
 
@@ -22,82 +21,10 @@ def batch(size=6, seed=0):
     return Batch(images, labels, torch.arange(size), torch.Generator().manual_seed(5))
 
 
-def network():
-    torch.manual_seed(0)
-    return nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.Tanh(), nn.Linear(8, 3)).double()
-
-
 def the_noise(size, m):
     """The draws a method makes, noise-major, from a generator in the same state."""
     generator = torch.Generator().manual_seed(5)
     return torch.randn(m, size, 1, 4, 4, generator=generator)
-
-
-def softmax(z):
-    powers = [np.exp(v - max(z)) for v in z]
-    return [p / sum(powers) for p in powers]
-
-
-def literal_gaussian(logits, labels, settings):
-    total = 0.0
-    for b in range(len(labels)):
-        total += -np.log(softmax(logits[0][b])[labels[b]])
-    return total / len(labels)
-
-
-def literal_consistency(logits, labels, settings):
-    """CE averaged over copies and images, plus lam * mean KL(Fbar || F_i), plus eta * H(Fbar), by loops."""
-    m, size = len(logits), len(labels)
-    cross, regulariser = 0.0, 0.0
-    for b in range(size):
-        probabilities = [softmax(logits[i][b]) for i in range(m)]
-        mean = [sum(p[c] for p in probabilities) / m for c in range(3)]
-        cross += sum(-np.log(p[labels[b]]) for p in probabilities) / (m * size)
-        divergence = sum(mean[c] * (np.log(mean[c]) - np.log(p[c])) for p in probabilities for c in range(3)) / m
-        entropy = -sum(q * np.log(q) for q in mean)
-        regulariser += (settings["lam"] * divergence + settings["eta"] * entropy) / size
-    return cross + regulariser
-
-
-CASES = [
-    ({"name": "gaussian"}, 1, literal_gaussian),
-    ({"name": "consistency", "noises": 2, "lam": 5.0, "eta": 0.5}, 2, literal_consistency),
-    ({"name": "consistency", "noises": 4, "lam": 0.0, "eta": 2.0}, 4, literal_consistency),
-    ({"name": "consistency", "noises": 3, "lam": 20.0, "eta": 0.0}, 3, literal_consistency),
-]
-
-
-@pytest.mark.parametrize(("settings", "m", "literal"), CASES)
-def test_loss_equals_the_formula(settings, m, literal):
-    data, model = batch(), network()
-    noisy = data.images + SIGMA * the_noise(6, m)
-    with torch.no_grad():
-        logits = [model(copy).numpy() for copy in noisy]
-    found = build_method(settings).loss(model, data, SIGMA, Progress(0, 1))
-    assert float(found.total.detach()) == pytest.approx(literal(logits, data.labels.tolist(), settings), rel=1e-9)
-
-
-@pytest.mark.parametrize(("settings", "m", "literal"), CASES)
-def test_gradient_equals_that_of_the_formula(settings, m, literal):
-    """Finite differences of the literal formula along random directions of weight space: nothing may be detached."""
-    model = network()
-    noisy = batch().images + SIGMA * the_noise(6, m)
-    labels = batch().labels.tolist()
-    build_method(settings).loss(model, batch(), SIGMA, Progress(0, 1)).total.backward()
-    generator = torch.Generator().manual_seed(1)
-    for _ in range(3):
-        direction = [torch.randn(p.shape, generator=generator, dtype=p.dtype) for p in model.parameters()]
-        slope = float(sum((p.grad * d).sum() for p, d in zip(model.parameters(), direction, strict=True)))
-        values = []
-        for step in (1e-5, -2e-5):
-            with torch.no_grad():
-                for p, d in zip(model.parameters(), direction, strict=True):
-                    p += step * d
-                values.append(literal([model(copy).numpy() for copy in noisy], labels, settings))
-        with torch.no_grad():
-            for p, d in zip(model.parameters(), direction, strict=True):
-                p += 1e-5 * d
-        assert slope == pytest.approx((values[0] - values[1]) / 2e-5, rel=1e-5, abs=1e-8)
 
 
 def test_noisy_copies_are_noise_major_and_not_clamped():
@@ -121,7 +48,24 @@ def test_every_listed_method_builds_with_its_papers_defaults():
         ({"name": "consistency", "lam": "many"}, "Expected a <class 'float'>. Got value: many"),
         ({"name": "consistency", "noises": 1.5}, "Expected a <class 'int'>. Got value: 1.5"),
         ({"name": "consistency", "noises": 1}, "noises >= 2, found 1"),
-        ({"name": "consistency", "lam": -1.0}, "lam >= 0 and eta >= 0, found lam=-1.0"),
+        ({"name": "consistency", "lam": -1.0}, "Consistency needs lam 0 or above, found -1.0"),
+        ({"name": "consistency", "form": "l1"}, "form"),
+        ({"name": "stability", "lam": float("nan")}, "Stability needs lam 0 or above, found nan"),
+        ({"name": "smoothadv", "noises": 0}, "SmoothAdv needs noises 1 or above, found 0"),
+        ({"name": "smoothadv", "epsilon": float("inf")}, "SmoothAdv needs epsilon 0 or above, found inf"),
+        ({"name": "smoothadv", "beta": 0.0}, "SmoothAdv needs beta above 0, found 0.0"),
+        ({"name": "smoothadv", "gamma": 1.0}, "gamma, DDN's change of norm, below 1, found 1.0"),
+        ({"name": "smoothadv", "attack": "stein", "noises": 1}, "noise 'both' and noises >= 2, found 'both' and 1"),
+        ({"name": "smoothadv", "attack": "stein", "noise": "training"}, "found 'training' and 4"),
+        ({"name": "smoothadv", "noise": "none"}, "give noises 1, found 4"),
+        ({"name": "macer", "gamma": 0.0}, "Macer needs gamma above 0, found 0.0"),
+        ({"name": "macer", "deferred": -1}, "Macer needs deferred 0 or above, found -1"),
+        ({"name": "smoothmix", "alpha": 0.0}, "SmoothMix needs alpha above 0, found 0.0"),
+        ({"name": "smoothmix", "max_norm": -1.0}, "SmoothMix needs max_norm above 0, found -1.0"),
+        ({"name": "smoothmix", "one_step_radius": 0.0}, "SmoothMix needs one_step_radius above 0, found 0.0"),
+        ({"name": "catrs", "steps": 0}, "CatRs needs steps 1 or above, found 0"),
+        ({"name": "catrs", "double_from": -1}, "CatRs needs double_from 0 or above, found -1"),
+        ({"name": "catrs", "low": "none", "lam": 0.0}, "has no loss left"),
         ({"name": "nowhere.Method"}, "importing 'nowhere' failed"),
         ({"name": "tests.test_methods.Nothing"}, r"expected 'Nothing' in .*test_methods\.py, found nothing"),
         ({"name": "tests.test_methods.batch"}, r"must be a dataclass derived from smoothcert\.Method"),

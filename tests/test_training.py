@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from smoothcert.config import TrainConfig
 from smoothcert.data import Dataset
-from smoothcert.errors import ConfigError, StoreError, TrainingDiverged
+from smoothcert.errors import ConfigError, MissingExtra, ModelError, SmoothcertError, StoreError, TrainingDiverged
 from smoothcert.methods.base import Losses, Method
 from smoothcert.run import RunFolder
 from smoothcert.training import fit
@@ -162,6 +162,92 @@ def test_a_folder_in_use_is_refused(tmp_path):
 def test_an_unwritable_place_is_named():
     with pytest.raises(StoreError, match="could not write /proc/smoothcert"):
         train("/proc/smoothcert")
+
+
+@pytest.mark.parametrize("name", [".config.yaml.0a1b2c.tmp", ".state.pt.0a1b2c.tmp"])
+def test_what_a_killed_writer_left_behind_is_no_obstacle(tmp_path, name):
+    (tmp_path / ".lock").touch()
+    (tmp_path / name).write_text("half a fi")
+    train(tmp_path, dataclasses.replace(CONFIG, epochs=1))
+    assert not list(tmp_path.glob(".*.tmp"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model": "lenet"}, r"cannot take the data's images, of shape \[1, 8, 8\]"),
+        ({"model": "tests.test_training.ThreeClasses"}, r"logits \[2, 4\].*\[2, 3\]"),
+        ({"model": "tests.test_training.Nothing"}, "no parameters"),
+        ({"model": "renset20"}, "did you mean resnet20"),
+        ({"normalisation": "cifar10"}, "channel"),
+    ],
+)
+def test_a_network_that_does_not_fit_is_refused_before_the_folder_is_claimed(tmp_path, change, message):
+    with pytest.raises(SmoothcertError, match=message):
+        train(tmp_path / "run", dataclasses.replace(CONFIG, **change))
+    assert not (tmp_path / "run").exists()
+
+
+class ThreeClasses(TinyNet):
+    def __init__(self, classes=4):
+        super().__init__(3)
+
+
+class Nothing(nn.Module):
+    def __init__(self, classes=4):
+        super().__init__()
+
+    def forward(self, x):
+        return x.flatten(1)[:, :4]
+
+
+def test_a_run_belongs_to_its_data(reference, tmp_path):
+    """Finished or not: other data in the same folder is refused, not trained on."""
+    with pytest.raises(StoreError, match="was trained on other data"):
+        fit(CONFIG, reference.path, train=tiny(seed=5), device="cpu", quiet=True)
+    config = dataclasses.replace(CONFIG, method={"name": "tests.test_training.Exploding"})
+    with pytest.raises(TrainingDiverged):
+        train(tmp_path / "run", config)
+    with pytest.raises(StoreError, match="was trained on other data"):
+        fit(config, tmp_path / "run", train=tiny(seed=5), test=tiny("test", 64, 1), device="cpu", quiet=True)
+
+
+def test_a_flipped_bit_is_noticed(reference, tmp_path):
+    run = RunFolder(tmp_path / "run")
+    run.claim(CONFIG)
+    content = bytearray((reference.path / "state.pt").read_bytes())
+    content[len(content) // 2] ^= 1
+    (run.path / "state.pt").write_bytes(content)
+    with pytest.raises(StoreError, match="wrong checksum"):
+        train(run.path)
+    for name in ("model.json", "config.yaml"):
+        (run.path / name).write_bytes((reference.path / name).read_bytes())
+    weights = bytearray((reference.path / "weights.safetensors").read_bytes())
+    weights[-5] ^= 1
+    (run.path / "weights.safetensors").write_bytes(weights)
+    with pytest.raises(ModelError, match="not those that model"):
+        run.load_model()
+
+
+@dataclasses.dataclass(frozen=True)
+class Scaled(Method):
+    scales: tuple[float, ...] = (1.0, 2.0)
+
+    def loss(self, model, batch, sigma, progress):
+        return Losses(F.cross_entropy(model(batch.images), batch.labels))
+
+
+def test_hyperparameters_may_be_tuples(tmp_path):
+    config = dataclasses.replace(CONFIG, epochs=1, method={"name": "tests.test_training.Scaled"})
+    before = outcome(train(tmp_path / "run", config))
+    assert outcome(train(tmp_path / "run", config)) == before
+
+
+@pytest.mark.parametrize("line", ['{"epoch": 0, "lo\n', "3\n", "\udcff\n"])
+def test_a_damaged_metrics_line_is_named(tmp_path, line):
+    (tmp_path / "metrics.jsonl").write_bytes(b'{"epoch": 0}\n' + line.encode(errors="surrogateescape"))
+    with pytest.raises(StoreError, match=r"metrics.jsonl, line 2: expected a JSON object"):
+        RunFolder(tmp_path).records("metrics.jsonl")
 
 
 def test_a_damaged_state_is_named_and_kept(reference, tmp_path):
@@ -321,13 +407,11 @@ def test_metrics_also_go_to_a_tracker(tmp_path, track):
 def test_unknown_and_missing_trackers_are_named(tmp_path):
     with pytest.raises(ConfigError, match=r"did you mean tensorboard\?"):
         train(tmp_path / "a", track=["tensorbord"])
-    if "wandb" not in sys.modules:
-        sys.modules["wandb"] = None  # as if not installed
-        try:
-            with pytest.raises(Exception, match=r"pip install 'smoothcert\[wandb\]'"):
-                train(tmp_path / "b", track=["wandb"])
-        finally:
-            del sys.modules["wandb"]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "wandb", None)  # as if not installed
+        with pytest.raises(MissingExtra, match=r"pip install 'smoothcert\[wandb\]'"):
+            train(tmp_path / "b", track=["wandb"])
+    assert not list(tmp_path.iterdir())  # a mistyped command does not claim the folder
 
 
 @pytest.mark.parametrize("late", [False, True])

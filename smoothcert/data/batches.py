@@ -32,22 +32,33 @@ class Batch:
     labels: Tensor  # [B] int64
     index: Tensor  # [B] int64, positions in the data set
     generator: torch.Generator  # on the device; all noise of the step is drawn from it
+    soft_labels: Tensor | None = None  # [B, classes] float32, each row a distribution; for methods that use them
 
     def split(self, parts: int) -> list[Batch]:
         """`parts` consecutive batches of B // parts images; the rest is dropped, as the field's code does."""
         size = len(self.labels) // parts
         cuts = [slice(i * size, (i + 1) * size) for i in range(parts if size else 0)]
-        return [Batch(self.images[c], self.labels[c], self.index[c], self.generator) for c in cuts]
+        return [
+            Batch(
+                self.images[c],
+                self.labels[c],
+                self.index[c],
+                self.generator,
+                None if self.soft_labels is None else self.soft_labels[c],
+            )
+            for c in cuts
+        ]
 
 
 class Batches:
     """The shuffled batches of each epoch.
 
     `batch_size` is global: of every global batch, rank r of `world_size` takes the r-th of `world_size`
-    contiguous and nearly equal slices. All ranks make the same number of steps; where a last batch has fewer
-    images than there are ranks, the ranks wrap around in it, so that each has one image and some share one.
+    contiguous and equal slices, so that all ranks take the same steps, however a method cuts its slice; a batch that
+    does not divide evenly is continued from its start, so that a few of its images count twice.
 
-    A `Dataset` is copied to the device once. An `ImageFolder` is decoded ahead by a few threads.
+    A `Dataset` is copied to the device once. An `ImageFolder` is decoded ahead by a few threads. `soft_labels` are
+    weights of the classes, [images, classes], perhaps memory-mapped; batches get them scaled to sum to 1.
     """
 
     def __init__(
@@ -60,6 +71,7 @@ class Batches:
         augment: Augment = "none",
         rank: int = 0,
         world_size: int = 1,
+        soft_labels: np.ndarray | None = None,
     ) -> None:
         if world_size < 1 or not 0 <= rank < world_size:
             raise ConfigError(f"expected 0 <= rank < world_size, found rank {rank} of {world_size}")
@@ -72,13 +84,21 @@ class Batches:
                 f"augment '{augment}' does not suit {dataset.name}: 'imagenet' is for image folders, "
                 "'crop-flip' for data sets in memory, 'none' for both"
             )
+        if soft_labels is not None and soft_labels.shape != (len(dataset), dataset.classes):
+            raise ConfigError(
+                f"expected soft labels of shape {[len(dataset), dataset.classes]} for {dataset.name}, "
+                f"found {list(soft_labels.shape)}"
+            )
         self.dataset, self.batch_size, self.seed, self.augment = dataset, batch_size, seed, augment
         self.rank, self.world_size, self.device = rank, world_size, torch.device(device)
         # on the device, since CUDA divides by a plain number as a product with 1/255, which rounds otherwise
         self._white = torch.tensor(255.0, device=self.device)
         self._labels = _tensor(dataset.labels).to(self.device)
+        self._soft_labels = soft_labels
         if isinstance(dataset, Dataset):
             self._images = _tensor(dataset.images).to(self.device)
+            if soft_labels is not None:
+                self._soft_on_device = _distributions(soft_labels).to(self.device)
 
     def __len__(self) -> int:
         """Steps an epoch, the last and perhaps incomplete batch included."""
@@ -96,12 +116,14 @@ class Batches:
 
     def _from_memory(self, order: Tensor, epoch: int, start: int) -> Iterator[Batch]:
         for step in range(start, len(self)):
-            index = order[self._share(step)]
+            share = self._share(step)
+            index = order[share if isinstance(share, slice) else self._to_device(share)]
             images = self._images[index]
             if self.augment == "crop-flip":
                 key = derive(self.seed, "augment", epoch, step, self.rank)
                 images = crop_flip(images, torch.Generator().manual_seed(key))
-            yield self._batch(images, index, epoch, step)
+            soft = None if self._soft_labels is None else self._soft_on_device[index]
+            yield self._batch(images, index, epoch, step, soft)
 
     def _from_folder(self, folder: ImageFolder, order: Tensor, epoch: int, start: int) -> Iterator[Batch]:
         def decode(i: int) -> np.ndarray:
@@ -121,31 +143,37 @@ class Batches:
                 step, index, images = ahead.popleft()
                 ahead.extend(map(submit, islice(steps, 1)))
                 pixels = torch.from_numpy(np.stack([image.result() for image in images]))
-                yield self._batch(self._to_device(pixels), self._to_device(index), epoch, step)
+                rows = None if self._soft_labels is None else _distributions(self._soft_labels[index.numpy()])
+                soft = None if rows is None else self._to_device(rows)
+                yield self._batch(self._to_device(pixels), self._to_device(index), epoch, step, soft)
         finally:  # also when the caller leaves the loop early
             pool.shutdown(cancel_futures=True)
 
-    def _share(self, step: int) -> slice:
+    def _share(self, step: int) -> slice | Tensor:
         """This rank's part of a global batch, as positions in the epoch's order."""
         first = step * self.batch_size
         size = min(self.batch_size, len(self.dataset) - first)
-        if size < self.world_size:
-            first += self.rank % size
-            return slice(first, first + 1)
-        low, high = (size * rank // self.world_size for rank in (self.rank, self.rank + 1))
-        return slice(first + low, first + high)
+        if self.world_size == 1:
+            return slice(first, first + size)
+        share = -(-size // self.world_size)
+        return first + torch.arange(self.rank * share, (self.rank + 1) * share) % size
 
-    def _batch(self, images: Tensor, index: Tensor, epoch: int, step: int) -> Batch:
+    def _batch(self, images: Tensor, index: Tensor, epoch: int, step: int, soft_labels: Tensor | None) -> Batch:
         if self.dataset.eight_bit:
             images = images.float() / self._white
         key = derive(self.seed, "noise", epoch, step, self.rank)
         generator = torch.Generator(self.device).manual_seed(key)
-        return Batch(images, self._labels[index], index, generator)
+        return Batch(images, self._labels[index], index, generator, soft_labels)
 
     def _to_device(self, tensor: Tensor) -> Tensor:
         """A copy that a CUDA device makes while the host goes on."""
         pinned = tensor.pin_memory() if self.device.type == "cuda" else tensor
         return pinned.to(self.device, non_blocking=True)
+
+
+def _distributions(weights: np.ndarray) -> Tensor:
+    """Rows scaled to sum to 1, float32."""
+    return torch.from_numpy((weights / weights.sum(axis=1, keepdims=True)).astype(np.float32))
 
 
 def _tensor(array: np.ndarray) -> Tensor:

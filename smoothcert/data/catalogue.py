@@ -96,7 +96,8 @@ def _not_found(info: DatasetInfo, split: str, data_dir: Path | None) -> str:
             "<class>/*.JPEG and <data directory>/imagenet/val/<class>/*.JPEG"
         )
     else:
-        advice = "Allow the download, or put the files (plain or .gz) into one of these folders"
+        advice = "Allow the download, or put" if info.remote else "It cannot be downloaded without an agreement. Put"
+        advice += " the files (plain or .gz) into one of these folders"
     return (
         f"{info.name}: the {split} split ({files}) was not found; looked in{looked}\n{advice}; "
         "name the data directory as an argument or in $SMOOTHCERT_DATA"

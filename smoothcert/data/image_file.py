@@ -16,15 +16,20 @@ def read_image(path: Path, shape: tuple[int, ...]) -> NDArray[np.generic]:
         raise DataError(f"no image file at {path}")
     image = _read_array(path) if path.suffix == ".npy" else _read_picture(path, shape[0])
     if image.shape != shape:
-        raise DataError(f"{path}: the model takes images of shape {list(shape)} [C, H, W], found {list(image.shape)}")
+        raise DataError(
+            f"{path}: the model takes images of shape {list(shape)} [C, H, W], found {list(image.shape)}: "
+            "crop or resize it first"
+        )
     return image
 
 
 def _read_array(path: Path) -> NDArray[np.generic]:
     try:
         array: NDArray[np.generic] = np.load(path, allow_pickle=False)
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, EOFError) as error:
         raise DataError(f"{path} is not a readable .npy array: {error}") from error
+    if not isinstance(array, np.ndarray):
+        raise DataError(f"{path} is not a readable .npy array: it holds several arrays")
     return array
 
 
@@ -35,7 +40,11 @@ def _read_picture(path: Path, channels: int) -> NDArray[np.uint8]:
         raise MissingExtra("pillow", "imagenet", f"reading {path.name}") from error
     try:
         with Image.open(path) as picture:
+            if "A" in picture.getbands() or "transparency" in picture.info:
+                raise DataError(
+                    f"{path} has transparent pixels, whose colour is not defined: flatten the picture first"
+                )
             pixels = np.asarray(picture.convert("L" if channels == 1 else "RGB"))
-    except (UnidentifiedImageError, OSError, SyntaxError) as error:
+    except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise DataError(f"{path} is not a readable picture: {error}") from error
     return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))

@@ -11,6 +11,7 @@ import numpy as np
 from smoothcert.data.cifar import CIFAR10_CLASSES, CIFAR100_CLASSES, read_cifar10, read_cifar100
 from smoothcert.data.download import RemoteFile
 from smoothcert.data.idx import read_idx
+from smoothcert.data.imagenet32 import read_imagenet32
 from smoothcert.errors import DataError
 
 Reader = Callable[[Sequence[Path]], tuple[np.ndarray, np.ndarray]]  # files of a split -> images, labels
@@ -129,6 +130,11 @@ _ALL = (
     DatasetInfo(
         "imagenet", 1_000, (3, 224, 224), 1_281_167, 50_000, "ILSVRC 2012, image-net.org; by agreement only",
         {"train": ("train",), "test": ("val",)}, folders=("imagenet",),
+    ),
+    DatasetInfo(
+        "imagenet32", 1_000, _COLOUR, 1_281_167, 50_000, "as ImageNet, at 32x32 pixels; by agreement only",
+        {"train": tuple(f"train_data_batch_{i}.npz" for i in range(1, 11)), "test": ("val_data.npz",)},
+        read_imagenet32, folders=("imagenet32", "Imagenet32_train_npz", "Imagenet32_val_npz"),
     ),
 )  # fmt: skip
 

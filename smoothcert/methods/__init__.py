@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 METHODS = {
     "gaussian": "smoothcert.methods.gaussian.Gaussian",
+    "stability": "smoothcert.methods.stability.Stability",
+    "smoothadv": "smoothcert.methods.smoothadv.SmoothAdv",
+    "macer": "smoothcert.methods.macer.Macer",
     "consistency": "smoothcert.methods.consistency.Consistency",
+    "smoothmix": "smoothcert.methods.smoothmix.SmoothMix",
+    "catrs": "smoothcert.methods.catrs.CatRs",
 }
 
 

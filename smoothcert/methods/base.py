@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -12,7 +13,7 @@ from torch import Tensor, nn
 from smoothcert.data.batches import Batch
 from smoothcert.errors import ConfigError
 
-__all__ = ["Batch", "Losses", "Method", "Progress", "noisy_copies"]
+__all__ = ["Batch", "Losses", "Method", "Progress", "check_domain", "draw_noise", "noisy_copies"]
 
 _RESERVED = {"epoch", "lr", "loss", "noisy_test_accuracy"}
 
@@ -36,6 +37,10 @@ class Progress:
     epoch: int
     epochs: int
 
+    def ramp(self, warmup: int) -> float:
+        """min(1, (e + 1) / warmup): epoch 0 is already above 0, though papers say that a warm-up starts there."""
+        return min(1.0, (self.epoch + 1) / warmup)
+
 
 @dataclass(frozen=True)
 class Method(ABC):
@@ -54,12 +59,36 @@ class Method(ABC):
         """
         return 1
 
+    @property
+    def uses_soft_labels(self) -> bool:
+        """Whether `loss` reads ``batch.soft_labels``; training then makes them first (soft_labels.py)."""
+        return False
+
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch, sigma: float, progress: Progress) -> Losses: ...
 
 
+def check_domain(
+    method: Method, *, positive: Sequence[str] = (), counts: Sequence[str] = (), weights: Sequence[str] = ()
+) -> None:
+    """Refuse hyperparameters outside their domain: `positive` > 0, `counts` >= 1, `weights` >= 0, and all finite."""
+    for names, low, text in (
+        (positive, math.ulp(0.0), "above 0"),
+        (counts, 1, "1 or above"),
+        (weights, 0, "0 or above"),
+    ):
+        for name in names:
+            value = getattr(method, name)
+            if not (math.isfinite(value) and value >= low):
+                raise ConfigError(f"{type(method).__name__} needs {name} {text}, found {value!r}")
+
+
+def draw_noise(batch: Batch, sigma: float, noises: int) -> Tensor:
+    """N(0, sigma^2 I) for `noises` copies of every image: [m, B, C, H, W]."""
+    shape = (noises, *batch.images.shape)
+    return sigma * torch.randn(shape, generator=batch.generator, device=batch.images.device)
+
+
 def noisy_copies(batch: Batch, sigma: float, noises: int) -> Tensor:
     """`noises` noisy copies of every image, noise-major: [m * B, C, H, W]. Never clamped to [0,1]."""
-    shape = (noises, *batch.images.shape)
-    noise = torch.randn(shape, generator=batch.generator, device=batch.images.device)  # [m, B, C, H, W]
-    return (batch.images + sigma * noise).flatten(0, 1)
+    return (batch.images + draw_noise(batch, sigma, noises)).flatten(0, 1)

@@ -80,6 +80,19 @@ def check_shape(logits: object, batch: int, classes: int) -> Tensor:
     return logits
 
 
+def check_network(model: nn.Module, image: Tensor, classes: int) -> None:
+    """One forward of an image [C, H, W], uint8 or floats: a network that does not fit the data is refused in words."""
+    if next(model.parameters(), None) is None:
+        raise ModelError("the model has no parameters: there is nothing to train")
+    batch = image.expand(2, *image.shape).float() / (255 if image.dtype == torch.uint8 else 1)
+    try:
+        with torch.inference_mode():
+            logits = model.eval()(batch)
+    except Exception as error:  # a network of the user's may fail in any way
+        raise ModelError(f"the model cannot take the data's images, of shape {list(image.shape)}: {error}") from error
+    check_shape(logits, 2, classes)
+
+
 def _describe(found: object) -> str:
     if isinstance(found, Tensor):
         return f"a tensor {list(found.shape)}"

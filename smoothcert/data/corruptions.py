@@ -1,0 +1,115 @@
+"""Corrupted test sets: CIFAR-10-C (Hendrycks and Dietterich 2019) and MNIST-C (Mu and Gilmer 2019).
+
+Both are folders of .npy files, unpacked below a data directory:
+``CIFAR-10-C/<type>.npy`` [50000, 32, 32, 3] and ``CIFAR-10-C/labels.npy``, severity s in rows 10000 (s-1) on;
+``mnist_c/<type>/test_images.npy`` [10000, 28, 28, 1] and ``mnist_c/<type>/test_labels.npy``, without severities.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from smoothcert.data.catalogue import _roots
+from smoothcert.data.cifar import CIFAR10_CLASSES
+from smoothcert.data.dataset import Dataset
+from smoothcert.errors import ConfigError, DataError, unknown_name
+
+CORRUPTIONS = {
+    "cifar10-c": (
+        "gaussian_noise", "shot_noise", "impulse_noise", "defocus_blur", "glass_blur", "motion_blur", "zoom_blur",
+        "snow", "frost", "fog", "brightness", "contrast", "elastic_transform", "pixelate", "jpeg_compression",
+    ),
+    "mnist-c": (
+        "shot_noise", "impulse_noise", "glass_blur", "motion_blur", "shear", "scale", "rotate", "brightness",
+        "translate", "stripe", "fog", "spatter", "dotted_line", "zigzag", "canny_edges",
+    ),
+}  # fmt: skip
+"""The 15 types of each benchmark that its means are taken over."""
+
+EXTRA = {
+    "cifar10-c": ("gaussian_blur", "saturate", "spatter", "speckle_noise"),
+    "mnist-c": ("identity",),
+}
+"""Types that are published too, but enter no mean."""
+
+SEVERITIES = (1, 2, 3, 4, 5)
+_FOLDERS = {"cifar10-c": "CIFAR-10-C", "mnist-c": "mnist_c"}
+_IMAGES = 10_000  # of one severity
+
+
+def load_corrupted(name: str, corruption: str, severity: int | None = None, data_dir: Path | None = None) -> Dataset:
+    """The images of one corruption; CIFAR-10-C needs a severity from 1 to 5, MNIST-C has none.
+
+    The split of the set is ``<type>/<severity>`` or ``<type>``, by which a report knows its certificates again.
+    """
+    if name not in CORRUPTIONS:
+        raise unknown_name("corruption benchmark", name, CORRUPTIONS)
+    known = (*CORRUPTIONS[name], *EXTRA[name])
+    if corruption not in known:
+        raise unknown_name(f"corruption of {name}", corruption, known)
+    folder = _folder(name, data_dir)
+    if name == "mnist-c":
+        if severity is not None:
+            raise ConfigError(f"mnist-c has no severities, found severity {severity}: leave it out")
+        return read_mnist_c(folder, corruption)
+    if severity not in SEVERITIES:
+        raise ConfigError(f"cifar10-c has the severities 1 to 5, found {severity}")
+    return read_cifar10_c(folder, corruption, severity)
+
+
+def read_cifar10_c(folder: Path, corruption: str, severity: int) -> Dataset:
+    """One severity of one corruption from the folder ``CIFAR-10-C``."""
+    images = _array(folder / f"{corruption}.npy", (50_000, 32, 32, 3))
+    labels = _array(folder / "labels.npy", (50_000,))
+    rows = slice(_IMAGES * (severity - 1), _IMAGES * severity)
+    return _dataset("cifar10-c", f"{corruption}/{severity}", images[rows], labels[rows], CIFAR10_CLASSES)
+
+
+def read_mnist_c(folder: Path, corruption: str) -> Dataset:
+    """The test images of one corruption from the folder ``mnist_c``."""
+    images = _array(folder / corruption / "test_images.npy", (None, 28, 28, 1))
+    labels = _array(folder / corruption / "test_labels.npy", (len(images),))
+    return _dataset("mnist-c", corruption, images, labels, tuple("0123456789"))
+
+
+def _folder(name: str, data_dir: Path | None) -> Path:
+    places = [root / _FOLDERS[name] for root in _roots(data_dir)]
+    found = next((place for place in places if place.is_dir()), None)
+    if found is None:
+        looked = "".join(f"\n  {place}" for place in places)
+        raise DataError(
+            f"{name} was not found; looked in{looked}\nUnpack it below a data directory, and name that directory as "
+            "an argument or in $SMOOTHCERT_DATA"
+        )
+    return found
+
+
+def _array(path: Path, shape: tuple[int | None, ...]) -> np.ndarray:
+    """A .npy file without reading it yet; never one that could run code."""
+    try:
+        array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file; is the benchmark unpacked completely?") from None
+    except (OSError, ValueError, EOFError) as error:
+        raise DataError(f"{path}: expected a .npy array ({error}): delete the file and get it again") from None
+    if not isinstance(array, np.ndarray):
+        array.close()
+        raise DataError(f"{path}: expected one .npy array, found an archive: unpack the benchmark again")
+    fits = array.ndim == len(shape) and all(want in (None, size) for want, size in zip(shape, array.shape, strict=True))
+    if not fits or array.dtype.kind not in "ui":
+        wanted = ", ".join("N" if size is None else str(size) for size in shape)
+        raise DataError(
+            f"{path}: expected whole numbers of shape [{wanted}], found {array.dtype} {list(array.shape)}: "
+            "is it another file under this name?"
+        )
+    return array
+
+
+def _dataset(name: str, split: str, images: np.ndarray, labels: np.ndarray, classes: tuple[str, ...]) -> Dataset:
+    if images.dtype != np.uint8:
+        raise DataError(f"{name} ({split}): expected images of type uint8, found {images.dtype}")
+    # [N, H, W, C] on disk -> [N, C, H, W] in memory, of the chosen rows alone
+    pixels = np.ascontiguousarray(images.transpose(0, 3, 1, 2))
+    return Dataset(name, split, pixels, np.array(labels, dtype=np.int64), len(classes), classes)

@@ -1,0 +1,186 @@
+"""Soft labels for CAT-RS: how a Gaussian model votes on noisy copies of each training image (arXiv:2212.09000, eq. 10).
+
+A soft-label folder holds, each written whole or not at all:
+
+    model/        run folder of the Gaussian model (sigma 0.25 whatever the sigma of the run that uses the labels)
+    parts-.../    votes of finished groups of images while they are being made
+    counts.npy    votes [images, classes] as integers; a row divided by n is the soft label
+    labels.json   what they are votes of, and the SHA-256 of counts.npy; written last
+
+Votes are hard, as in the paper's equation. Like the published code they are taken on one augmented view of each image,
+not on the image as stored. All noise is keyed by the image, so a killed process goes on and ends with the same counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import shutil
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from smoothcert.config import TrainConfig, build_dataclass
+from smoothcert.data import Dataset, ImageFolder
+from smoothcert.data.augment import crop_flip
+from smoothcert.errors import ConfigError, StoreError
+from smoothcert.files import atomic_write
+from smoothcert.models.weights import weights_hash
+from smoothcert.progress import Progress
+from smoothcert.run import open_locked
+from smoothcert.runtime import Runtime
+from smoothcert.seeds import derive
+from smoothcert.smoothing import SmoothedClassifier
+
+SIGMA = 0.25
+PART = 500
+"""Images whose votes are stored together: what a crash can cost."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where soft labels lie, of which model they are the votes, and of how many noisy copies an image."""
+
+    folder: Path
+    model: TrainConfig
+    n: int
+
+    @property
+    def model_folder(self) -> Path:
+        return self.folder / "model"
+
+    def lock(self) -> AbstractContextManager[object]:
+        return open_locked(self.folder / ".lock", f"another process is making the soft labels in {self.folder}")
+
+
+def plan(config: TrainConfig, out: Path) -> Plan:
+    """The soft labels a run needs, by its `soft_labels` settings: n, folder, and any setting of the Gaussian model.
+
+    What they do not say is as in the run itself, but for sigma 0.25 and seed 0: runs that differ only in method, sigma
+    or seed need the same labels and may share a `folder`. By default it is ``<out>/soft-labels``.
+    """
+    given = dict(config.soft_labels)
+    n, folder = given.pop("n", 10_000), given.pop("folder", None)
+    if not isinstance(n, int) or not 1 <= n < 2**31:
+        raise ConfigError(f"soft_labels.n, the votes an image, must be a whole number from 1 on, found {n!r}")
+    if folder is not None and not isinstance(folder, str):
+        raise ConfigError(f"soft_labels.folder must be a path, found {folder!r}")
+    fixed = {"sigma": SIGMA, "seed": 0, "method": {"name": "gaussian"}, "soft_labels": {}, "init_from": None}
+    values = {**dataclasses.asdict(config), **fixed, **given}
+    model = build_dataclass(TrainConfig, values, "setting of soft_labels (besides n and folder)")
+    return Plan(Path(folder) if folder else out / "soft-labels", model, n)
+
+
+def vote(wanted: Plan, model: nn.Module, train: Dataset | ImageFolder, ranks: Runtime, quiet: bool) -> np.ndarray:
+    """The votes [images, classes] of the plan's model, memory-mapped: read if they are there, else made to the end."""
+    identity = {
+        "n": wanted.n,
+        "sigma": wanted.model.sigma,
+        "seed": wanted.model.seed,
+        "augment": wanted.model.augment,
+        "model": weights_hash(model),
+        "data": train.fingerprint(),
+    }
+    if not (wanted.folder / "labels.json").exists():
+        key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+        parts = wanted.folder / f"parts-{key}"
+        _make_parts(parts, wanted, model, train, ranks, quiet)
+        ranks.wait()
+        if ranks.is_main:
+            _join(parts, wanted.folder, identity, len(train), train.classes)
+    ranks.wait()
+    return _read(wanted.folder, identity)
+
+
+def _make_parts(
+    parts: Path, wanted: Plan, model: nn.Module, train: Dataset | ImageFolder, ranks: Runtime, quiet: bool
+) -> None:
+    """This rank's share of the groups that are not there yet."""
+    smoothed = SmoothedClassifier(
+        model,
+        wanted.model.sigma,
+        train.classes,
+        noise="quantised" if train.eight_bit else "float",
+        seed=derive(wanted.model.seed, "soft-labels"),
+        device=ranks.device,
+    )
+    small = np.uint16 if wanted.n < 2**16 else np.int32  # ImageNet's labels are 2.6 GB even so
+    mine = range(0, len(train), PART)[ranks.rank :: ranks.world_size]
+    missing = [first for first in mine if not _part(parts, first).exists()]
+    done = len(mine) - len(missing)
+    with Progress("soft labels", len(mine), "groups", done=done, quiet=quiet or not ranks.is_main) as bar:
+        for first in missing:
+            rows = [
+                smoothed.count(_view(wanted.model, train, i).to(ranks.device), wanted.n, "prediction", i)
+                for i in range(first, min(first + PART, len(train)))
+            ]
+            with atomic_write(_part(parts, first)) as file:
+                np.save(file, np.stack(rows).astype(small))
+            bar.advance()
+
+
+def _view(config: TrainConfig, train: Dataset | ImageFolder, i: int) -> torch.Tensor:
+    """The one view of image i that is voted on, [C, H, W]."""
+    key = derive(config.seed, "soft-labels", "augment", i)
+    if isinstance(train, ImageFolder):
+        augmented = config.augment != "none"
+        return torch.from_numpy(train.train_image(i, np.random.default_rng(key)) if augmented else train.image(i))
+    image = torch.from_numpy(np.array(train.image(i)))
+    if config.augment == "none":
+        return image
+    return crop_flip(image[None], torch.Generator().manual_seed(key))[0]
+
+
+def _part(parts: Path, first: int) -> Path:
+    return parts / f"{first:08d}.npy"
+
+
+def _join(parts: Path, folder: Path, identity: dict[str, Any], images: int, classes: int) -> None:
+    """One file of all parts, then labels.json, then the parts can go."""
+    files = [_part(parts, first) for first in range(0, images, PART)]
+    kind = np.load(files[0]).dtype
+    with atomic_write(folder / "counts.npy") as file:
+        header = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": (images, classes)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for path in files:
+            file.write(np.load(path).tobytes())
+    record = {"identity": identity, "sha256": _digest(folder / "counts.npy")}
+    with atomic_write(folder / "labels.json") as file:
+        file.write((json.dumps(record, indent=2) + "\n").encode())
+    shutil.rmtree(parts)
+
+
+def _read(folder: Path, identity: dict[str, Any]) -> np.ndarray:
+    try:
+        record = json.loads((folder / "labels.json").read_text())
+        there, digest = dict(record["identity"]), record["sha256"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"{folder / 'labels.json'} is damaged ({error}): delete it to make the soft labels again"
+        ) from error
+    differing = [
+        f"{key}: {there.get(key)!r} there, {identity[key]!r} asked"
+        for key in identity
+        if there.get(key) != identity[key]
+    ]
+    if differing:
+        raise StoreError(
+            f"{folder} holds other soft labels than this run needs ({'; '.join(differing)}): give another "
+            "soft_labels.folder, or the settings they were made with"
+        )
+    path = folder / "counts.npy"
+    if not path.is_file() or _digest(path) != digest:
+        raise StoreError(f"{path} is not the file that labels.json describes: delete labels.json to make it again")
+    counts: np.ndarray = np.load(path, mmap_mode="r")
+    return counts
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,226 @@
+"""Every method's loss, attack included, equals the loops of literal.py: in its value and in its gradient."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from smoothcert.data.batches import Batch
+from smoothcert.methods import METHODS, build_method
+from smoothcert.methods.base import Progress
+from tests.methods import literal
+
+SIGMA, SIZE, CLASSES = 0.3, 6, 3
+
+
+def network():
+    torch.manual_seed(0)
+    return nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.Tanh(), nn.Linear(8, CLASSES)).double()
+
+
+def make_batch(seed=0):
+    rng = np.random.default_rng(seed)
+    images = torch.from_numpy(np.round(rng.random((SIZE, 1, 4, 4)) * 255) / 255)
+    soft = rng.dirichlet([0.3] * CLASSES, SIZE)
+    soft[0] = [0.0, 1.0, 0.0]  # a sure image: zeros in the target
+    labels = np.where(rng.random(SIZE) < 0.7, answers(images), rng.integers(0, CLASSES, SIZE))
+    return Batch(
+        images,
+        torch.from_numpy(labels),
+        torch.arange(SIZE),
+        torch.Generator().manual_seed(5),
+        torch.from_numpy(soft.astype(np.float32)),
+    )
+
+
+def answers(images):
+    """What the network says, so that most images are answered rightly and terms for those are not empty."""
+    with torch.no_grad():
+        return network()(images).argmax(1).numpy()
+
+
+class Draws:
+    """The numbers that a method draws, in its order, as the loops want them: image-major."""
+
+    def __init__(self, m):
+        generator = torch.Generator().manual_seed(5)
+        noise = SIGMA * torch.randn(m, SIZE, 1, 4, 4, generator=generator)
+        self.noise = noise.flatten(2).transpose(0, 1).double().numpy()  # [B, m, 16]
+        self.state = generator.get_state()
+
+    def uniform(self, *shape):
+        return torch.rand(shape, generator=torch.Generator().set_state(self.state)).numpy()
+
+
+# Each case: (settings, epoch) -> m and a function that attacks with the network as it is and returns the loss as a
+# function of the network, so that finite differences vary the weights and leave the attacked points where they are.
+
+
+def gaussian(settings, epoch, x, y, soft, draws, net):
+    return lambda n: literal.cross_entropy(n, x, y, draws.noise)
+
+
+def stability(settings, epoch, x, y, soft, draws, net):
+    return lambda n: literal.stability(n, x, y, draws.noise, settings["lam"])
+
+
+def macer(settings, epoch, x, y, soft, draws, net):
+    lam = settings["lam"] if epoch >= settings.get("deferred", 0) else 0.0
+    return lambda n: literal.macer(n, x, y, draws.noise, SIGMA, lam, settings["beta"], settings["gamma"])
+
+
+def smoothadv(settings, epoch, x, y, soft, draws, net):
+    epsilon = min(settings["epsilon"], (epoch + 1) * settings["epsilon"] / settings.get("warmup", 10))
+    attack = {"pgd": literal.smoothadv_pgd, "ddn": literal.ddn, "stein": literal.stein_pgd}
+    find = attack[settings.get("attack", "pgd")]
+    more = {"beta": settings["beta"]} if "beta" in settings else {}
+    kind, noise = settings.get("noise", "both"), draws.noise
+    if kind == "none":
+        noise = 0 * noise
+    seen = noise if kind == "both" else 0 * noise[:, :1]
+    points = [find(net, x[b], y[b], seen[b], epsilon, settings["steps"], **more) for b in range(SIZE)]
+    kept = noise if settings.get("multitrain", True) else noise[:, :1]
+    return lambda n: literal.cross_entropy(n, points, y, kept)
+
+
+def consistency(settings, epoch, x, y, soft, draws, net):
+    points = x
+    if settings.get("base") == "smoothadv":
+        epsilon = min(settings["epsilon"], (epoch + 1) * settings["epsilon"] / 10)
+        points = [
+            literal.consistency_pgd(net, x[b], y[b], draws.noise[b], epsilon, settings["steps"], SIZE)
+            for b in range(SIZE)
+        ]
+    form = settings.get("form", "kl+entropy")
+    return lambda n: literal.consistency(n, points, y, draws.noise, settings["lam"], settings["eta"], form)
+
+
+def smoothmix(settings, epoch, x, y, soft, draws, net):
+    ramp = min(1.0, (epoch + 1) / 10)
+    alpha, max_norm = settings["alpha"], settings.get("max_norm")
+    paths = [
+        literal.smoothmix_iterates(net, x[b], y[b], draws.noise[b], alpha, settings["steps"], max_norm)
+        for b in range(SIZE)
+    ]
+    starts = list(x)
+    if settings.get("one_step"):
+        radius = ramp * (settings.get("one_step_radius") or alpha)
+        starts = [np.clip(literal.project(paths[b][1], x[b], radius), 0, 1) for b in range(SIZE)]
+    ends, mixing = [path[-1] for path in paths], 0.5 * draws.uniform(SIZE)
+    return lambda n: literal.smoothmix(n, starts, ends, y, draws.noise, mixing, settings["eta"] * ramp)
+
+
+def catrs(settings, epoch, x, y, soft, draws, net):
+    m, noise = settings["noises"], draws.noise
+    votes = [sum(np.argmax(net.logits(x[b] + delta)) == y[b] for delta in noise[b]) / m for b in range(SIZE)]
+    if settings.get("count_from") == "soft-labels":
+        votes = [soft[b][y[b]] for b in range(SIZE)]
+    throws = draws.uniform(m, SIZE)
+    kept = [max(1, int(sum(throws[i][b] < votes[b] for i in range(m)))) for b in range(SIZE)]
+    targets = {
+        "soft-labels": soft,
+        "mean": [sum(net.softmax(x[b] + delta) for delta in noise[b]) / m for b in range(SIZE)],
+        "label": np.eye(CLASSES)[y],
+    }[settings.get("target", "soft-labels")]
+    epsilon = settings["epsilon"] * (2 if epoch >= settings.get("double_from", 1000) else 1)
+    worst = [
+        [literal.catrs_noise(net, x[b], delta, targets[b], epsilon, settings["steps"], m) for delta in noise[b]]
+        for b in range(SIZE)
+    ]
+    switches = {key: settings[key] for key in ("low", "high", "mask") if key in settings}
+    return lambda n: literal.catrs(n, x, y, noise, worst, targets, kept, settings["lam"], **switches)
+
+
+ADV = {"epsilon": 0.8, "steps": 3}
+CONS = {"lam": 5.0, "eta": 0.5}
+MIX = {"eta": 5.0, "alpha": 0.4, "steps": 3}
+CAT = {"lam": 1.5, "epsilon": 0.6, "steps": 3, "noises": 3}
+CASES = [
+    (gaussian, {}, 1, 0),
+    (stability, {"lam": 2.0}, 1, 0),
+    (stability, {"lam": 0.0}, 1, 0),
+    (macer, {"noises": 5, "lam": 6.0, "beta": 4.0, "gamma": 8.0}, 5, 0),
+    (macer, {"noises": 5, "lam": 6.0, "beta": 16.0, "gamma": 1.0}, 5, 3),  # most margins above gamma: dropped
+    (macer, {"noises": 2, "lam": 6.0, "beta": 4.0, "gamma": 8.0, "deferred": 4}, 2, 3),
+    (macer, {"noises": 2, "lam": 6.0, "beta": 4.0, "gamma": 8.0, "deferred": 4}, 2, 4),
+    (smoothadv, {"noises": 1, **ADV}, 1, 20),
+    (smoothadv, {"noises": 3, **ADV}, 3, 0),
+    (smoothadv, {"noises": 3, **ADV, "beta": 4.0}, 3, 4),
+    (smoothadv, {"noises": 3, **ADV, "attack": "ddn", "steps": 6}, 3, 20),
+    (smoothadv, {"noises": 4, **ADV, "attack": "stein"}, 4, 20),
+    (smoothadv, {"noises": 3, **ADV, "multitrain": False}, 3, 20),
+    (smoothadv, {"noises": 1, **ADV, "noise": "training"}, 1, 20),
+    (smoothadv, {"noises": 1, **ADV, "noise": "none", "warmup": 1}, 1, 0),
+    (consistency, {"noises": 2, **CONS}, 2, 0),
+    (consistency, {"noises": 3, **CONS, "form": "kl"}, 3, 0),
+    (consistency, {"noises": 3, **CONS, "form": "xent"}, 3, 0),
+    (consistency, {"noises": 3, **CONS, "form": "mse"}, 3, 0),
+    (consistency, {"noises": 3, **CONS, "base": "smoothadv", **ADV}, 3, 5),
+    (smoothmix, {"noises": 3, **MIX}, 3, 20),
+    (smoothmix, {"noises": 1, **MIX, "steps": 1}, 1, 2),
+    (smoothmix, {"noises": 3, **MIX, "one_step": True}, 3, 20),
+    (smoothmix, {"noises": 3, **MIX, "one_step": True}, 3, 2),
+    (smoothmix, {"noises": 1, **MIX, "steps": 1, "alpha": 2.0, "one_step": True, "one_step_radius": 0.5}, 1, 4),
+    (smoothmix, {"noises": 2, **MIX, "max_norm": 0.5}, 2, 9),
+    (catrs, {**CAT}, 3, 0),
+    (catrs, {**CAT, "count_from": "soft-labels", "double_from": 2}, 3, 1),
+    (catrs, {**CAT, "count_from": "soft-labels", "double_from": 2}, 3, 2),
+    (catrs, {**CAT, "lam": 0.0}, 3, 0),
+    (catrs, {**CAT, "low": "none", "mask": False}, 3, 0),
+    (catrs, {**CAT, "low": "mean", "mask": False}, 3, 0),
+    (catrs, {**CAT, "mask": False}, 3, 0),
+    (catrs, {**CAT, "high": "mean"}, 3, 0),
+    (catrs, {**CAT, "target": "mean"}, 3, 0),
+    (catrs, {**CAT, "target": "label"}, 3, 0),
+]
+IDS = [f"{case[0].__name__}-{'-'.join(map(str, case[1].values()))}-epoch{case[3]}" for case in CASES]
+
+
+def formula(make, settings, m, epoch, model):
+    batch = make_batch()
+    x, y, soft = batch.images.flatten(1).numpy(), batch.labels.tolist(), batch.soft_labels.double().numpy()
+    return make(settings, epoch, x, y, soft, Draws(m), literal.Net(model))
+
+
+def total(make, settings, epoch, model):
+    method = build_method({"name": make.__name__, **settings})
+    return method.loss(model, make_batch(), SIGMA, Progress(epoch, 90)).total
+
+
+@pytest.mark.parametrize(("make", "settings", "m", "epoch"), CASES, ids=IDS)
+def test_value_and_gradient_equal_the_formula(make, settings, m, epoch):
+    """The gradient by finite differences of the formula along random directions of weight space."""
+    model = network()
+    value = formula(make, settings, m, epoch, model)
+    found = total(make, settings, epoch, model)
+    assert found.item() == pytest.approx(value(literal.Net(model)), rel=1e-7)
+    found.backward()
+    generator = torch.Generator().manual_seed(1)
+    for _ in range(3):
+        direction = [torch.randn(p.shape, generator=generator, dtype=p.dtype) for p in model.parameters()]
+        slope = float(sum((p.grad * d).sum() for p, d in zip(model.parameters(), direction, strict=True)))
+        values = []
+        for step in (1e-5, -1e-5):
+            moved = literal.Net(model)
+            for name, d in zip(("w1", "b1", "w2", "b2"), direction, strict=True):
+                setattr(moved, name, getattr(moved, name) + step * d.numpy())
+            values.append(value(moved))
+        assert slope == pytest.approx((values[0] - values[1]) / 2e-5, rel=1e-5, abs=1e-8)
+
+
+def test_every_method_has_a_case():
+    assert {case[0].__name__ for case in CASES} == set(METHODS)
+
+
+def test_cases_exercise_what_they_are_for():
+    """Otherwise a wrong mask or a wrong count could not be seen above."""
+    model, batch = network(), make_batch()
+    net = literal.Net(model)
+    x, y = batch.images.flatten(1).numpy(), batch.labels.tolist()
+    draws = Draws(3)
+    answered = [np.argmax(sum(net.softmax(x[b] + d) for d in draws.noise[b])) == y[b] for b in range(SIZE)]
+    assert 0 < sum(answered) < SIZE
+    votes = [sum(np.argmax(net.logits(x[b] + d)) == y[b] for d in draws.noise[b]) / 3 for b in range(SIZE)]
+    throws = draws.uniform(3, SIZE)
+    kept = [max(1, sum(throws[i][b] < votes[b] for i in range(3))) for b in range(SIZE)]
+    assert {1, 3} <= set(kept)
