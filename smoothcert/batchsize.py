@@ -13,8 +13,9 @@ _PROBE_SECONDS = 0.05
 
 
 def is_out_of_memory(error: RuntimeError) -> bool:
-    """True for CUDA's and for the CPU allocator's way of saying so."""
-    return isinstance(error, torch.OutOfMemoryError) or "can't allocate memory" in str(error)
+    """True for CUDA's, its libraries' and the CPU allocator's ways of saying so."""
+    said = ("can't allocate memory", "out of memory", "ALLOC_FAILED")
+    return isinstance(error, torch.OutOfMemoryError) or any(words in str(error) for words in said)
 
 
 @torch.inference_mode()

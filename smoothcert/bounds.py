@@ -7,11 +7,12 @@ few units in the last place, and `_SLACK` (relative 9.1e-13) is far more than th
 from __future__ import annotations
 
 import math
-from typing import Any
+from numbers import Integral
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincinv, ndtri
+from scipy.special import betainc, betaincinv, ndtr, ndtri
 
 from smoothcert.errors import ConfigError
 
@@ -19,20 +20,29 @@ _SLACK = 2.0**-40
 
 Array = NDArray[np.float64]
 
+Law = Literal["gaussian", "uniform", "laplace"]
+NORMS: dict[Law, str] = {"gaussian": "l2", "uniform": "l1", "laplace": "l1"}
+"""The norm that radii are in, by the law of the noise."""
+
 DEFAULT_SPLIT = 0.9
 """Share of alpha that the multiclass radius spends on the top class; fixed in advance, never tuned per input."""
 
 
 def check_alpha(alpha: float) -> float:
-    if not 0.0 < alpha < 1.0:
-        raise ConfigError(f"alpha is a failure probability between 0 and 1 (both excluded), found {alpha!r}")
+    if not 1e-100 <= alpha < 1.0:  # below, the special functions fail
+        raise ConfigError(f"alpha is a failure probability, at least 1e-100 and below 1, found {alpha!r}")
     return alpha
 
 
 def check_sigma(sigma: float) -> float:
-    if not (math.isfinite(sigma) and sigma > 0):
-        raise ConfigError(f"sigma, the standard deviation of the noise, must be above 0, found {sigma!r}")
+    if not 0 < sigma <= 1000:  # beyond, 8-bit sums would no longer be exact in float32
+        raise ConfigError(f"sigma, the standard deviation of the noise, must be above 0 (to 1000), found {sigma!r}")
     return sigma
+
+
+def _scale(sigma: float, law: Law) -> float:
+    """Half the width of uniform noise, or the scale of Laplace noise, of standard deviation sigma."""
+    return check_sigma(sigma) * {"gaussian": 1.0, "uniform": math.sqrt(3.0), "laplace": math.sqrt(0.5)}[law]
 
 
 def smallest_n(alpha: float) -> int:
@@ -41,6 +51,9 @@ def smallest_n(alpha: float) -> int:
 
 
 def check_samples(n0: int, n: int, alpha: float) -> None:
+    for name, count in (("n0", n0), ("n", n)):
+        if not isinstance(count, Integral):
+            raise ConfigError(f"{name} counts samples and must be a whole number, found {count!r}")
     if n0 < 1:
         raise ConfigError(f"n0, the number of selection samples, must be at least 1, found {n0}")
     least = smallest_n(alpha)
@@ -51,31 +64,75 @@ def check_samples(n0: int, n: int, alpha: float) -> None:
         )
 
 
-def lower_bound(count: ArrayLike, n: ArrayLike, alpha: float) -> Array:
-    """One-sided Clopper-Pearson lower bound of a probability: Beta.ppf(alpha; k, n-k+1), 0 when k = 0."""
+def lower_bound(count: ArrayLike, n: ArrayLike, alpha: float, slack: float = 0.0) -> Array:
+    """One-sided Clopper-Pearson lower bound of a probability: Beta.ppf(alpha; k, n-k+1), 0 when k = 0.
+
+    `slack` is the most by which the law of the samples may misstate the probability; the bound is lowered by it.
+    """
     k, total = _counts(count, n)
     check_alpha(alpha)
-    p = betaincinv(np.maximum(k, 1.0), total - k + 1.0, alpha)
-    return np.where(k == 0, 0.0, p * (1.0 - _SLACK))
+    a, b = np.maximum(k, 1.0), total - k + 1.0
+    p = betaincinv(a, b, alpha) * (1.0 - _SLACK)
+    # the inverse is checked by its function, P(Bin(n, p) >= k), and lowered in the rare places where it is not one
+    for less in (1e-9, 1e-6, 1e-3):
+        p = np.where(betainc(a, b, p) > alpha, p * (1.0 - less), p)
+    return np.where(k == 0, 0.0, np.maximum(p - slack, 0.0))
 
 
-def upper_bound(count: ArrayLike, n: ArrayLike, alpha: float) -> Array:
+def upper_bound(count: ArrayLike, n: ArrayLike, alpha: float, slack: float = 0.0) -> Array:
     """One-sided Clopper-Pearson upper bound: 1 - lower bound of the complementary count, which keeps the rounding."""
     k, total = _counts(count, n)
-    return 1.0 - lower_bound(total - k, total, alpha)
+    return 1.0 - lower_bound(total - k, total, alpha, slack)
 
 
-def radius(p_lower: ArrayLike, sigma: float) -> Array:
-    """Cohen's binary l2 radius sigma * Phi^-1(p), rounded down; 0 where p <= 1/2."""
-    p = np.asarray(p_lower, dtype=np.float64)
-    z = ndtri(np.clip(p, 0.5, 1.0))
-    return np.where(p > 0.5, check_sigma(sigma) * z * (1.0 - _SLACK), 0.0)
+def radius(p_lower: ArrayLike, sigma: float, law: Law = "gaussian") -> Array:
+    """The certified radius of a class with probability p, rounded down; 0 where p <= 1/2.
+
+    Gaussian noise: Cohen's binary l2 radius sigma * Phi^-1(p). Uniform noise on [-w, w]: l1 radius 2 w (p - 1/2).
+    Laplace noise of scale b: l1 radius -b ln(2 (1 - p)). In all three, sigma is the noise's standard deviation.
+    """
+    p = np.clip(np.asarray(p_lower, dtype=np.float64), 0.5, 1.0)
+    scale = _scale(sigma, law)
+    if law == "gaussian":
+        r = scale * ndtri(p)
+    elif law == "uniform":
+        r = 2.0 * scale * (p - 0.5)
+    else:
+        with np.errstate(divide="ignore"):
+            r = -scale * np.log1p(1.0 - 2.0 * p)
+    return np.where(p > 0.5, r * (1.0 - _SLACK), 0.0)
+
+
+def probability_at(radius: ArrayLike, sigma: float, law: Law = "gaussian") -> Array:
+    """The inverse of `radius`, rounded up: whoever shows that p exceeds it has certified the radius."""
+    r = np.asarray(radius, dtype=np.float64)
+    if not np.all(r >= 0):
+        raise ConfigError(f"a radius is a distance, at least 0, found {radius!r}")
+    x = r / _scale(sigma, law)
+    # by the complement, whose relative accuracy survives where p is close to 1
+    rest = {"gaussian": ndtr(-x), "uniform": np.maximum(0.5 - 0.5 * x, 0.0), "laplace": 0.5 * np.exp(-x)}[law]
+    return np.asarray(np.nextafter(1.0 - np.maximum(rest * (1.0 - _SLACK) - _SLACK * (law == "uniform"), 0.0), 2.0))
+
+
+def linf_radius(l2_radius: ArrayLike, values: int) -> Array:
+    """The l-infinity radius that an l2 radius contains for inputs of so many values: r / sqrt(d), rounded down."""
+    if values < 1:
+        raise ConfigError(f"an input has at least 1 value, found {values}")
+    return np.asarray(np.asarray(l2_radius, dtype=np.float64) * ((1.0 - _SLACK) / math.sqrt(values)))
 
 
 def multiclass_radius(
-    top: ArrayLike, other: ArrayLike, n: ArrayLike, alpha: float, sigma: float, split: float = DEFAULT_SPLIT
+    top: ArrayLike,
+    other: ArrayLike,
+    n: ArrayLike,
+    alpha: float,
+    sigma: float,
+    split: float = DEFAULT_SPLIT,
+    slack: float = 0.0,
+    law: Law = "gaussian",
 ) -> Array:
-    """sigma/2 (Phi^-1(p_A lower) - Phi^-1(p_B upper)), rounded down, 0 where not positive.
+    """The radius by bounds of both the top class and the second: for Gaussian noise
+    sigma/2 (Phi^-1(p_A lower) - Phi^-1(p_B upper)); rounded down, 0 where not positive.
 
     `top` counts the class that the selection samples named, `other` is the largest count of any other class in the
     same estimation samples. The lower bound spends split*alpha, the upper bound the rest: since the upper bound grows
@@ -83,12 +140,18 @@ def multiclass_radius(
     """
     if not 0.0 < split < 1.0:
         raise ConfigError(f"split is the share of alpha spent on the top class, between 0 and 1, found {split!r}")
-    p_a = lower_bound(top, n, split * alpha)
-    p_b = np.minimum(upper_bound(other, n, (1.0 - split) * alpha), 1.0 - p_a)
-    with np.errstate(invalid="ignore"):
-        half = 0.5 * check_sigma(sigma) * (ndtri(p_a) - ndtri(p_b))
-    # absolute slack as well: the difference of two nearly equal quantiles cancels leading digits
-    return np.where(p_a > p_b, np.maximum(half * (1.0 - _SLACK) - sigma * _SLACK, 0.0), 0.0)
+    p_a = lower_bound(top, n, split * alpha, slack)
+    p_b = np.minimum(upper_bound(other, n, (1.0 - split) * alpha, slack), 1.0 - p_a)
+    scale = _scale(sigma, law)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        if law == "gaussian":
+            r = 0.5 * scale * (ndtri(p_a) - ndtri(p_b))
+        elif law == "uniform":  # moving by r changes any probability by r / 2w at most
+            r = scale * (p_a - p_b)
+        else:  # moving by r changes any probability, and its complement, by a factor e^(r/b) at most
+            r = scale * np.maximum(0.5 * np.log(p_a / p_b), -np.log1p(p_b - p_a))
+    # absolute slack as well: the difference of two nearly equal numbers cancels leading digits
+    return np.where(p_a > p_b, np.maximum(r * (1.0 - _SLACK) - sigma * _SLACK, 0.0), 0.0)
 
 
 def top_two_p_value(first: ArrayLike, second: ArrayLike) -> Array:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -20,6 +21,7 @@ from smoothcert.data import Dataset, ImageFolder
 from smoothcert.errors import ConfigError, DataError
 from smoothcert.models.weights import weights_hash
 from smoothcert.progress import Progress
+from smoothcert.sequential import procedure
 from smoothcert.smoothing import SmoothedClassifier
 from smoothcert.store import CertificateStore, Manifest, format_row
 
@@ -61,12 +63,23 @@ def certify_dataset(
     selection: Selection | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
+    radii: Sequence[float] | None = None,
+    tolerance: float | None = None,
+    skip_wrong: bool = False,
+    simultaneous: bool = False,
     quiet: bool = False,
 ) -> CertificateStore:
-    """Certify the selected inputs into the store at `out`, skipping those that any shard has already done."""
+    """Certify the selected inputs into the store at `out`, skipping those that any shard has already done.
+
+    `radii`: only decide which of these radii are certified, with as few samples as that needs, n at most.
+    `tolerance`: stop sampling an input when its radius could not grow by more than this.
+    `skip_wrong`: no estimation samples where the selected class is not the label; such inputs are never certified
+    correct, so certified accuracy and average certified radius stay the same.
+    `simultaneous`: all certificates of the index set hold at once with probability 1 - alpha, not each alone.
+    """
     chosen = selection or Selection()
     bounds.check_samples(n0, n, alpha)
-    if noise_mode == "quantised" and not dataset.eight_bit:
+    if noise_mode != "float" and not dataset.eight_bit:
         raise DataError(f"{dataset.name} is not 8-bit data: quantise it, or certify with noise 'float'")
     smoothed = SmoothedClassifier(
         model, sigma, dataset.classes, noise=noise_mode, seed=seed, device=device, batch_size=batch_size
@@ -74,8 +87,17 @@ def certify_dataset(
     indices = chosen.indices(len(dataset))
     if not indices:
         raise ConfigError(f"start={chosen.start} leaves no input: {dataset.name} ({dataset.split}) has {len(dataset)}")
+    alpha_each = alpha / len(indices) if simultaneous else alpha
+    bounds.check_samples(n0, n, alpha_each)
+    values = int(dataset.image(indices[0]).size)
+    slack = noise.total_variation(noise_mode, sigma, values)
+    law = noise.law_of(noise_mode)
+    test = procedure(n, alpha_each, sigma, radii=radii, tolerance=tolerance, slack=slack, law=law)
     store = CertificateStore(Path(out))
     identity = {
+        **(test.describe() if test else {"procedure": "fixed"}),
+        **({"skip_wrong": True} if skip_wrong else {}),
+        **({"simultaneous": True, "alpha_each": alpha_each} if simultaneous else {}),
         "sigma": sigma,
         "n0": n0,
         "n": n,
@@ -83,20 +105,14 @@ def certify_dataset(
         "split_alpha": bounds.DEFAULT_SPLIT,
         "seed": seed,
         "noise": noise_mode,
-        "noise_stream": noise.STREAM,
-        "device_type": smoothed.device.type,
-        "precision": "float32",
-        "model": weights_hash(model),
-        "network": sha256(repr(model).encode()).hexdigest(),  # same weights, another forward: another classifier
-        "classes": dataset.classes,
-        "dataset": dataset.name,
-        "split": dataset.split,
-        "data": dataset.fingerprint(),
-        "start": chosen.start,
-        "every": chosen.every,
-        "max": chosen.max,
+        "noise_stream": noise.stream(noise_mode),
+        **({"tau": slack} if slack else {}),
+        **({"norm": bounds.NORMS[law]} if law != "gaussian" else {}),
+        "device_type": device_kind(smoothed.device),
+        "precision": f"float32, matmul {torch.get_float32_matmul_precision()}",
+        **subject(model, dataset, chosen),
     }
-    store.claim(Manifest(identity, len(indices), _environment(smoothed.device)))
+    store.claim(Manifest(identity, len(indices), {**environment(smoothed.device), "values": values}))
     # dealt over all inputs, not over those missing: shards that start at different times still take disjoint ones
     mine = indices[chosen.shard :: chosen.shards]
     with store.writer(chosen.shard, chosen.shards) as part:
@@ -107,8 +123,17 @@ def certify_dataset(
             right = 0
             for position, index in enumerate(missing, start=1):
                 started = time.perf_counter()
-                certificate = smoothed.certify(dataset.image(index), n0=n0, n=n, alpha=alpha, index=index)
                 label = int(dataset.labels[index])
+                certificate = smoothed.certify(
+                    dataset.image(index),
+                    n0=n0,
+                    n=n,
+                    alpha=alpha_each,
+                    index=index,
+                    radii=radii,
+                    tolerance=tolerance,
+                    skip_unless=label if skip_wrong else None,
+                )
                 seconds = time.perf_counter() - started
                 part.add(
                     format_row(certificate, index=index, label=label, seconds=seconds, noise=noise_mode, seed=seed)
@@ -118,7 +143,27 @@ def certify_dataset(
     return store
 
 
-def _environment(device: torch.device) -> dict[str, str]:
+def subject(model: nn.Module, dataset: Dataset | ImageFolder, chosen: Selection) -> dict[str, str | int | None]:
+    """What results are about, for a manifest's identity: the network, the data, the index set (not the shard)."""
+    return {
+        "model": weights_hash(model),
+        "network": sha256(repr(model).encode()).hexdigest(),  # same weights, another forward: another classifier
+        "classes": dataset.classes,
+        "dataset": dataset.name,
+        "split": dataset.split,
+        "data": dataset.fingerprint(),
+        "start": chosen.start,
+        "every": chosen.every,
+        "max": chosen.max,
+    }
+
+
+def device_kind(device: torch.device) -> str:
+    """What keyed noise depends on: how PyTorch's CUDA generator deals a block out depends on the kind of GPU."""
+    return f"cuda ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else device.type
+
+
+def environment(device: torch.device) -> dict[str, str]:
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
     return {
         "smoothcert": smoothcert.__version__,

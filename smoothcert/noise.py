@@ -1,15 +1,18 @@
 """Where certification noise comes from: one keyed stream for every (seed, input, stage).
 
-The noise of sample j of an input is a function of (seed, input index, stage, j) and of the device type alone. Batch
-size, order of inputs, shards, crashes and resumes cannot change it, and the selection and estimation stages cannot
-share a sample, because all three are part of the key. Samples are drawn in blocks of fixed size:
+The noise of sample j of an input is a function of (seed, input index, stage, j) and of the kind of device alone (CPU,
+or a model of GPU). Batch size, order of inputs, shards, crashes and resumes cannot change it, and the selection and
+estimation stages cannot share a sample, because all three are part of the key. Samples are drawn in blocks of fixed
+size:
 
 * CPU: Philox4x64-10 (NumPy), key = 128-bit hash of (seed, index), counter words 2 and 3 = (block, stage).
 * CUDA: PyTorch's Philox4x32-10, seed = 63-bit hash of (seed, index, stage, block), offset 0.
 
 `quantised` adds round(255 sigma z) to the 8-bit image as integers, so what the network sees is a function of the
-integer sum alone and no low-order bit can betray the image. `float` adds sigma z in float32, as the literature does;
-it is kept for comparison, and is not formally sound (the floats reachable from x depend on x).
+integer sum alone and no low-order bit can betray the image. `exact` does the same with integers from a table
+(exact_noise.py), which do not even depend on the device and whose law is known. `uniform` and `laplace` are `quantised`
+with noise of these laws, of the same standard deviation; their radii are in l1 norm. `float` adds sigma z in float32,
+as the literature does; it is kept for comparison, and is not formally sound (the floats reachable from x depend on x).
 """
 
 from __future__ import annotations
@@ -20,16 +23,23 @@ from typing import Literal, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from smoothcert import exact_noise
+from smoothcert.bounds import Law
 from smoothcert.errors import ConfigError, DataError, unknown_name
+from smoothcert.exact_noise import ExactNoise
 from smoothcert.seeds import derive
 
-NoiseMode = Literal["quantised", "float"]
+NoiseMode = Literal["quantised", "exact", "float", "uniform", "laplace"]
 Stage = Literal["selection", "estimation", "prediction"]
 
 STREAM = "philox-blocks-1"
 """Version of the layout above, recorded in manifests: other numbers would come out of another layout."""
+
+EXACT_STREAM = "philox4x32-counters-1"
+"""Version of the layout in exact_noise.py."""
 
 _BLOCK_VALUES = {"cpu": 2**17, "cuda": 2**23}
 
@@ -39,33 +49,68 @@ def check_mode(mode: str) -> None:
         raise unknown_name("noise mode", mode, get_args(NoiseMode))
 
 
+def law_of(mode: NoiseMode) -> Law:
+    return mode if mode == "uniform" or mode == "laplace" else "gaussian"
+
+
+def stream(mode: NoiseMode) -> str:
+    return EXACT_STREAM if mode == "exact" else STREAM
+
+
+def total_variation(mode: NoiseMode, sigma: float, values: int) -> float:
+    """How far the law of a noisy image of so many values is, at most, from the law that its certificate is about.
+
+    Only `exact` noise has a law that is known so well. The others are taken for what they are meant to be.
+    """
+    return exact_noise.distance(sigma, values) if mode == "exact" else 0.0
+
+
 class NoisyCopies:
     """The noisy copies of one image for one stage, in order: ``take(a, b)`` gives copies a to b-1, [b-a, C, H, W]."""
 
-    def __init__(self, image: Tensor, sigma: float, mode: NoiseMode, *, seed: int, index: int, stage: Stage) -> None:
+    def __init__(
+        self,
+        image: Tensor,
+        sigma: float,
+        mode: NoiseMode,
+        *,
+        seed: int,
+        index: int,
+        stage: Stage,
+        dtype: torch.dtype = torch.float32,
+    ) -> None:
         check_mode(mode)
         if image.device.type not in _BLOCK_VALUES:
             raise ConfigError(f"noise streams exist for cpu and cuda devices, found {image.device.type}")
         self._image, self._sigma, self._mode = image, sigma, mode
+        self.shape, self._dtype = tuple(image.shape), dtype
         self._key = (seed, index, stage)
         self._block = max(1, _BLOCK_VALUES[image.device.type] // image.numel())
         # the range of the integer sum: clipping is part of the network, wide enough to be met only beyond 6 sigma
-        reach = math.ceil(6 * sigma)
+        reach = exact_noise.reach(sigma)
         self._low, self._high = -255.0 * reach, 255.0 * (reach + 1)
         # a tensor, since CUDA divides by a Python number through its reciprocal, which rounds otherwise than the CPU
         self._levels = torch.tensor(255.0, device=image.device)
         self._drawn: tuple[int, Tensor] | None = None  # the last block: batches need not end where blocks do
-        self._base = eight_bit(image) if mode == "quantised" else unit_range(image)
+        self._base = unit_range(image) if mode == "float" else eight_bit(image)
+        self._exact: ExactNoise | None = None
+        if mode == "exact":
+            place = get_args(Stage).index(stage)
+            self._exact = ExactNoise(sigma, image.numel(), image.device, seed=seed, index=index, stage=place)
 
     def take(self, first: int, last: int) -> Tensor:
-        copies = torch.cat(list(self._pieces(first, last)))
-        # in place throughout: `copies` is fresh memory, and this is the hot path
+        # in place throughout: the noise is fresh memory, and this is the hot path
         if self._mode == "float":
-            return copies.mul_(self._sigma).add_(self._base)
-        # integers below 2^24 are exact in float32, so this is integer addition
-        return (
-            copies.mul_(255.0 * self._sigma).round_().add_(self._base).clamp_(self._low, self._high).div_(self._levels)
-        )
+            return self._standard(first, last).mul_(self._sigma).add_(self._base).to(self._dtype)
+        if self._exact is not None:
+            steps = self._exact.draw(first, last).view(-1, *self.shape)
+        else:
+            steps = self._standard(first, last).mul_(255.0 * self._sigma).round_()
+        # integers below 2^24 are exact in float32, so this is integer addition; all that follows sees the sum alone
+        return steps.add_(self._base).clamp_(self._low, self._high).div_(self._levels).to(self._dtype)
+
+    def _standard(self, first: int, last: int) -> Tensor:
+        return torch.cat(list(self._pieces(first, last)))
 
     def _pieces(self, first: int, last: int) -> Iterator[Tensor]:
         while first < last:
@@ -77,15 +122,36 @@ class NoisyCopies:
             first += count
 
     def _draw(self, block: int) -> Tensor:
-        """Standard normal noise of one block, [block, C, H, W]."""
+        """Noise of variance 1 of one block, [block, C, H, W]."""
         seed, index, stage = self._key
         shape = (self._block, *self._image.shape)
         if self._image.device.type == "cpu":
             counter = [0, 0, block, get_args(Stage).index(stage)]
             philox = np.random.Philox(key=derive(seed, "certify", index, bits=128), counter=counter)
-            return torch.from_numpy(np.random.Generator(philox).standard_normal(shape, dtype=np.float32))
+            return torch.from_numpy(_on_cpu(np.random.Generator(philox), shape, law_of(self._mode)))
         generator = torch.Generator(self._image.device).manual_seed(derive(seed, "certify", index, stage, block))
-        return torch.randn(shape, generator=generator, device=self._image.device)
+        return _on_cuda(generator, shape, law_of(self._mode))
+
+
+# Of variance 1: uniform on [-sqrt(3), sqrt(3)]; Laplace as the difference of two exponentials, divided by sqrt(2).
+
+
+def _on_cpu(generator: np.random.Generator, shape: tuple[int, ...], law: Law) -> NDArray[np.float32]:
+    if law == "gaussian":
+        return generator.standard_normal(shape, dtype=np.float32)
+    if law == "uniform":
+        return (generator.random(shape, dtype=np.float32) - np.float32(0.5)) * np.float32(math.sqrt(12))
+    pair = generator.standard_exponential((2, *shape), dtype=np.float32)
+    return np.asarray((pair[0] - pair[1]) * np.float32(math.sqrt(0.5)))
+
+
+def _on_cuda(generator: torch.Generator, shape: tuple[int, ...], law: Law) -> Tensor:
+    if law == "gaussian":
+        return torch.randn(shape, generator=generator, device=generator.device)
+    if law == "uniform":
+        return (torch.rand(shape, generator=generator, device=generator.device) - 0.5) * math.sqrt(12)
+    pair = torch.empty((2, *shape), device=generator.device).exponential_(generator=generator)
+    return (pair[0] - pair[1]) * math.sqrt(0.5)
 
 
 def unit_range(image: Tensor) -> Tensor:
@@ -103,7 +169,7 @@ def eight_bit(image: Tensor) -> Tensor:
     grid = levels.round()
     if bool((levels - grid).abs().max() > 1e-3):
         raise DataError(
-            "quantised noise needs an 8-bit image (uint8, or floats k/255), found values between the 256 levels: "
+            "integer noise needs an 8-bit image (uint8, or floats k/255), found values between the 256 levels: "
             "quantise the image first, or use noise='float' (as the literature does; not formally sound)"
         )
     return grid

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from smoothcert.progress import time_left
 from smoothcert.run import RunFolder
@@ -39,7 +41,7 @@ def _training(run: RunFolder) -> str:
 
 def _certification(store: CertificateStore) -> str:
     manifest, done = store.manifest(), len(store.done())
-    settings = f"n {manifest.identity['n']}, alpha {manifest.identity['alpha']:g}, {manifest.identity['noise']} noise"
+    settings = _settings(manifest.identity)
     if done >= manifest.inputs:
         return f"all {manifest.inputs} inputs done ({settings})"
     text = f"{done} of {manifest.inputs} inputs done, {manifest.inputs - done} missing ({settings})"
@@ -47,3 +49,18 @@ def _certification(store: CertificateStore) -> str:
     if seconds is None:
         return text
     return f"{text}, {seconds:.3g} s an input, {time_left(seconds * (manifest.inputs - done))} left for one process"
+
+
+def _settings(identity: Mapping[str, Any]) -> str:
+    kind = identity.get("procedure", "fixed")
+    most = "n" if kind == "fixed" else "n at most"
+    parts = [f"{most} {identity['n']}", f"alpha {identity['alpha']:g}", f"{identity['noise']} noise"]
+    if kind == "radius":
+        parts.insert(0, "radii " + " ".join(f"{radius:g}" for radius in identity["radii"]))
+    if kind == "tolerance":
+        parts.insert(0, f"tolerance {identity['tolerance']:g}")
+    if identity.get("simultaneous"):
+        parts.append("all inputs at once")
+    if identity.get("skip_wrong"):
+        parts.append("wrong inputs skipped")
+    return ", ".join(parts)

@@ -13,7 +13,6 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -29,8 +28,8 @@ COLUMNS = (
     *("idx", "label", "predict", "radius", "correct", "time"),  # the field's six
     *("n0", "n", "counts0", "counts", "p_lower", "multiclass_radius", "noise", "seed"),
 )
-_HEADER = "\t".join(COLUMNS) + "\n"
 _SYNC_SECONDS = 1.0
+_BEFORE = {"procedure": "fixed"}  # what manifests without the key mean: there was nothing else to name
 
 
 @dataclass(frozen=True)
@@ -45,6 +44,7 @@ class Manifest:
 @dataclass(frozen=True)
 class CertificateStore:
     folder: Path
+    columns: tuple[str, ...] = COLUMNS  # attacks are stored in the same way, with other columns
 
     def claim(self, manifest: Manifest) -> None:
         """Make the folder this manifest's, or check that it already is."""
@@ -52,15 +52,14 @@ class CertificateStore:
         if not path.exists():
             if any(self.folder.glob("part-*.tsv")):
                 raise StoreError(f"{self.folder} holds certificates but no manifest.json: choose another --name")
-            with atomic_write(path) as file:
+            with atomic_write(path, keep=True) as file:
                 file.write((json.dumps(vars(manifest), indent=2) + "\n").encode())
-        # read back even when just written: of two processes that start together, one manifest wins
-        there = self.manifest().identity
-        keys = sorted(there.keys() | manifest.identity.keys())
+        # read back even when just written: of two processes that start together, the first manifest stays
+        there, asked = ({**_BEFORE, **identity} for identity in (self.manifest().identity, manifest.identity))
         differing = [
-            f"{key}: {there.get(key)!r} there, {manifest.identity.get(key)!r} asked"
-            for key in keys
-            if there.get(key) != manifest.identity.get(key)
+            f"{key}: {there.get(key)!r} there, {asked.get(key)!r} asked"
+            for key in sorted(there.keys() | asked.keys())
+            if there.get(key) != asked.get(key)
         ]
         if differing:
             raise StoreError(
@@ -71,8 +70,8 @@ class CertificateStore:
     def manifest(self) -> Manifest:
         path = self.folder / "manifest.json"
         try:
-            values = json.loads(path.read_text())
-            return Manifest(values["identity"], values["inputs"], values["environment"])
+            values = json.loads(path.read_bytes())
+            return Manifest(dict(values["identity"]), int(values["inputs"]), dict(values["environment"]))
         except FileNotFoundError as error:
             raise StoreError(f"{self.folder} is not a certificate store: it has no manifest.json") from error
         except (ValueError, KeyError, TypeError) as error:
@@ -81,13 +80,18 @@ class CertificateStore:
     def rows(self) -> Iterator[list[str]]:
         """The whole rows of all parts, as cells; a line that is still being written is passed over."""
         for part in sorted(self.folder.glob("part-*.tsv")):
-            lines = part.read_text().split("\n")[:-1]  # what follows the last newline is no whole row
-            if lines and lines[0] + "\n" != _HEADER:
-                raise StoreError(f"{part} does not start with the header of a certificate file: move it away")
+            try:
+                lines = part.read_bytes().decode().split("\n")[:-1]  # what follows the last newline is no whole row
+            except UnicodeDecodeError as error:
+                raise StoreError(f"{part} is damaged: {error}") from error
+            if lines and lines[0] != "\t".join(self.columns):
+                raise StoreError(f"{part} does not start with the header of such a store: move it away")
             for number, line in enumerate(lines[1:], start=2):
                 cells = line.split("\t")
-                if len(cells) != len(COLUMNS) or not cells[0].isdigit():
-                    raise StoreError(f"{part}, line {number}: expected {len(COLUMNS)} columns, found {line[:80]!r}")
+                if len(cells) != len(self.columns) or not cells[0].isdigit():
+                    raise StoreError(
+                        f"{part}, line {number}: expected {len(self.columns)} columns, found {line[:80]!r}"
+                    )
                 yield cells
 
     def done(self) -> set[int]:
@@ -96,14 +100,14 @@ class CertificateStore:
 
     def mean_seconds(self) -> float | None:
         """Mean time an input took, None before the first."""
-        times = [cells[COLUMNS.index("time")].split(":") for cells in self.rows()]
+        times = [cells[self.columns.index("time")].split(":") for cells in self.rows()]
         return sum(int(h) * 3600 + int(m) * 60 + float(s) for h, m, s in times) / len(times) if times else None
 
     @contextmanager
     def writer(self, shard: int, shards: int) -> Iterator[PartWriter]:
         path = self.folder / f"part-{shard}-of-{shards}.tsv"
         with open_locked(path, f"another process is writing {path}") as file:
-            writer = PartWriter(file, path)
+            writer = PartWriter(file, path, "\t".join(self.columns) + "\n")
             try:
                 yield writer
             finally:
@@ -113,12 +117,12 @@ class CertificateStore:
 class PartWriter:
     """Appends rows to one part file, whose torn last line (if any) is cut first."""
 
-    def __init__(self, file: TextIO, path: Path) -> None:
+    def __init__(self, file: TextIO, path: Path, header: str) -> None:
         self._descriptor, self._path, self._synced = file.fileno(), path, time.monotonic()
         content = path.read_bytes()
         os.ftruncate(self._descriptor, content.rfind(b"\n") + 1)
         if b"\n" not in content:
-            self._write(_HEADER)
+            self._write(header)
             self.sync()
 
     def add(self, row: str) -> None:
@@ -144,7 +148,7 @@ class PartWriter:
 
 def format_row(certificate: Certificate, *, index: int, label: int, seconds: float, noise: str, seed: int) -> str:
     correct = int(certificate.predict == label)
-    took = timedelta(seconds=round(seconds, 6))
+    took = clock(seconds)
     cells = (
         *(index, label, certificate.predict, certificate.radius, correct, took),
         *(int(certificate.counts0.sum()), int(certificate.counts.sum())),
@@ -152,6 +156,12 @@ def format_row(certificate: Certificate, *, index: int, label: int, seconds: flo
         *(certificate.p_lower, certificate.multiclass_radius, noise, seed),
     )
     return "\t".join(str(cell) for cell in cells) + "\n"
+
+
+def clock(seconds: float) -> str:
+    """H:MM:SS.ffffff, the field's format; hours may be more than 24."""
+    minutes, rest = divmod(seconds, 60)
+    return f"{int(minutes // 60)}:{int(minutes % 60):02}:{rest:09.6f}"
 
 
 def _sparse(counts: NDArray[np.int64]) -> str:

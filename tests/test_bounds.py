@@ -105,21 +105,78 @@ def test_top_two_p_value_is_the_exact_binomial_test(a, b):
         assert float(bounds.top_two_p_value(a, b)) == pytest.approx(expected, rel=1e-9)
 
 
-def test_multiclass_radius_fails_with_probability_at_most_alpha():
+def true_probability(margin, sigma, law):
+    """Of the class of x when one coordinate is `margin` away from where the class changes, in 40 digits."""
+    margin, sigma = mpmath.mpf(margin), mpmath.mpf(sigma)
+    if law == "gaussian":
+        return mpmath.ncdf(margin / sigma)
+    if law == "uniform":
+        return min(mpmath.mpf(1), (1 + margin / (sigma * mpmath.sqrt(3))) / 2)
+    return 1 - mpmath.exp(-margin * mpmath.sqrt(2) / sigma) / 2
+
+
+@pytest.mark.parametrize("law", ["gaussian", "uniform", "laplace"])
+@pytest.mark.parametrize("margin", [1e-4, 0.1, 0.35, 0.43])
+def test_radii_are_tight_for_a_threshold_on_one_coordinate_and_rounded_down(law, margin):
+    """There the true radius is the margin itself, in any norm, and no bound may exceed it."""
+    with mpmath.workdps(40):
+        p = true_probability(margin, 0.25, law)
+        below = np.nextafter(float(p), 0)
+        found = float(bounds.radius(below, 0.25, law))
+        assert found <= margin
+        assert found == pytest.approx(margin, rel=1e-7)
+        assert bounds.probability_at(margin, 0.25, law) > p
+        assert float(bounds.probability_at(margin, 0.25, law)) == pytest.approx(float(p), abs=3e-12)
+
+
+def test_uniform_noise_cannot_certify_beyond_its_own_half_width():
+    assert float(bounds.radius(1.0, 1.0, "uniform")) == pytest.approx(math.sqrt(3))
+    assert bounds.probability_at(1.8, 1.0, "uniform") >= 1.0
+    assert bounds.NORMS == {"gaussian": "l2", "uniform": "l1", "laplace": "l1"}
+
+
+def test_l_infinity_radius_is_rounded_down():
+    r = bounds.linf_radius([0.0, 1.0, 0.3], 3072)
+    assert (r * math.sqrt(3072) <= [0.0, 1.0, 0.3]).all()
+    assert r == pytest.approx(np.array([0.0, 1.0, 0.3]) / math.sqrt(3072))
+    with pytest.raises(ConfigError, match="at least 1 value"):
+        bounds.linf_radius(1.0, 0)
+
+
+def true_multiclass(p_a, p_b, law):
+    if law == "gaussian":
+        return 0.5 * (stats.norm.ppf(p_a) - stats.norm.ppf(p_b))
+    if law == "uniform":
+        return math.sqrt(3) * (p_a - p_b)
+    return math.sqrt(0.5) * max(0.5 * math.log(p_a / p_b), -math.log(1 - p_a + p_b))
+
+
+@pytest.mark.parametrize("law", ["gaussian", "uniform", "laplace"])
+def test_multiclass_radius_fails_with_probability_at_most_alpha(law):
     """Exact enumeration over all counts of three classes: the radius exceeds the true one with probability <= alpha."""
     n, alpha = 30, 0.05
     log_factorial = np.array([math.lgamma(i + 1) for i in range(n + 1)])
     a, b = np.meshgrid(np.arange(n + 1), np.arange(n + 1), indexing="ij")
     a, b = a[a + b <= n], b[a + b <= n]
     c = n - a - b
-    claimed = bounds.multiclass_radius(a, np.maximum(b, c), n, alpha, 1.0)
+    claimed = bounds.multiclass_radius(a, np.maximum(b, c), n, alpha, 1.0, law=law)
     coefficients = log_factorial[n] - log_factorial[a] - log_factorial[b] - log_factorial[c]
     rng, worst = np.random.default_rng(0), 0.0
     for p in rng.dirichlet([2, 1, 1], size=300):
-        true = max(0.0, 0.5 * (stats.norm.ppf(p[0]) - stats.norm.ppf(max(p[1], p[2]))))
+        true = max(0.0, true_multiclass(p[0], max(p[1], p[2]), law))
         mass = np.exp(coefficients + a * np.log(p[0]) + b * np.log(p[1]) + c * np.log(p[2]))
         worst = max(worst, float(mass[claimed > true].sum()))
     assert 0.01 < worst <= alpha  # and the check has power: the bound is nearly used up somewhere
+
+
+@pytest.mark.parametrize("law", ["gaussian", "uniform", "laplace"])
+@pytest.mark.parametrize("p_a", [0.6, 0.9, 0.999])
+def test_both_radii_agree_where_only_two_classes_exist(p_a, law):
+    """Then the two-class formula is the binary one, up to the share of alpha that goes to the second class."""
+    n = 10**7
+    binary = bounds.radius(bounds.lower_bound(round(p_a * n), n, 0.9e-3), 1.0, law)
+    both = bounds.multiclass_radius(round(p_a * n), n - round(p_a * n), n, 1e-3, 1.0, law=law)
+    assert float(both) == pytest.approx(float(binary), rel=2e-3)
 
 
 @pytest.mark.parametrize(

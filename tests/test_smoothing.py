@@ -73,6 +73,29 @@ def test_quantised_noise_certifies_the_same_radius(device):
     assert certificate.counts.sum() == 200_000
 
 
+class OnePixel(nn.Module):
+    """Class 0 where the first pixel is above grey: whatever the norm, the true radius is that pixel's margin."""
+
+    def forward(self, x):
+        score = x[:, 0, 0, 0] - 127.5 / 255
+        return torch.stack([score, -score], 1)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("noise", ["uniform", "laplace", "exact"])
+@pytest.mark.parametrize("level", [140, 200])
+def test_other_noise_certifies_up_to_the_true_margin(device, noise, level):
+    image = torch.full((1, 2, 2), level, dtype=torch.uint8, device=device)
+    margin = (level - 127.5) / 255
+    smoothed = SmoothedClassifier(OnePixel().to(device), 0.25, 2, noise=noise, device=device)
+    certificate = smoothed.certify(image, n0=5_000, n=200_000)
+    assert 0.96 * margin - 0.004 < certificate.radius < margin
+    assert certificate.norm == ("l2" if noise == "exact" else "l1")
+    tested = smoothed.certify(image, n0=5_000, n=200_000, radii=[0.5 * margin, 1.2 * margin])
+    assert (tested.predict, tested.radius, tested.norm) == (0, 0.5 * margin, certificate.norm)
+    assert 0.8 * margin - 0.02 < smoothed.certify(image, n0=5_000, n=200_000, tolerance=0.01).radius < margin
+
+
 def test_the_class_comes_from_the_selection_samples_alone():
     """At the plane the selected class is a coin flip of the selection stage, whatever the estimation stage says."""
     model = Linear()
@@ -186,6 +209,23 @@ def test_out_of_memory_halves_the_batch_and_changes_no_count():
     assert choose_batch_size(Greedy(), SHAPE, torch.device("cpu")) <= 64
 
 
+def test_memory_too_small_for_the_fewest_copies_is_said():
+    class Starved(nn.Module):
+        def forward(self, x):
+            torch.empty(2**50)
+
+    with pytest.raises(ModelError, match="out of memory with 32 noisy copies"):
+        SmoothedClassifier(Starved(), 0.5, 2, batch_size=128).count(torch.zeros(SHAPE), 100, "estimation", 0)
+
+
+def test_numpy_indices_draw_the_noise_of_plain_ones():
+    model = Linear()
+    smoothed = SmoothedClassifier(model, 0.25, 2, noise="float")
+    image = model.image_at(0.1)
+    plain, numpy = (smoothed.certify(image, n=500, index=index) for index in (3, np.int64(3)))
+    assert plain.counts.tolist() == numpy.counts.tolist()
+
+
 @pytest.mark.parametrize(
     ("image", "message"),
     [
@@ -198,6 +238,8 @@ def test_out_of_memory_halves_the_batch_and_changes_no_count():
         (torch.zeros(SHAPE, dtype=torch.int64), "found torch.int64"),
         (torch.full(SHAPE, 0.1234567), "needs an 8-bit image"),
         (np.full(SHAPE, np.nan), "NaN or infinite pixels"),
+        (torch.zeros(1, 0, 8), r"found shape \[1, 0, 8\]"),
+        (np.array([[[None]]]), "expected an image of uint8"),
     ],
 )
 def test_bad_images_are_refused(image, message):
@@ -213,6 +255,7 @@ def test_bad_images_are_refused(image, message):
         ({"n": 100, "alpha": 0.0}, "alpha is a failure probability"),
         ({"n": 100, "alpha": 1.5}, "alpha is a failure probability"),
         ({"n": 100, "n0": 0}, "n0"),
+        ({"n": 1e3}, "must be a whole number"),
     ],
 )
 def test_bad_sample_numbers_are_refused(arguments, message):
@@ -258,7 +301,9 @@ def sometimes_nan(x):
         (lambda x: (torch.zeros(len(x), 2), None), "tuple"),
         (lambda x: torch.zeros(1, 2), r"\[1, 2\]"),
         (sometimes_nan, "returned NaN for"),
-        (nn.Conv2d(3, 4, 3), r"could not take a batch of shape \[64, 1, 8, 8\]"),
+        (nn.Conv2d(3, 4, 3), r"could not take a float32 batch of shape \[64, 1, 8, 8\]"),
+        (nn.Linear(8, 2).double(), r"could not take a float32 batch"),
+        (lambda x: {}[len(x)], r"could not take a float32 batch"),
     ],
 )
 @pytest.mark.parametrize("batch_size", [64, None])

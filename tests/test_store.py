@@ -12,7 +12,7 @@ import pytest
 from smoothcert.certificate import from_counts
 from smoothcert.errors import StoreError
 from smoothcert.report import read_store
-from smoothcert.store import COLUMNS, CertificateStore, Manifest, format_row
+from smoothcert.store import COLUMNS, CertificateStore, Manifest, clock, format_row
 
 MANIFEST = Manifest({"sigma": 0.5, "n": 1000, "alpha": 0.001, "noise": "quantised"}, 3, {"torch": "2.13"})
 
@@ -88,7 +88,7 @@ def test_another_procedure_is_refused_with_the_differing_keys_and_nothing_change
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("not a header\n", "does not start with the header"),
+        ("not a header\n", "does not start with the header of such a store"),
         ("\t".join(COLUMNS) + "\n1\t2\n", "line 2: expected 14 columns"),
     ],
 )
@@ -108,6 +108,33 @@ def test_damaged_or_missing_manifests_are_named(store, tmp_path):
     (store.folder / "part-0-of-1.tsv").write_text("")
     with pytest.raises(StoreError, match=r"no manifest.json"):
         store.claim(MANIFEST)
+
+
+def test_of_two_processes_that_start_together_the_first_manifest_stays(store, monkeypatch):
+    """The second has looked for a manifest before the first wrote its own."""
+    before = (store.folder / "manifest.json").read_bytes()
+    monkeypatch.setattr("pathlib.Path.exists", lambda self, **_: False)
+    with pytest.raises(StoreError, match="n: 1000 there, 100 asked"):
+        store.claim(Manifest({**MANIFEST.identity, "n": 100}, 3, {}))
+    assert (store.folder / "manifest.json").read_bytes() == before
+
+
+@pytest.mark.parametrize("text", ['{"identity": 3, "inputs": 1, "environment": {}}', '{"identity": {}}', "[]"])
+def test_a_manifest_of_another_shape_is_damaged(store, text):
+    (store.folder / "manifest.json").write_text(text)
+    with pytest.raises(StoreError, match="damaged"):
+        store.claim(MANIFEST)
+
+
+def test_a_part_that_is_no_text_is_damaged(store):
+    (store.folder / "part-0-of-1.tsv").write_bytes(b"\xff\xfe\n")
+    with pytest.raises(StoreError, match="damaged"):
+        store.done()
+
+
+def test_times_beyond_a_day_stay_in_the_fields_format():
+    assert clock(90_061.5) == "25:01:01.500000"
+    assert clock(59.9999996) in ("0:00:60.000000", "0:01:00.000000")
 
 
 def test_two_writers_of_one_part_are_refused_and_two_parts_are_not(store):
