@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from smoothcert.errors import ConfigError
 from smoothcert.report.certificates import Certificates
 
 Floats = NDArray[np.float64]
@@ -36,6 +37,39 @@ def certified_accuracy(c: Certificates, radii: ArrayLike, rounded: bool = False)
     """
     own = correct_radii(c, rounded)
     below = np.searchsorted(own, np.asarray(radii, dtype=np.float64), side="left")
+    return np.asarray((len(own) - below) / c.rows)
+
+
+def certified_accuracy_whp(
+    c: Certificates, radii: ArrayLike, *, alpha: float | None = None, rho: float = 0.001, rounded: bool = False
+) -> Floats:
+    """A lower bound of the share of inputs that truly are robust at r, at once over all N of them.
+
+    Each certificate may fail with probability alpha; by Bernstein's inequality, with probability at least 1 - rho no
+    more than alpha N + sqrt(alpha (1 - alpha) N ln(1/rho)) + ln(1/rho)/3 of them do (Cohen et al. 2019, appendix):
+    CA(r) - alpha - sqrt(alpha (1 - alpha) ln(1/rho) / N) - ln(1/rho) / (3 N), at least 0.
+    """
+    alpha = c.alpha if alpha is None else alpha
+    if alpha is None:
+        raise ConfigError(f"{c.name}: alpha is not recorded in this log; give alpha (the field's tables use 0.001)")
+    if not (0 < alpha < 1 and 0 < rho < 1):
+        raise ConfigError(f"expected alpha and rho between 0 and 1, found {alpha} and {rho}")
+    doubt = np.log(1 / rho)
+    loss = alpha + np.sqrt(alpha * (1 - alpha) * doubt / c.rows) + doubt / (3 * c.rows)
+    return np.asarray(np.maximum(certified_accuracy(c, radii, rounded) - loss, 0.0))
+
+
+def linf_radius(radius: ArrayLike, dimension: int) -> Floats:
+    """The l-infinity radius within an l2 radius: R / sqrt(d), d the number of pixel values of an input."""
+    if dimension < 1:
+        raise ConfigError(f"expected the number of pixel values of an input, at least 1, found {dimension}")
+    return np.asarray(np.asarray(radius, dtype=np.float64) / np.sqrt(dimension))
+
+
+def certified_accuracy_linf(c: Certificates, epsilons: ArrayLike, dimension: int, rounded: bool = False) -> Floats:
+    """CA in l-infinity norm: (1/N) #{i : correct_i and R_i / sqrt(d) >= epsilon}, for each epsilon."""
+    own = linf_radius(correct_radii(c, rounded), dimension)
+    below = np.searchsorted(own, np.asarray(epsilons, dtype=np.float64), side="left")
     return np.asarray((len(own) - below) / c.rows)
 
 

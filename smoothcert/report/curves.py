@@ -1,4 +1,4 @@
-"""Certified accuracy as a function of the radius, drawn."""
+"""Certified accuracy as a function of the radius, and confidence as a function of p: falling curves, drawn."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ import numpy as np
 from smoothcert.errors import ConfigError
 from smoothcert.report.analysis import Floats, average_certified_radius, certified_curve
 from smoothcert.report.certificates import Certificates
+from smoothcert.report.confidence import p_curve, p_ecdf
+from smoothcert.report.looks import run_looks
 from smoothcert.report.names import run_labels
-from smoothcert.report.svg import Line, line_chart
+from smoothcert.report.svg import Frame, Line, line_chart, percent
 
 
 def curve_svg(
@@ -28,8 +30,8 @@ def curve_svg(
     labels = run_labels([c.name for c in runs], [c.sigma for c in runs])
     top = axis_top(runs)
     lines = [
-        Line(label, *thin(*step_corners(c, rounded), top=top, points=points), slot)
-        for slot, (label, c) in enumerate(zip(labels, runs, strict=True))
+        Line(label, *thin(*step_corners(c, rounded), top=top, points=points), look, place)
+        for place, (label, c, look) in enumerate(zip(labels, runs, run_looks(runs), strict=True))
     ]
     summary = "; ".join(
         f"{label}: {100 * line.y[0]:.1f} % at radius 0, average certified radius "
@@ -38,15 +40,37 @@ def curve_svg(
     )
     return line_chart(
         lines,
+        Frame((0.0, top[0]), (0.0, top[1]), ticks=(9, 11), y_format=percent),
         title=title,
         description=f"Share of inputs classified correctly with a certified radius of at least r. {summary}.",
         labels=("radius r (ℓ₂)", "certified accuracy"),
-        top=top,
-        y_ticks=11,
-        y_format=lambda share: f"{100 * share:.0f} %",
         legend=legend,
         name="curves",
     )
+
+
+def confidence_svg(runs: Sequence[Certificates], points: int = 300) -> str | None:
+    """P(p_A >= p) of the runs whose p_A is known, from p = 1/2 to 1; None if there is none."""
+    labels, looks = run_labels([c.name for c in runs], [c.sigma for c in runs]), run_looks(runs)
+    known = [place for place, c in enumerate(runs) if has_confidence(c)]
+    if not known:
+        return None
+    top = axis_top([runs[place] for place in known])[1]
+    lines = [Line(labels[i], *thin(*p_curve(runs[i]), top=(0.5, top), points=points), looks[i], i) for i in known]
+    summary = "; ".join(f"{labels[i]}: {100 * p_ecdf(runs[i], 0.99):.1f} % have p of at least 0.99" for i in known)
+    return line_chart(
+        lines,
+        Frame((0.5, 1.0), (0.0, top), ticks=(9, 11), y_format=percent),
+        title="Confidence",
+        description=f"Share of inputs classified correctly with a lower bound of p_A of at least p. {summary}.",
+        labels=("confidence p", "correct with confidence ≥ p"),
+        legend=False,
+        name="confidence",
+    )
+
+
+def has_confidence(c: Certificates) -> bool:
+    return c.p_lower is not None or c.sigma is not None
 
 
 def axis_top(runs: Sequence[Certificates]) -> tuple[float, float]:

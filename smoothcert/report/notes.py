@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
 
 import numpy as np
 
 from smoothcert.report.analysis import published_rounding
 from smoothcert.report.certificates import Certificates
+from smoothcert.report.confidence import saturation
 from smoothcert.report.names import one_line, run_labels
 
+DATA = {"dataset": "data sets", "split": "splits"}
 # Each changes every radius of a run, so that side by side they favour one of the runs.
 BUDGET = {"n": "samples per input (n)", "alpha": "failure probability (alpha)", "noise": "noise"}
 
@@ -23,7 +26,16 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
         notes += [f"{label}: {warning}" for warning in c.warnings]
     first = results[0]
     if any(not np.array_equal(first.idx, c.idx) for c in results):
-        notes.append("the runs cover different inputs: small differences between them may come from that")
+        shared = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), (c.idx for c in results))
+        sizes = sorted({c.rows for c in results})
+        notes.append(
+            f"the runs cover different inputs ({' to '.join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))} each, "
+            f"{len(shared)} in common): small differences between them may come from that"
+        )
+    for key, words in DATA.items():
+        values = sorted({str(value) for c in results if (value := _identity(c, key)) is not None})
+        if len(values) > 1:
+            notes.append(f"the runs were certified on different {words}: {', '.join(values)}; do not compare them")
     other = [c for c in results if _labels_differ(first, c)]
     if other:
         notes.append(
@@ -34,12 +46,31 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
         values = sorted({getattr(c, key) for c in results} - {None})
         if len(values) > 1:
             notes.append(f"the runs differ in {words}: {', '.join(map(str, values))}; radii depend on it")
+    notes += _budget_notes(results)
     if not rounded and len({_is_rounded(c) for c in results}) > 1:
         notes.append(
             "some radii are rounded to 3 digits, as published logs are, others exact: "
             "round all of them to compare the last digit"
         )
     return notes
+
+
+def _budget_notes(results: Sequence[Certificates]) -> list[str]:
+    """A log may not record n, but a radius beyond the saturation radius of another run betrays a larger one."""
+    known = [(c, limit / c.sigma) for c in results if c.n is not None and c.sigma and (limit := saturation(c))]
+    if not known:
+        return []
+    least, limit = min(known, key=lambda entry: entry[1])
+    beyond = [c for c in results if c.n is None and c.sigma and float(c.radius.max()) > 1.005 * limit * c.sigma]
+    return [
+        f"'{one_line(c.name)}' records no n, but has radii that the n = {least.n} of '{one_line(least.name)}' cannot "
+        "give: it was certified with more samples"
+        for c in beyond
+    ]
+
+
+def _identity(c: Certificates, key: str) -> object:
+    return c.manifest["identity"].get(key) if c.manifest else None
 
 
 def _labels(results: Sequence[Certificates]) -> list[str]:

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from itertools import cycle
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from smoothcert import __version__
 from smoothcert.errors import ConfigError
 from smoothcert.files import atomic_write
-from smoothcert.report.analysis import (
-    average_certified_radius,
-    certified_accuracy,
-    clean_accuracy,
-    median_radius,
-)
+from smoothcert.report import sections
+from smoothcert.report.analysis import default_radii
 from smoothcert.report.certificates import Certificates
-from smoothcert.report.curves import axis_top, curve_svg
-from smoothcert.report.names import run_labels
+from smoothcert.report.confidence import saturation
+from smoothcert.report.curves import confidence_svg, curve_svg
+from smoothcert.report.formats import GROUP
+from smoothcert.report.gallery import KINDS, Images, build_gallery
+from smoothcert.report.looks import COLOURS, DARK_COLOURS, run_looks
+from smoothcert.report.provenance import provenance
 from smoothcert.report.svg import stroke
-from smoothcert.report.tables import GROUP, HEAD, certificate_table
-from smoothcert.report.training import Epochs, loss_svg
+from smoothcert.report.tables import certificate_table, checked_radii, class_table, labels_of, published_table
+from smoothcert.report.training import Epochs
 
 
 def write_report(
@@ -36,15 +32,17 @@ def write_report(
     radii: Sequence[float] | None = None,
     rounded: bool = False,
     training: Mapping[str, Epochs] | None = None,
+    images: Mapping[str, Images] | None = None,
 ) -> None:
-    """Write table, curves, notes and provenance of the runs to `path`; `training` gives the epochs of a run.
+    """Write tables, charts, notes and provenance of the runs to `path`.
 
+    `training` gives the epochs of a run by its name, `images` the data set it was certified on, for the gallery.
     The same results give the same bytes. Killed at any moment, it leaves the old file or the new one.
     """
     path = Path(path)
     if path.is_dir():
         raise ConfigError(f"{path}: expected the name of a file to write, found a folder; add a file name")
-    text = render_report(results, title, radii, rounded, training or {})
+    text = render_report(results, title, radii, rounded, training or {}, images or {})
     with atomic_write(path) as file:
         file.write(text.encode())
 
@@ -55,80 +53,101 @@ def render_report(
     radii: Sequence[float] | None,
     rounded: bool,
     training: Mapping[str, Epochs],
+    images: Mapping[str, Images],
 ) -> str:
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
+    def safe(value: Any) -> Any:
+        """Charts are made here, not by a user: they go into the page as they are."""
+        if isinstance(value, str):
+            return Markup(value)
+        return [(text, Markup(chart)) for text, chart in value] if value else None
+
     table = certificate_table(results, radii, rounded)
-    labels = run_labels([c.name for c in results], [c.sigma for c in results])
-    loss = loss_svg(training, {c.name: slot for slot, c in enumerate(results)})
-    here = files(__package__)
-    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return page.from_string((here / "page.html.j2").read_text(encoding="utf-8")).render(
-        title=title,
-        style=Markup((here / "page.css").read_text(encoding="utf-8")),
-        script=Markup((here / "page.js").read_text(encoding="utf-8")),
-        headline=_headline(results, labels, rounded),
-        table=table,
-        head=HEAD,
-        group=GROUP,
-        rounded=rounded,
-        curves=Markup(curve_svg(results, rounded=rounded, legend=False)),
-        strokes=[Markup(stroke(slot)) for slot in range(len(results))],
-        labels=labels,
-        reading=_readings(results, rounded),
-        loss=Markup(loss) if loss else None,
-        runs=[_provenance(c, label) for c, label in zip(results, labels, strict=True)],
-        version=__version__,
-    )
-
-
-def _headline(results: Sequence[Certificates], labels: Sequence[str], rounded: bool) -> dict[str, str]:
-    rows = sorted({c.rows for c in results})
-    complete = [i for i, c in enumerate(results) if not c.partial] or range(len(results))
-    best = max(complete, key=lambda i: average_certified_radius(results[i], rounded))
-    sigmas = {c.sigma for c in results}
-    sigma = next(iter(sigmas)) if len(sigmas) == 1 else None
-    return {
-        "runs": "1 run" if len(results) == 1 else f"{len(results)} runs",
-        "inputs": f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}",
-        "sigma": "" if sigma is None else f"{sigma:g}",
-        "best": labels[best],
-        "radius": f"{average_certified_radius(results[best], rounded):.3f}",
-    }
-
-
-def _readings(results: Sequence[Certificates], rounded: bool, most: int = 400) -> dict[str, Any]:
-    """The values the page shows at the pointer: certified accuracies in % on a fine grid of radii."""
-    top, density, coarser = axis_top(results)[0], 100.0, cycle((2, 2.5, 2))  # steps of 0.01, 0.02, 0.05, 0.1, ...
-    while top * density > most:
-        density /= next(coarser)
-    # Divided, not multiplied by a step: 0.35 must be the double nearest to 0.35, or a tie there would be lost.
-    radii = np.arange(int(top * density) + 1) / density
-    shares = [certified_accuracy(c, radii, rounded).tolist() for c in results]
-    # Rounded here, by the rule of the table: the script would print a tie such as 73.25 the other way.
-    values = [[float(f"{100 * share:.1f}") for share in run] for run in shares]
-    start = int(np.searchsorted(radii[:-1], min(0.5, top / 2)))
-    return {"radii": np.round(radii, 6).tolist(), "values": values, "start": start}
-
-
-def _provenance(c: Certificates, label: str) -> dict[str, Any]:
-    def shown(value: object) -> str:
-        return "not recorded" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-    median = median_radius(c)
-    return {
-        "label": label,
-        "manifest": None if c.manifest is None else json.dumps(c.manifest, indent=2, ensure_ascii=False),
-        "settings": {
-            "source": c.source.as_posix(),
-            "inputs": f"{c.rows} of {c.expected}" if c.expected is not None else str(c.rows),
-            "noise level σ": shown(c.sigma),
-            "samples to select the class n0": shown(c.n0),
-            "samples to certify n": shown(c.n),
-            "failure probability α": shown(c.alpha),
-            "noise": shown(c.noise),
-            "clean accuracy": f"{100 * clean_accuracy(c):.1f} %",
-            "median radius of correct inputs": "none" if np.isnan(median) else f"{median:.3f}",
+    radii = default_radii(results) if radii is None else checked_radii(radii)
+    labels, looks = labels_of(results), run_looks(results)
+    gallery = build_gallery(results, images)
+    readings = sections.readings(results, rounded)
+    compared = sections.comparison(results, radii, rounded)
+    classes = class_table(results, gallery.names if gallery else (), rounded)
+    charts = sections.training_charts(results, training)
+    context = {
+        "title": title,
+        "style": Markup(_style()),
+        "script": Markup(_file("page.js")),
+        "headline": sections.headline(results, rounded),
+        "table": table,
+        "published": published_table(results, radii),
+        "group": GROUP,
+        "rounded": rounded,
+        "curves": safe(curve_svg(results, rounded=rounded, legend=False)),
+        "confidence": safe(confidence_svg(results)),
+        "strokes": [Markup(stroke(look)) for look in looks],
+        "labels": labels,
+        "readings": readings,
+        **compared,
+        "trade_offs": safe(compared["trade_offs"]),
+        "histograms": [{**chart, "svg": Markup(chart["svg"])} for chart in sections.histograms(results)],
+        "saturated": any(saturation(c) is not None for c in results),
+        "classes": classes,
+        "some_classes": len(classes.head) - 1 < len({int(k) for c in results for k in set(c.label.tolist())}),
+        "heat": lambda *place: Markup(_warm(sections.heat(*place))),
+        "gallery": gallery,
+        "gallery_runs": sorted({card.run for card in gallery.cards}) if gallery else [],
+        "gallery_classes": sorted({card.label for card in gallery.cards}) if gallery else [],
+        "kinds": KINDS,
+        "training": safe(charts),
+        "runs": [provenance(c, label) for c, label in zip(results, labels, strict=True)],
+        "version": __version__,
+        "data": {
+            "labels": labels,
+            "colours": [look.colour for look in looks],
+            "readings": readings,
+            "gallery": sections.gallery_data(gallery),
         },
     }
+    present = {
+        "results": True,
+        "curves-head": True,
+        "compare": any(compared.values()),
+        "confidence-head": context["confidence"] is not None,
+        "radii": True,
+        "classes": True,
+        "gallery": gallery is not None,
+        "training": bool(charts),
+        "provenance": True,
+    }
+    context["sections"] = [(name, text) for name, text in SECTIONS.items() if present[name]]
+    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    return page.from_string(_file("page.html.j2")).render(context).lstrip()
+
+
+SECTIONS = {
+    "results": "Results",
+    "curves-head": "Curves",
+    "compare": "Comparison",
+    "confidence-head": "Confidence",
+    "radii": "Radii",
+    "classes": "Classes",
+    "gallery": "Images",
+    "training": "Training",
+    "provenance": "Provenance",
+}
+
+
+def _file(name: str) -> str:
+    return (files(__package__) / name).read_text(encoding="utf-8")
+
+
+def _style() -> str:
+    """The style sheet, with the colours of the runs for light and for dark."""
+    sheet = _file("page.css")
+    for name, colours in (("light", COLOURS), ("dark", DARK_COLOURS)):
+        variables = " ".join(f"--run-{place}: {colour};" for place, colour in enumerate(colours))
+        sheet = sheet.replace("{{ " + name + " }}", variables)
+    return sheet
+
+
+def _warm(share: float | None) -> str:
+    return "" if share is None else f' style="--v:{share:.2f}"'

@@ -14,12 +14,28 @@ from smoothcert.errors import StoreError
 
 Column = NDArray[Any]
 
+
+def whole(text: str) -> int:
+    """int(), but not of `1_000`: what Python reads as a number no log has ever meant as one."""
+    return int(_plain(text))
+
+
+def number(text: str) -> float:
+    return float(_plain(text))
+
+
+def _plain(text: str) -> str:
+    if "_" in text:
+        raise ValueError(text)
+    return text
+
+
 REQUIRED: dict[str, Callable[[str], Any]] = {
-    "idx": int,
-    "label": int,
-    "predict": int,
-    "radius": float,
-    "correct": int,
+    "idx": whole,
+    "label": whole,
+    "predict": whole,
+    "radius": number,
+    "correct": whole,
 }
 # Columns of our own stores, without `time`: it differs each time the same input is certified again.
 OPTIONAL: dict[str, Callable[[str], Any]] = {
@@ -27,8 +43,8 @@ OPTIONAL: dict[str, Callable[[str], Any]] = {
     "n": str,
     "counts0": str,
     "counts": str,
-    "p_lower": lambda text: float(text or "nan"),
-    "multiclass_radius": lambda text: float(text or "nan"),
+    "p_lower": lambda text: number(text or "nan"),
+    "multiclass_radius": lambda text: number(text or "nan"),
     "noise": str,
     "seed": str,
 }
@@ -76,6 +92,8 @@ def read_lines(path: Path) -> Lines:
             f"{path}: expected a tab-separated header with the columns {' '.join(REQUIRED)}, "
             f"found '{(lines or [last])[0][:80]}' (missing: {' '.join(missing)}); is it a certification log?"
         )
+    if repeated := [name for name in (*REQUIRED, *OPTIONAL) if header.count(name) > 1]:
+        raise StoreError(f"{path}: found the column {repeated[0]} twice, and cannot know which one is meant")
     numbers = [number for number, line in enumerate(lines[1:], start=2) if line]
     fields = [line.split("\t") for line in lines[1:] if line]
     return Lines(path, header, fields, numbers, bool(last))
@@ -128,7 +146,7 @@ def merge(parts: Sequence[dict[str, Column]], source: Path) -> dict[str, Column]
 
 def _convert(lines: Lines, name: str, kind: Callable[[str], Any]) -> Column:
     place = lines.header.index(name)
-    dtype = {int: np.int64, str: object}.get(kind, np.float64)  # type: ignore[call-overload]
+    dtype = {whole: np.int64, str: object}.get(kind, np.float64)
     try:
         return np.array([kind(fields[place]) for fields in lines.fields], dtype=dtype)
     except (ValueError, OverflowError):
@@ -136,7 +154,7 @@ def _convert(lines: Lines, name: str, kind: Callable[[str], Any]) -> Column:
             try:
                 np.array(kind(fields[place]), dtype=dtype)
             except (ValueError, OverflowError):
-                raise _bad_value(lines, row, name, "a whole number" if kind is int else "a number") from None
+                raise _bad_value(lines, row, name, "a whole number" if kind is whole else "a number") from None
         raise
 
 

@@ -1,13 +1,8 @@
-"""The headline table of certified accuracies, and its four formats."""
+"""The tables of a report: certified accuracies first, then what follows from them."""
 
 from __future__ import annotations
 
-import csv
-import io
-import re
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -18,99 +13,18 @@ from smoothcert.report.analysis import (
     certified_accuracy,
     default_radii,
 )
+from smoothcert.report.bootstrap import Interval, paired_bootstrap
 from smoothcert.report.certificates import Certificates
-from smoothcert.report.names import one_line
+from smoothcert.report.classes import per_class
+from smoothcert.report.envelope import upper_envelope
+from smoothcert.report.formats import Table
+from smoothcert.report.names import one_line, run_labels
 from smoothcert.report.notes import comparison_notes
+from smoothcert.report.published import deviation, find_published, published_notes
+from smoothcert.report.seeds import Spread, seed_groups, seed_summary
 
-HEAD = ("run", "sigma", "inputs", "ACR", "abstain %")
-GROUP = "certified accuracy (%) at r"
-LATEX = {c: "\\" + c for c in "&%$#_{}"} | {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "σ": r"$\sigma$",
-}
-
-
-@dataclass(frozen=True)
-class Table:
-    """Cells as they are printed: the columns of `HEAD`, then one for each of `radii`."""
-
-    radii: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-    notes: tuple[str, ...] = ()
-    best: frozenset[tuple[int, int]] = frozenset()  # (row, column) of the best value of a column
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return (*HEAD, *(f"r={radius}" for radius in self.radii))
-
-    def to_text(self, terminal: bool | None = None) -> str:
-        """Aligned plain text; coloured for a terminal (by default: if standard output is one)."""
-        if sys.stdout.isatty() if terminal is None else terminal:
-            return self._for_terminal()
-        lines = ["  ".join(cells).rstrip() for cells in _padded([self.columns, *self.rows])]
-        lines.insert(1, "-" * max(map(len, lines)))
-        return "\n".join(lines + [f"note: {note}" for note in self.notes]) + "\n"
-
-    def to_markdown(self) -> str:
-        rows = self._cells(lambda text: re.sub(r"([\\`*|<\[])", r"\\\1", text), "**{}**")
-        header, *body = _padded([self.columns, *rows])
-        rule = [("-" * (len(cell) - 1) + ":") if i else "-" * len(cell) for i, cell in enumerate(header)]
-        lines = [f"| {' | '.join(cells)} |" for cells in (header, rule, *body)]
-        return "\n".join(lines + [""] * bool(self.notes) + [f"- {note}" for note in self.notes]) + "\n"
-
-    def to_latex(self) -> str:
-        """A `tabular` for booktabs, best values bold; the notes as comments."""
-        first, last = len(HEAD) + 1, len(self.columns)
-        names = [*map(_latex, HEAD), *self.radii]
-        names[1] = r"$\sigma$"
-        lines = [f"% {note}" for note in self.notes]
-        lines += [rf"\begin{{tabular}}{{l{'r' * (last - 1)}}}", r"\toprule"]
-        if self.radii:
-            group = _latex(GROUP.capitalize()).removesuffix("r") + "$r$"
-            lines += [
-                rf"{'& ' * len(HEAD)}\multicolumn{{{len(self.radii)}}}{{c}}{{{group}}} \\",
-                rf"\cmidrule(lr){{{first}-{last}}}",
-            ]
-        body = [names, *self._cells(_latex, r"\textbf{{{}}}")]
-        lines += [" & ".join(cells) + r" \\" for cells in body]
-        lines.insert(-len(self.rows), r"\midrule")
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
-
-    def to_csv(self) -> str:
-        file = io.StringIO()
-        csv.writer(file, lineterminator="\n").writerows([self.columns, *self.rows])
-        return file.getvalue()
-
-    def _cells(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
-        """The rows, escaped, with the best values in bold."""
-        return [
-            [bold.format(escape(cell)) if (i, j) in self.best else escape(cell) for j, cell in enumerate(row)]
-            for i, row in enumerate(self.rows)
-        ]
-
-    def _for_terminal(self) -> str:
-        from rich import box
-        from rich.console import Console
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
-        grid = RichTable(box=box.SIMPLE_HEAD, padding=0)
-        for j, name in enumerate(self.columns):
-            head = Text(name.replace("=", "=\n").replace(" %", "\n%"))  # two lines: eight radii fit 80 columns
-            grid.add_column(head, justify="right" if j else "left", vertical="bottom")
-        for i, row in enumerate(self.rows):
-            grid.add_row(*(Text(cell, "bold" if (i, j) in self.best else "") for j, cell in enumerate(row)))
-        # Wider than any terminal: a narrow one then wraps lines, where rich would cut digits off numbers.
-        console = Console(file=io.StringIO(), force_terminal=True, width=1000)
-        with console.capture() as capture:
-            console.print(grid)
-            for note in self.notes:
-                console.print(Text(f"note: {note}", "yellow"))
-        return capture.get()
+HEAD = ("run", "sigma", "inputs", "ACR")
+PUBLISHED = ("published", "difference")
 
 
 def certificate_table(
@@ -119,48 +33,145 @@ def certificate_table(
     """ACR, abstentions and certified accuracy at `radii` (by default: `default_radii`) for each run.
 
     Percentages are printed as the field prints them, `format(100 * share, ".1f")`. `rounded` takes radii at
-    the 3 digits of published logs. The best value of a column is marked among the complete runs.
+    the 3 digits of published logs. The best value of a column is marked among the complete runs. If the papers have a
+    row for the settings of a run (`find_published`), its ACR stands beside ours.
     """
     if not results:
         raise ConfigError("a table needs at least one run, found none")
-    radii = default_radii(results) if radii is None else list(radii)
-    if not all(np.isfinite(r) and r >= 0 for r in radii):
-        raise ConfigError(f"expected radii of at least 0, found {radii}")
+    radii = default_radii(results) if radii is None else checked_radii(radii)
+    published = [find_published(c) for c in results]
+    known = any(published)
     rows = []
-    for c in results:
+    for c, row in zip(results, published, strict=True):
         shares = [abstention_rate(c), *certified_accuracy(c, radii, rounded)]
+        beside = ("-", "-") if row is None else (row.printed(), deviation(c, row).printed())
         rows.append(
             (
                 one_line(c.name),
                 "-" if c.sigma is None else f"{c.sigma:g}",
                 f"{c.rows} of {c.expected}" if c.partial else str(c.rows),
                 f"{average_certified_radius(c, rounded):.3f}",
+                *(beside if known else ()),
                 *(f"{100 * share:.1f}" for share in shares),
             )
         )
-    labels = tuple(f"{r:.2f}" if round(r, 2) == r else f"{r:g}" for r in radii)
+    head = (*HEAD, *(PUBLISHED if known else ()), "abstain %")
     complete = [i for i, c in enumerate(results) if not c.partial]
-    notes = tuple(comparison_notes(results, rounded))
-    return Table(labels, tuple(rows), notes, _best(rows, complete))
+    notes = comparison_notes(results, rounded) + published_notes(results, labels_of(results))
+    best = _best(rows, complete, [3, *range(len(head), len(rows[0]))])
+    return Table(head, tuple(rows), radius_labels(radii), tuple(notes), best)
 
 
-def _best(rows: Sequence[Sequence[str]], complete: Sequence[int]) -> frozenset[tuple[int, int]]:
+def envelope_table(results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False) -> Table:
+    """The best run for each radius, with its clean accuracy (`upper_envelope`)."""
+    labels = labels_of(results)
+    rows = [
+        (label, f"{100 * w.accuracy:.1f}", labels[w.run], f"{100 * w.clean:.1f}")
+        for label, w in zip(radius_labels(radii), upper_envelope(results, radii, rounded), strict=True)
+        if w.accuracy > 0
+    ]
+    return Table(("r", "certified accuracy %", "best run", "its accuracy at r=0 %"), tuple(rows))
+
+
+def seed_table(results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False) -> Table | None:
+    """Mean ± sample standard deviation over the runs that differ only in their seed; None if there are none."""
+    labels = labels_of(results)
+    rows = []
+    for group in seed_groups(results):
+        summary = seed_summary([results[i] for i in group], radii, rounded)
+        shares = [_spread(s, 100, 2) for s in summary.accuracy]
+        rows.append((f"{labels[group[0]]}, ...", str(summary.runs), _spread(summary.acr), *shares))
+    return Table(("experiment", "seeds", "ACR"), tuple(rows), radius_labels(radii)) if rows else None
+
+
+def difference_table(
+    results: Sequence[Certificates], reference: int, radii: Sequence[float], rounded: bool = False, seed: int = 0
+) -> Table | None:
+    """Each run minus the reference with 95 % paired-bootstrap intervals; runs on other inputs are left out."""
+    labels, base = labels_of(results), results[reference]
+    rows: list[tuple[str, ...]] = []
+    clear = set()
+    for place, c in enumerate(results):
+        if place == reference or not (np.array_equal(c.idx, base.idx) and np.array_equal(c.label, base.label)):
+            continue
+        found = paired_bootstrap(c, base, np.random.default_rng(seed), radii=radii, resamples=1000, rounded=rounded)
+        intervals = [(found.acr, 1.0, 3), *((interval, 100.0, 1) for interval in found.accuracy)]
+        clear |= {(len(rows), 1 + j) for j, (interval, _, _) in enumerate(intervals) if interval.settled}
+        rows.append((labels[place], *(_interval(*entry) for entry in intervals)))
+    head = (f"minus {labels[reference]}", "ACR")
+    return Table(head, tuple(rows), radius_labels(radii), best=frozenset(clear)) if rows else None
+
+
+def class_table(
+    results: Sequence[Certificates], names: Sequence[str] = (), rounded: bool = False, most: int = 20
+) -> Table:
+    """The ACR of each run class by class, for at most the `most` classes with the smallest mean over the runs."""
+    values = [{entry.label: entry.acr for entry in per_class(c, rounded=rounded)} for c in results]
+    classes = sorted({label for run in values for label in run})
+    mean = {k: np.mean([run[k] for run in values if k in run]) for k in classes}
+    shown = sorted(sorted(classes, key=lambda k: mean[k])[:most])
+    rows = [
+        (label, *(f"{run[k]:.3f}" if k in run else "-" for k in shown))
+        for label, run in zip(labels_of(results), values, strict=True)
+    ]
+    return Table(("run", *(names[k] if k < len(names) else str(k) for k in shown)), tuple(rows))
+
+
+def published_table(results: Sequence[Certificates], radii: Sequence[float]) -> Table | None:
+    """Ours, published and the difference for each run with a published row; radii rounded as published ones are."""
+    rows: list[tuple[str, ...]] = []
+    for c, label in zip(results, labels_of(results), strict=True):
+        row = find_published(c)
+        if row is None or row.acr is None:
+            continue
+        ours = certified_accuracy(c, radii, rounded=True).tolist()
+        theirs = [row.accuracy_at(r) for r in radii]
+        acr = average_certified_radius(c, rounded=True)
+        rows += [
+            (label, "ours", f"{acr:.3f}", *(f"{100 * share:.1f}" for share in ours)),
+            ("", "published", f"{row.acr:.3f}", *("-" if t is None else f"{100 * t:.1f}" for t in theirs)),
+            (
+                "",
+                "difference",
+                signed(acr - row.acr, 3),
+                *("-" if t is None else signed(100 * (o - t), 1) for o, t in zip(ours, theirs, strict=True)),
+            ),
+        ]
+    return Table(("run", "", "ACR"), tuple(rows), radius_labels(radii)) if rows else None
+
+
+def checked_radii(radii: Sequence[float]) -> list[float]:
+    if not all(np.isfinite(r) and r >= 0 for r in radii):
+        raise ConfigError(f"expected radii of at least 0, found {list(radii)}")
+    return list(radii)
+
+
+def radius_labels(radii: Sequence[float]) -> tuple[str, ...]:
+    return tuple(f"{r:.2f}" if round(r, 2) == r else f"{r:g}" for r in radii)
+
+
+def labels_of(results: Sequence[Certificates]) -> list[str]:
+    return run_labels([c.name for c in results], [c.sigma for c in results])
+
+
+def _best(rows: Sequence[Sequence[str]], complete: Sequence[int], columns: Sequence[int]) -> frozenset[tuple[int, int]]:
     """Where the largest ACR and certified accuracies stand, as printed; ties share it, 0 is never best."""
     marks = set()
-    columns = [3, *range(len(HEAD), len(rows[0]))] if len(complete) > 1 else []
-    for j in columns:
+    for j in columns if len(complete) > 1 else ():
         top = max(float(rows[i][j]) for i in complete)
         marks |= {(i, j) for i in complete if float(rows[i][j]) == top > 0}
     return frozenset(marks)
 
 
-def _padded(rows: Sequence[Sequence[str]]) -> list[list[str]]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        [cell.rjust(width) if j else cell.ljust(width) for j, (cell, width) in enumerate(cells)]
-        for cells in (list(zip(row, widths, strict=True)) for row in rows)
-    ]
+def _spread(value: Spread, scale: float = 1.0, digits: int = 4) -> str:
+    return f"{scale * value.mean:.{digits}f} ± {scale * value.std:.{digits}f}"
 
 
-def _latex(text: str) -> str:
-    return "".join(LATEX.get(character, character) for character in text)
+def _interval(value: Interval, scale: float, digits: int) -> str:
+    middle, low, high = (signed(scale * x, digits) for x in (value.value, value.low, value.high))
+    return f"{middle} [{low}, {high}]"
+
+
+def signed(value: float, digits: int) -> str:
+    """With its sign, but never "-0.0"."""
+    return f"{round(value, digits) + 0.0:+.{digits}f}"

@@ -8,31 +8,46 @@ from typing import Any
 
 import numpy as np
 
+from smoothcert.report.looks import COLOURS, Look
 from smoothcert.report.names import one_line
-from smoothcert.report.svg import Line, line_chart
+from smoothcert.report.svg import Frame, Line, line_chart, percent
 
 Epochs = Sequence[Mapping[str, Any]]
 
+# entry of metrics.jsonl -> title of its chart
+MEASURES = {"loss": "Training loss", "noisy_test_accuracy": "Accuracy on noisy test images"}
 
-def loss_svg(training: Mapping[str, Epochs], slots: Mapping[str, int]) -> str | None:
-    """Training loss against the epoch, or nothing if no run has one; a resumed run may have an epoch twice."""
+
+def training_svg(training: Mapping[str, Epochs], measure: str, runs: Mapping[str, tuple[int, Look]]) -> str | None:
+    """One entry of the metrics against the epoch, or None if no run has it; a resumed run may have an epoch twice.
+
+    `runs` gives the place and the look of a run in the report.
+    """
     lines: list[Line] = []
     for name, epochs in training.items():
-        losses = {float(e["epoch"]): float(e["loss"]) for e in epochs if _finite(e, "epoch", "loss")}
-        x = np.array(sorted(losses))
-        y = np.array([losses[epoch] for epoch in x.tolist()])
+        values = {float(e["epoch"]): float(e[measure]) for e in epochs if _finite(e, "epoch", measure)}
+        x = np.array(sorted(values))
+        y = np.array([values[epoch] for epoch in x.tolist()])
         if len(x) > 1:
-            lines.append(Line(one_line(name), x, y, slots.get(name, len(slots) + len(lines))))
+            place, look = runs.get(name, (len(runs) + len(lines), Look(len(lines) % len(COLOURS))))
+            lines.append(Line(one_line(name), x, y, look, place))
     if not lines:
         return None
-    top = max(float(line.x.max()) for line in lines), max(float(line.y.max()) for line in lines)
+    last = max(float(line.x.max()) for line in lines)
+    low, high = min(float(line.y.min()) for line in lines), max(float(line.y.max()) for line in lines)
+    if measure == "loss":
+        frame = Frame((0.0, last), (min(low, 0.0), 1.05 * high if high > 0 else 1.0), width=540, height=320)
+    else:  # a share, near 1 in the end
+        start = min(math.floor(10 * low) / 10, 0.9)
+        frame = Frame((0.0, last), (start, 1.0), width=540, height=320, y_format=percent)
     return line_chart(
         lines,
-        title="Training loss",
+        frame,
+        title=MEASURES[measure],
         description="; ".join(f"{line.label}: {line.y[0]:.3g} to {line.y[-1]:.3g}" for line in lines),
-        labels=("epoch", "training loss"),
-        top=(top[0], 1.05 * top[1] if top[1] > 0 else 1.0),
-        name="training",
+        labels=("epoch", ""),
+        legend=False,
+        name=f"training-{measure}",
     )
 
 

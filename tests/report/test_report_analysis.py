@@ -7,11 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from smoothcert.errors import ConfigError
 from smoothcert.report import (
     abstention_rate,
     average_certified_radius,
     certified_accuracy,
+    certified_accuracy_linf,
+    certified_accuracy_whp,
     clean_accuracy,
+    linf_radius,
     median_radius,
 )
 from smoothcert.report.analysis import certified_curve, default_radii, published_rounding
@@ -89,3 +93,41 @@ def test_published_rounding_keeps_shape_and_ties_of_binary():
 )
 def test_default_radii(make, tops, radii):
     assert default_radii([make([top]) for top in tops]) == radii
+
+
+def test_high_probability_version_known_answer(make):
+    """Cohen et al.: with alpha = rho = 0.001 and 500 inputs, 0.001 + sqrt(.001 .999 ln 1000 / 500) + ln 1000 / 1500."""
+    c = make(np.linspace(0, 1, 500), alpha=0.001)
+    loss = 0.001 + math.sqrt(0.001 * 0.999 * math.log(1000) / 500) + math.log(1000) / 1500
+    assert loss == pytest.approx(0.00932, abs=1e-5)
+    assert certified_accuracy_whp(c, [0.0, 0.5, 2.0]).tolist() == pytest.approx([1 - loss, 0.5 - loss, 0.0])
+    assert certified_accuracy_whp(c, 0.0, alpha=0.01) < certified_accuracy_whp(c, 0.0)
+
+
+def test_high_probability_version_holds_in_simulation(make):
+    """If each certificate fails with probability alpha, the bound exceeds the true share in at most rho of the runs."""
+    rng = np.random.default_rng(0)
+    alpha, rho, n = 0.05, 0.1, 200
+    c = make(np.ones(n), alpha=alpha)
+    bound = float(certified_accuracy_whp(c, 1.0, rho=rho))
+    truth = 1 - rng.binomial(n, alpha, size=4000) / n
+    assert (truth < bound).mean() <= rho
+    assert (truth < bound + 0.05).mean() > rho  # and it is not idly small
+
+
+def test_high_probability_version_needs_alpha(make):
+    with pytest.raises(ConfigError, match="alpha is not recorded"):
+        certified_accuracy_whp(make([0.5]), 0.0)
+    with pytest.raises(ConfigError, match="between 0 and 1"):
+        certified_accuracy_whp(make([0.5], alpha=0.001), 0.0, rho=1.0)
+
+
+def test_linf_radius_is_that_of_the_largest_cube_within_the_ball(make):
+    d = 3 * 32 * 32
+    assert linf_radius(0.43471, d) * 255 == pytest.approx(2, abs=1e-4)  # SmoothAdv: 2/255 on CIFAR-10
+    corner = np.full(d, linf_radius(1.0, d))
+    assert np.linalg.norm(corner) == pytest.approx(1.0)
+    c = make([0.434, 0.435, 2.0], [1, 1, 0])
+    assert certified_accuracy_linf(c, [0.0, 2 / 255, 3 / 255], d).tolist() == pytest.approx([2 / 3, 1 / 3, 0])
+    with pytest.raises(ConfigError, match="at least 1, found 0"):
+        linf_radius(1.0, 0)

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from smoothcert.errors import ConfigError
 from smoothcert.report import certified_accuracy, curve_svg
 from smoothcert.report.curves import axis_top, step_corners, thin
-from smoothcert.report.svg import COLOURS, DASHES, stroke, ticks
-from smoothcert.report.training import loss_svg
+from smoothcert.report.looks import COLOURS, DASHES, Look
+from smoothcert.report.svg import stroke, ticks
+from smoothcert.report.training import training_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -100,8 +101,8 @@ def test_no_runs():
         curve_svg([])
 
 
-def test_thirty_five_lines_are_distinct():
-    assert len({stroke(slot) for slot in range(len(COLOURS) * len(DASHES))}) == 35
+def test_forty_lines_are_distinct():
+    assert len({stroke(Look(c, d)) for c in range(len(COLOURS)) for d in range(len(DASHES))}) == 40
 
 
 @given(st.floats(1e-6, 1e6), st.integers(3, 12))
@@ -113,14 +114,31 @@ def test_ticks_are_few_round_and_within(top, most):
     assert f"{marks[1]:e}"[:3].strip("0") in {"1.", "2.", "2.5", "5."}
 
 
-def test_loss_keeps_the_last_of_a_repeated_epoch_and_the_colour_of_the_run():
+@pytest.mark.parametrize(("start", "top", "marks"), [(0.5, 1.0, [0.5, 0.6, 0.7, 0.8, 0.9, 1.0]), (-3, 2, [-2, 0, 2])])
+def test_ticks_of_an_axis_that_does_not_start_at_0(start, top, marks):
+    assert ticks(top, 9 if start > 0 else 4, start) == pytest.approx(marks)
+
+
+def test_loss_keeps_the_last_of_a_repeated_epoch_and_the_look_of_the_run():
     epochs = [{"epoch": 0, "loss": 2.0}, {"epoch": 1, "loss": 9.0}, {"epoch": 1, "loss": 1.0}]
-    text = loss_svg({"b": [*epochs, {"epoch": 2, "loss": float("nan")}, {"epoch": 3}]}, {"a": 0, "b": 1})
+    more = [*epochs, {"epoch": 2, "loss": float("nan")}, {"epoch": 3}]
+    text = training_svg({"b": more}, "loss", {"a": (0, Look(0)), "b": (1, Look(4, 1))})
     (line,) = polylines(text)
     assert len(line) == 2
-    assert COLOURS[1] in text
+    assert COLOURS[4] in text
+    assert 'data-run="1"' in text
+    assert DASHES[1] in text
     assert "b: 2 to 1" in text
 
 
-def test_no_loss_no_figure():
-    assert loss_svg({"a": [], "b": [{"epoch": 0, "loss": 1.0}], "c": [{"epoch": 0}, {"epoch": 1}]}, {}) is None
+def test_accuracy_during_training_is_drawn_from_the_tenth_below_it():
+    epochs = [{"epoch": e, "noisy_test_accuracy": a} for e, a in enumerate((0.86, 0.97))]
+    text = training_svg({"a": epochs}, "noisy_test_accuracy", {})
+    shares = [e.text for e in ET.fromstring(text).iter(f"{SVG}text") if (e.text or "").endswith("%")]
+    assert (shares[0], shares[-1]) == ("80 %", "100 %")
+    assert (polylines(text)[0] >= 0).all()
+
+
+def test_no_measure_no_figure():
+    training = {"a": [], "b": [{"epoch": 0, "loss": 1.0}], "c": [{"epoch": 0}, {"epoch": 1}]}
+    assert training_svg(training, "loss", {}) is None

@@ -2,8 +2,10 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
@@ -13,6 +15,7 @@ from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import read_store, write_report
 
 VOID = {"meta", "input", "br", "link", "img"}
+DATA = {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "noise": "quantised"}
 
 
 class Page(HTMLParser):
@@ -30,7 +33,8 @@ class Page(HTMLParser):
         attributes = dict(attrs)
         assert not [name for name in attributes if name.startswith("on")]
         self.ids += [attributes["id"]] if "id" in attributes else []
-        self.loads += [value for name, value in attrs if name in ("src", "href", "srcset", "data", "xlink:href")]
+        loading = [value for name, value in attrs if name in ("src", "href", "srcset", "data", "xlink:href")]
+        self.loads += [value for value in loading if not value.startswith("#")]
         if tag not in VOID:
             self.open.append((tag, attributes))
 
@@ -43,7 +47,7 @@ class Page(HTMLParser):
     def handle_data(self, data):
         if self.open and self.open[-1][0] not in ("script", "style"):
             self.text.append(data.strip())
-        if self.open and self.open[-1][1].get("id") == "reading":
+        if self.open and self.open[-1][1].get("id") == "data":
             self.data = json.loads(data)
 
 
@@ -68,10 +72,101 @@ def test_page_has_everything_and_loads_nothing(make, tmp_path, write_store):
         assert part in page.text
     assert "run/test: partial, 2 of 4 inputs" in page.text
     assert any('"environment"' in part for part in page.text)
-    assert page.tags.count("polyline") == 3
+    assert page.tags.count("polyline") == 2 + 2 + 1  # curves, confidence, loss
     assert "default-src 'none'" in text
     assert "prefers-color-scheme: dark" in text
     assert "@media print" in text
+
+
+@pytest.fixture
+def pictures():
+    class Pictures:
+        class_names = tuple(f"class {k}" for k in range(10))
+
+        def image(self, i):
+            return np.full((1, 28, 28), i % 256, np.uint8)
+
+    return Pictures()
+
+
+def test_every_section_is_there_and_linked(make, tmp_path, pictures):
+    rng = np.random.default_rng(0)
+
+    def run(eta, seed):
+        radius = np.minimum(rng.exponential(0.8, 60), 1.2316)
+        config = {"dataset": "mnist", "model": "lenet", "sigma": 0.5, "seed": seed}
+        method = {"name": "smoothmix", "eta": eta}
+        return make(
+            radius, rng.random(60) < 0.8, name=f"mix-{eta}-{seed}", label=np.arange(60) % 10, **DATA,
+            predict=np.arange(60) % 10, config=config | {"method": method}, manifest={"identity": DATA},
+        )  # fmt: skip
+
+    runs = [replace(c, correct=c.predict == c.label) for c in (run(1.0, 0), run(5.0, 0), run(5.0, 1))]
+    losses = [{"epoch": e, "loss": 1 / (e + 1), "noisy_test_accuracy": 0.9} for e in range(5)]
+    text = report(tmp_path, runs, training={runs[0].name: losses}, images={c.name: pictures for c in runs})
+    page = Page(text)
+    links = re.findall(r'<a href="#([^"]+)">', text)
+    assert links == ["results", "curves-head", "compare", "confidence-head", "radii", "classes", "gallery",
+                     "training", "provenance"]  # fmt: skip
+    assert set(links) <= set(page.ids)
+    assert len(page.ids) == len(set(page.ids))
+    assert page.loads == []
+    for part in ("Best run for each radius", "Differences to the run with the largest ACR", "Over seeds",
+                 "Accuracy against robustness", "smoothmix by eta", "1.6932 ± 0.0007", "saturation 1.232",
+                 "Accuracy on noisy test images", "class 3"):  # fmt: skip
+        assert part in page.text, part
+    assert page.data["colours"] == [6, 6, 6]
+    assert page.data["gallery"]["names"][3] == "class 3"
+    assert len(page.data["gallery"]["images"]) <= 60
+
+
+def test_provenance_tells_how_to_do_it_again(make, tmp_path, write_store):
+    folder = write_store([(0, 1, 1, 0.5)], inputs=1, dataset="mnist", split="test", every=20, max=None)
+    config = "dataset: mnist\nmethod:\n  name: gaussian\nsigma: 0.5\nseed: 7\n"
+    (folder.parent.parent / "config.yaml").write_text(config)
+    page = Page(report(tmp_path, [read_store(folder)]))
+    run = folder.parent.parent.as_posix()
+    (commands,) = (part for part in page.text if part.startswith("smoothcert train"))
+    assert commands.splitlines() == [
+        f"smoothcert train {run}/config.yaml --out {run}-again",
+        f"smoothcert certify {run} --name test --split test --every 20 --n0 100 --n 1000 --alpha 0.001 "
+        "--noise quantised --sigma 0.5 --seed 0",
+        f"smoothcert report {run}/certify/test",
+    ]
+    texts = dict(zip(page.text, page.text[1:], strict=False))
+    assert any("name: gaussian" in part for part in page.text)
+    assert "smoothcert 0.1.0" in page.text
+    assert {"7", "mnist test", "1 of 1"} <= set(page.text)
+    assert texts["Manifest of the store:"] == ""
+
+
+def test_seven_runs_of_ten_thousand_certificates_are_one_small_file(make, tmp_path):
+    rng = np.random.default_rng(0)
+    label = np.arange(10_000) % 10
+    noise = rng.integers(0, 256, (10_000, 3, 32, 32), np.uint8)  # the worst there is: nothing packs it
+
+    class Noise:
+        def image(self, i):
+            return noise[i]
+
+    runs = []
+    for k in range(7):
+        predict = np.where(rng.random(10_000) < 0.7, label, rng.integers(-1, 10, 10_000))
+        radius = np.where(predict < 0, 0.0, np.minimum(rng.exponential(0.7, 10_000), 1.9057))
+        counts = np.array(["1:90000,3:9000,7:1000"] * 10_000, object)
+        runs.append(make(radius, predict == label, name=f"run {k}", label=label, predict=predict, counts=counts,
+                         sigma=0.5, n=100_000, alpha=0.001))  # fmt: skip
+    text = report(tmp_path, runs, images={c.name: Noise() for c in runs})
+    assert len(text.encode()) < 1_500_000
+    assert len(Page(text).data["gallery"]["cards"]) > 7 * 4 * 3
+
+
+def test_gallery_that_cannot_be_made_is_explained(make, tmp_path, pictures):
+    c = make([0.5], idx=np.array([3]))
+    pictures.labels = np.array([0, 0, 0, 9])
+    page = Page(report(tmp_path, [c], images={"run": pictures}))
+    assert any("other labels than its certificates" in part for part in page.text)
+    assert page.data["gallery"] is None
 
 
 def test_single_run_without_notes_or_training(make, tmp_path):
@@ -85,18 +180,20 @@ def test_readings_agree_with_the_table(make, tmp_path):
     radius = np.zeros(400)
     radius[:293] = 0.35
     page = Page(report(tmp_path, [make(radius)], radii=[0.35]))
-    place = page.data["radii"].index(0.35)
-    assert page.data["values"][0][place] == 73.2  # 73.25 in binary; the tie at 0.35 counts
-    assert page.data["values"][0][place + 1 :] == []
+    reading = page.data["readings"]["curves"]
+    place = reading["x"].index(0.35)
+    assert reading["values"][0][place] == 73.2  # 73.25 in binary; the tie at 0.35 counts
+    assert reading["values"][0][place + 1 :] == []
+    assert reading["shown"][place] == "0.35"
     assert "73.2" in page.text
 
 
 @pytest.mark.parametrize("top", [0.0, 1e-4, 3.81, 30.0, 4000.0])
 def test_readings_cover_any_axis_with_few_points(make, tmp_path, top):
-    data = Page(report(tmp_path, [make([top])])).data
-    assert 1 <= len(data["radii"]) <= 401
-    assert data["radii"][-1] <= 1.02 * top + 1
-    assert 0 <= data["start"] < len(data["radii"])
+    reading = Page(report(tmp_path, [make([top])])).data["readings"]["curves"]
+    assert 1 <= len(reading["x"]) <= 401
+    assert reading["x"][-1] <= 1.02 * top + 1
+    assert 0 <= reading["start"] < len(reading["x"])
 
 
 def test_rounded_and_chosen_radii(make, tmp_path):
@@ -147,6 +244,7 @@ def test_no_runs(tmp_path):
 
 
 def test_import_is_light():
-    code = "import sys, smoothcert.report; print([m for m in ('torch', 'scipy', 'jinja2', 'rich') if m in sys.modules])"
+    heavy = ("torch", "scipy", "jinja2", "rich", "matplotlib", "yaml")
+    code = f"import sys, smoothcert.report; print([m for m in {heavy} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"

@@ -164,3 +164,22 @@ def test_notes_of_a_comparison(make, changes, words):
 def test_rounding_all_settles_the_note_on_digits(make):
     assert "rounded to 3 digits" in notes(make([0.5]), make([0.123456]))[0]
     assert notes(make([0.5]), make([0.123456]), rounded=True) == ()
+
+
+def test_note_on_other_inputs_says_how_many_are_shared(make):
+    (note,) = notes(make([0.5, 0.6]), make([0.5, 0.6, 0.7], idx=np.array([1, 2, 3])))
+    assert "different inputs (2 to 3 each, 1 in common)" in note
+
+
+@pytest.mark.parametrize(("key", "words"), [("dataset", "different data sets: a, b"), ("split", "splits: a, b")])
+def test_note_on_other_data(make, key, words):
+    (note,) = notes(*(make([0.5], manifest={"identity": {key: value}}) for value in ("a", "b")))
+    assert words in note
+
+
+def test_a_log_without_n_is_betrayed_by_its_radii(make):
+    ours = make([0.5, 1.2], name="ours", sigma=0.5, n=1000, alpha=0.001)
+    log = make([0.5, 1.9], name="log", sigma=0.5)
+    (note,) = notes(ours, log)
+    assert "'log' records no n, but has radii that the n = 1000 of 'ours' cannot give" in note
+    assert notes(ours, make([0.5, 1.23], sigma=0.5)) == ()

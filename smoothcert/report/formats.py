@@ -1,0 +1,112 @@
+"""A table of printed cells, and its four formats."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+GROUP = "certified accuracy (%) at r"
+LATEX = {c: "\\" + c for c in "&%$#_{}"} | {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "σ": r"$\sigma$",
+    "±": r"$\pm$",
+}
+
+
+@dataclass(frozen=True)
+class Table:
+    """Cells as they are printed: the columns of `head`, then one for each of `radii`; the first names the row."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    radii: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    best: frozenset[tuple[int, int]] = frozenset()  # (row, column) of the best value of a column
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (*self.head, *(f"r={radius}" for radius in self.radii))
+
+    def to_text(self, terminal: bool | None = None) -> str:
+        """Aligned plain text; coloured for a terminal (by default: if standard output is one)."""
+        if sys.stdout.isatty() if terminal is None else terminal:
+            return self._for_terminal()
+        lines = ["  ".join(cells).rstrip() for cells in _padded([self.columns, *self.rows])]
+        lines.insert(1, "-" * max(map(len, lines)))
+        return "\n".join(lines + [f"note: {note}" for note in self.notes]) + "\n"
+
+    def to_markdown(self) -> str:
+        rows = self._cells(lambda text: re.sub(r"([\\`*|<\[])", r"\\\1", text), "**{}**")
+        header, *body = _padded([self.columns, *rows])
+        rule = [("-" * (len(cell) - 1) + ":") if i else "-" * len(cell) for i, cell in enumerate(header)]
+        lines = [f"| {' | '.join(cells)} |" for cells in (header, rule, *body)]
+        return "\n".join(lines + [""] * bool(self.notes) + [f"- {note}" for note in self.notes]) + "\n"
+
+    def to_latex(self) -> str:
+        """A `tabular` for booktabs, best values bold; the notes as comments."""
+        first, last = len(self.head) + 1, len(self.columns)
+        names = [r"$\sigma$" if name == "sigma" else _latex(name) for name in self.head] + list(self.radii)
+        lines = [f"% {note}" for note in self.notes]
+        lines += [rf"\begin{{tabular}}{{l{'r' * (last - 1)}}}", r"\toprule"]
+        if self.radii:
+            group = _latex(GROUP.capitalize()).removesuffix("r") + "$r$"
+            lines += [
+                rf"{'& ' * len(self.head)}\multicolumn{{{len(self.radii)}}}{{c}}{{{group}}} \\",
+                rf"\cmidrule(lr){{{first}-{last}}}",
+            ]
+        body = [names, *self._cells(_latex, r"\textbf{{{}}}")]
+        lines += [" & ".join(cells) + r" \\" for cells in body]
+        lines.insert(-len(self.rows), r"\midrule")
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+
+    def to_csv(self) -> str:
+        file = io.StringIO()
+        csv.writer(file, lineterminator="\n").writerows([self.columns, *self.rows])
+        return file.getvalue()
+
+    def _cells(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
+        """The rows, escaped, with the best values in bold."""
+        return [
+            [bold.format(escape(cell)) if (i, j) in self.best else escape(cell) for j, cell in enumerate(row)]
+            for i, row in enumerate(self.rows)
+        ]
+
+    def _for_terminal(self) -> str:
+        from rich import box
+        from rich.console import Console
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        grid = RichTable(box=box.SIMPLE_HEAD, padding=0)
+        for j, name in enumerate(self.columns):
+            head = Text(name.replace("=", "=\n").replace(" %", "\n%"))  # two lines: eight radii fit 80 columns
+            grid.add_column(head, justify="right" if j else "left", vertical="bottom")
+        for i, row in enumerate(self.rows):
+            grid.add_row(*(Text(cell, "bold" if (i, j) in self.best else "") for j, cell in enumerate(row)))
+        # Wider than any terminal: a narrow one then wraps lines, where rich would cut digits off numbers.
+        console = Console(file=io.StringIO(), force_terminal=True, width=1000)
+        with console.capture() as capture:
+            console.print(grid)
+            for note in self.notes:
+                console.print(Text(f"note: {note}", "yellow"))
+        return capture.get()
+
+
+def _padded(rows: Sequence[Sequence[str]]) -> list[list[str]]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        [cell.rjust(width) if j else cell.ljust(width) for j, (cell, width) in enumerate(cells)]
+        for cells in (list(zip(row, widths, strict=True)) for row in rows)
+    ]
+
+
+def _latex(text: str) -> str:
+    return "".join(LATEX.get(character, character) for character in text)

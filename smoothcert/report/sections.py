@@ -1,0 +1,132 @@
+"""What stands in each section of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+from smoothcert.report.analysis import Floats, average_certified_radius, certified_accuracy
+from smoothcert.report.certificates import Certificates
+from smoothcert.report.confidence import p_ecdf
+from smoothcert.report.curves import axis_top, has_confidence
+from smoothcert.report.formats import Table
+from smoothcert.report.gallery import KINDS, Gallery
+from smoothcert.report.histogram import histogram_svg, radius_edges, radius_histogram
+from smoothcert.report.looks import Look, run_looks
+from smoothcert.report.scatter import trade_off_svg
+from smoothcert.report.tables import difference_table, envelope_table, labels_of, seed_table
+from smoothcert.report.tradeoff import trade_offs
+from smoothcert.report.training import MEASURES, Epochs, training_svg
+
+MOST = 24  # runs with a histogram, or compared by the bootstrap: beyond it a page is no longer read
+
+
+def best_run(results: Sequence[Certificates], rounded: bool = False) -> int:
+    """The place of the run with the largest ACR, among the complete ones if there are any."""
+    complete = [i for i, c in enumerate(results) if not c.partial] or range(len(results))
+    return max(complete, key=lambda i: average_certified_radius(results[i], rounded))
+
+
+def headline(results: Sequence[Certificates], rounded: bool) -> dict[str, str]:
+    rows = sorted({c.rows for c in results})
+    best = best_run(results, rounded)
+    sigmas = {c.sigma for c in results}
+    sigma = next(iter(sigmas)) if len(sigmas) == 1 else None
+    return {
+        "runs": "1 run" if len(results) == 1 else f"{len(results)} runs",
+        "inputs": f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}",
+        "sigma": "" if sigma is None else f"{sigma:g}",
+        "best": labels_of(results)[best],
+        "radius": f"{average_certified_radius(results[best], rounded):.3f}",
+    }
+
+
+def readings(results: Sequence[Certificates], rounded: bool, most: int = 400) -> dict[str, Any]:
+    """The values that the page shows at the pointer: shares in % on a fine grid of radii, and of probabilities."""
+    top, density, coarser = axis_top(results)[0], 100.0, cycle((2, 2.5, 2))  # steps of 0.01, 0.02, 0.05, 0.1, ...
+    while top * density > most:
+        density /= next(coarser)
+    # Divided, not multiplied by a step: 0.35 must be the double nearest to 0.35, or a tie there would be lost.
+    radii = np.arange(int(top * density) + 1) / density
+    start = int(np.searchsorted(radii[:-1], min(0.5, top / 2)))
+    every = list(range(len(results)))
+    found = {"curves": _reading(radii, start, "r", 2, every, lambda i: certified_accuracy(results[i], radii, rounded))}
+    known = [i for i in every if has_confidence(results[i])]
+    if known:
+        p = np.arange(500, 1000) / 1000
+        found["confidence"] = _reading(p, 400, "p", 3, known, lambda i: p_ecdf(results[i], p))
+    return found
+
+
+def _reading(
+    x: Floats, start: int, symbol: str, digits: int, runs: Sequence[int], shares: Callable[[int], Floats]
+) -> dict[str, Any]:
+    # Rounded here, by the rule of the table: the script would print a tie such as 73.25 the other way.
+    values = [[float(f"{100 * share:.1f}") for share in shares(run).tolist()] for run in runs]
+    shown = [f"{value:.{digits}f}" for value in x.tolist()]
+    grid = np.round(x, 6).tolist()
+    return {"x": grid, "shown": shown, "start": start, "symbol": symbol, "runs": list(runs), "values": values}
+
+
+def comparison(results: Sequence[Certificates], radii: Sequence[float], rounded: bool) -> dict[str, Any]:
+    """Best run by radius, differences with intervals, seeds, trade-offs: each where there is something to say."""
+    looks = run_looks(results)
+    first = results[:MOST]
+    if len(results) == 1:
+        return dict.fromkeys(("envelope", "differences", "seeds", "trade_offs"))
+    few = sorted({radii[len(radii) * part // 4] for part in (1, 2, 3)}) if radii else []
+    return {
+        "envelope": envelope_table(results, radii, rounded),
+        "differences": difference_table(first, best_run(first, rounded), few, rounded),
+        "seeds": seed_table(results, radii, rounded),
+        "trade_offs": [
+            (f"{found.method} by {found.parameter}", trade_off_svg(found, looks, f"trade-off-{number}"))
+            for number, found in enumerate(trade_offs(results, rounded))
+        ],
+    }
+
+
+def histograms(results: Sequence[Certificates]) -> list[dict[str, str]]:
+    """One small chart for each of the first runs, all on the same axes."""
+    first, labels, looks = results[:MOST], labels_of(results), run_looks(results)
+    edges = radius_edges(first)
+    found = [radius_histogram(c, edges) for c in first]
+    top = max(1.05 * max(h.top for h in found), 0.02)
+    return [
+        {"label": labels[i], "svg": histogram_svg(h, labels[i], looks[i], top, f"radii-{i}")}
+        for i, h in enumerate(found)
+    ]
+
+
+def training_charts(results: Sequence[Certificates], training: Mapping[str, Epochs]) -> list[tuple[str, str]]:
+    runs: dict[str, tuple[int, Look]] = {
+        c.name: (place, look) for place, (c, look) in enumerate(zip(results, run_looks(results), strict=True))
+    }
+    charts = [(title, training_svg(training, measure, runs)) for measure, title in MEASURES.items()]
+    return [(title, chart) for title, chart in charts if chart is not None]
+
+
+def gallery_data(gallery: Gallery | None) -> dict[str, Any] | None:
+    """The cards as the script of the page takes them."""
+    if gallery is None or gallery.problem:
+        return None
+    cards = [
+        [
+            card.run, card.kind, card.index, card.label, card.predict, f"{card.radius:.3f}",
+            [[k, round(100 * count / (card.samples or 1)), f"{count:,}"] for k, count in card.counts], card.image,
+        ]
+        for card in gallery.cards
+    ]  # fmt: skip
+    return {"cards": cards, "images": list(gallery.images), "names": list(gallery.names), "kinds": list(KINDS.items())}
+
+
+def heat(kind: str, table: Table, row: int, column: int) -> float | None:
+    """How warm a cell of a heat table is: 0 for the smallest value of the table, 1 for the largest."""
+    values = [float(cell) for entry in table.rows for cell in entry[1:] if cell != "-"] if kind == "heat" else []
+    cell = table.rows[row][column]
+    if not values or cell == "-" or max(values) == min(values):
+        return None
+    return (float(cell) - min(values)) / (max(values) - min(values))

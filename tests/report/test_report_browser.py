@@ -1,0 +1,159 @@
+"""The page in a real browser: Chromium driven by Playwright, without a network."""
+
+import shutil
+
+import numpy as np
+import pytest
+
+from smoothcert.report import write_report
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="the browser test needs the package playwright")
+CHROMIUM = shutil.which("chromium")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the browser test needs chromium: apt-get install chromium")
+FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+
+
+class Squares:
+    class_names = ("cat", "dog", "fish", "bird")
+
+    def image(self, i):
+        return np.full((3, 16, 16), 40 + i, np.uint8)
+
+
+@pytest.fixture(scope="module")
+def file(make, tmp_path_factory):
+    """Two runs of 40 inputs: `gaussian` has radius i/40 on input i, `smoothmix` the half of it and two abstentions."""
+    label = np.arange(40) % 4
+    wrong = np.where(np.arange(40) % 10 == 9, (label + 1) % 4, label)
+    lazy = np.where(np.arange(40) < 2, -1, label)
+    counts = np.array(["0:700,1:200,2:100"] * 40, object)
+    shared = {"label": label, "sigma": 0.5, "n": 1000, "alpha": 0.001, "counts": counts}
+    radius = np.arange(1, 41) / 40
+    runs = [
+        make(radius, wrong == label, name="gaussian", predict=wrong, **shared),
+        make(np.where(lazy < 0, 0, radius / 2), lazy == label, name="smoothmix", predict=lazy, **shared),
+    ]
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    write_report(runs, path, images={c.name: Squares() for c in runs})
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with sync_api.sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield started
+        started.close()
+
+
+@pytest.fixture
+def page(browser, file):
+    """The page, opened; whatever it logs, breaks or asks of the network fails the test."""
+    context = browser.new_context(viewport={"width": 1200, "height": 900})
+    opened, troubles = context.new_page(), []
+    opened.on("console", lambda message: troubles.append(message.text))
+    opened.on("pageerror", lambda error: troubles.append(str(error)))
+    opened.on(
+        "request", lambda request: troubles.append(request.url) if request.url[:5] not in ("file:", "data:") else None
+    )
+    opened.goto(file.as_uri())
+    yield opened
+    context.close()
+    assert troubles == []
+
+
+def values(page, explorer="curves"):
+    return page.locator(f"#{explorer} td.value").all_inner_texts()
+
+
+def test_hover_shows_the_values_there(page):
+    chart = page.locator("#curves svg.smoothcert-chart")
+    tip = page.locator("#curves .tip")
+    assert tip.is_hidden()
+    box = chart.bounding_box()
+    top = float(chart.get_attribute("data-x-top"))
+    at = (64 + (704 - 64) * 0.25 / top) / 720  # radius 0.25 in the chart's own pixels
+    chart.hover(position={"x": at * box["width"], "y": box["height"] / 2})
+    assert tip.is_visible()
+    # gaussian: radius >= 0.25 on 31 of 40, of which 4 are wrong; smoothmix: radius/2 >= 0.25 on 21
+    assert tip.inner_text().split("\n") == ["r = 0.25", "gaussian", "67.5\u00a0%", "smoothmix", "52.5\u00a0%"]
+    page.mouse.move(5, 5)
+    assert tip.is_hidden()
+
+
+def test_slider_changes_the_table_and_works_by_keyboard(page):
+    slider = page.locator("#curves-slider")
+    slider.fill("0")
+    assert values(page) == ["90.0\u00a0%", "95.0\u00a0%"]
+    assert page.locator("#curves td.gap").all_inner_texts() == ["−5.0", "best"]
+    slider.focus()
+    for _ in range(50):
+        page.keyboard.press("ArrowRight")
+    assert page.locator("#curves output").inner_text() == "0.50"
+    assert values(page) == ["45.0\u00a0%", "2.5\u00a0%"]
+    assert slider.get_attribute("aria-valuetext") == "0.50"
+
+
+def test_confidence_has_a_slider_of_its_own(page):
+    page.locator("#confidence-slider").fill("0")
+    assert values(page, "confidence") == ["90.0\u00a0%", "95.0\u00a0%"]
+    assert values(page) != ["90.0\u00a0%", "95.0\u00a0%"]
+
+
+def test_toggle_hides_a_curve_in_every_chart(page):
+    curves = page.locator('.run[data-run="0"]')
+    assert curves.count() == 2
+    assert all(curve.is_visible() for curve in curves.all())
+    page.locator('#curves tr[data-run="0"] input').uncheck()
+    assert all(curve.is_hidden() for curve in curves.all())
+    assert not page.locator('#confidence tr[data-run="0"] input').is_checked()
+    assert page.locator('.run[data-run="1"]').first.is_visible()
+    assert page.locator("#curves td.gap").all_inner_texts() == ["", "best"]
+    page.locator('#confidence tr[data-run="0"] input').check()
+    assert all(curve.is_visible() for curve in curves.all())
+
+
+def test_gallery_filters_by_run_kind_and_class(page):
+    cards, count = page.locator("#cards figure"), page.locator("#filters output")
+    assert count.inner_text() == f"{cards.count()} images"
+    assert page.locator("#cards h3").all_inner_texts() == ["Most robust", "Least robust", "Wrong", "Abstained"]
+    page.locator("[name=kind]").select_option("wrong")
+    assert cards.count() == 4
+    assert cards.first.inner_text().split("\n") == [
+        "bird: says cat", "radius 1.000", "cat", "700", "dog", "200", "fish", "100", "input 39"
+    ]  # fmt: skip
+    page.locator("[name=label]").select_option(label="dog")
+    assert [text.split("\n")[0] for text in cards.all_inner_texts()] == ["dog: says fish", "dog: says fish"]
+    page.locator("[name=run]").select_option(label="smoothmix")
+    assert cards.count() == 0
+    page.locator("[name=kind]").select_option("abstained")
+    assert cards.first.inner_text().split("\n")[:2] == ["dog: abstains", "no radius"]
+    images = page.evaluate("[...document.images].map((image) => [image.naturalWidth, image.complete])")
+    assert images == [[16, True]]
+
+
+def test_pages_fit_a_phone_and_a_dark_room(browser, file):
+    context = browser.new_context(viewport={"width": 360, "height": 700}, color_scheme="dark")
+    page = context.new_page()
+    page.goto(file.as_uri())
+    assert page.evaluate("document.documentElement.scrollWidth") == 360
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 28)"
+    context.close()
+
+
+def test_without_scripts_the_numbers_are_there(browser, file):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(file.as_uri())
+    assert page.locator("#curves-slider").is_hidden()
+    assert page.locator("#curves td.value").count() == 2
+    assert page.locator('.run[data-run="0"]').first.is_visible()
+    context.close()
+
+
+def test_print_opens_every_section(page):
+    page.emulate_media(media="print")
+    page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
+    assert page.evaluate("[...document.querySelectorAll('details')].every((one) => one.open)")
+    assert page.locator("#curves-slider").is_hidden()
+    assert page.locator("nav").is_hidden()

@@ -1,0 +1,88 @@
+"""p_A, its distribution and the saturation radius, against closed forms and SciPy."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy.special import ndtr, ndtri
+
+from smoothcert import bounds
+from smoothcert.errors import ConfigError
+from smoothcert.report import certified_accuracy, p_ecdf, p_lower, saturation_radius
+from smoothcert.report.confidence import normal_cdf, p_curve, saturation
+
+
+@given(st.lists(st.floats(-8, 8), min_size=1))
+def test_normal_cdf_is_scipys(x):
+    np.testing.assert_allclose(normal_cdf(x), ndtr(x), rtol=0, atol=1e-15)
+
+
+@pytest.mark.parametrize(("n", "alpha"), [(100_000, 0.001), (1000, 0.001), (2000, 0.05), (10, 0.001), (7, 0.01)])
+def test_saturation_radius_is_that_of_a_unanimous_vote(n, alpha):
+    expected = float(bounds.radius(bounds.lower_bound(n, n, alpha), 0.5))
+    assert saturation_radius(0.5, n, alpha) == pytest.approx(expected, rel=1e-9)
+
+
+def test_saturation_radius_of_the_field():
+    found = [round(saturation_radius(sigma, 100_000, 0.001), 6) for sigma in (0.12, 0.25, 0.5, 1)]
+    assert found == [0.457375, 0.952864, 1.905728, 3.811457]
+    assert saturation_radius(1.0, 5, 0.001) == 0  # too few to certify anything
+
+
+@pytest.mark.parametrize("values", [(0, 100, 0.1), (1.0, 0, 0.1), (1.0, 100, 0.0), (1.0, 100, 1.0)])
+def test_saturation_needs_sensible_values(values):
+    with pytest.raises(ConfigError, match="expected sigma > 0"):
+        saturation_radius(*values)
+
+
+def test_saturation_of_a_log_is_known_only_if_its_largest_radius_shows_it(make):
+    assert saturation(make([0.1, 1.91], sigma=0.5)) == pytest.approx(1.905728, abs=1e-6)
+    assert saturation(make([0.1, 1.9], sigma=0.5)) is None
+    assert saturation(make([1.91])) is None
+    assert saturation(make([1.91], sigma=0.5, n=1000)) is None
+    assert saturation(make([0.1], sigma=0.5, n=1000, alpha=0.001)) == pytest.approx(1.231631, abs=1e-5)
+
+
+def test_p_of_a_log_comes_back_from_its_radii(make):
+    c = make([0.0, 0.5, 0.9], correct=[1, 1, 0], sigma=0.5)
+    assert p_lower(c).tolist() == pytest.approx([0.5, ndtr(1.0), 0.0])  # the last one abstained
+    wrong = make([0.9], correct=[0], sigma=0.5, predict=np.array([3]))
+    assert p_lower(wrong).tolist() == pytest.approx([ndtr(1.8)])
+
+
+def test_p_of_a_store_is_the_stored_one(make):
+    stored = np.array([0.3, 0.99])
+    assert p_lower(make([0.0, 1.0], p_lower=stored)) is stored
+    with_gap = make([0.5, 1.0], p_lower=np.array([np.nan, 0.9]), sigma=0.5)
+    assert p_lower(with_gap).tolist() == pytest.approx([ndtr(1.0), ndtr(2.0)])
+    with pytest.raises(ConfigError, match="sigma is not known"):
+        p_lower(make([0.5]))
+
+
+def test_ecdf_known_answers(make):
+    p = np.array([0.5, 0.9, 0.99, 0.999])
+    c = make([0.0, 1.0, 2.0, 3.0], correct=[1, 1, 1, 0], p_lower=p)
+    assert p_ecdf(c, [0.5, 0.9, 0.95, 0.99, 0.999, 1.0]).tolist() == [0.75, 0.5, 0.25, 0.25, 0.0, 0.0]
+
+
+@given(rows=st.lists(st.tuples(st.floats(0, 4), st.booleans()), min_size=1, max_size=50), sigma=st.floats(0.1, 2))
+def test_ecdf_is_certified_accuracy_at_the_radius_of_p(make, rows, sigma):
+    radius = np.array([r for r, _ in rows]) * sigma
+    c = make(radius, correct=[ok for _, ok in rows], sigma=sigma)
+    p = np.array([0.5, 0.6, 0.75, 0.9, 0.99])
+    # away from ties, which rounding may move to either side
+    near = [np.abs(radius - sigma * ndtri(q)).min() < 1e-9 for q in p]
+    expected = certified_accuracy(c, sigma * ndtri(p))
+    assert [a for a, skip in zip(p_ecdf(c, p), near, strict=True) if not skip] == [
+        a for a, skip in zip(expected, near, strict=True) if not skip
+    ]
+    x, y = p_curve(c)
+    assert (x[0], y[-1]) == (0.5, 0.0)
+    assert (np.diff(x) >= 0).all()
+    assert (np.diff(y) <= 0).all()
+
+
+@pytest.mark.parametrize("p", [0.49, 1.01, [0.5, float("nan")]])
+def test_ecdf_outside_its_range(make, p):
+    with pytest.raises(ConfigError, match=r"in \[0.5, 1\]"):
+        p_ecdf(make([0.5], sigma=0.5), p)

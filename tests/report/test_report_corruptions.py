@@ -1,0 +1,85 @@
+"""mACR and mAcc of corruption benchmarks, from the field's layout and from our stores."""
+
+import pytest
+
+from smoothcert.errors import ConfigError, StoreError
+from smoothcert.report import (
+    corrupted_stores,
+    corruption_means,
+    corruption_table,
+    corruption_types_table,
+    read_corruptions,
+    read_store,
+)
+
+ROW = [(0, 1, 1, "0.4"), (1, 1, 2, "0.9")]  # ACR 0.2, accuracy 50 %
+FULL = [(0, 1, 1, "0.4"), (1, 1, 1, "0.8")]  # ACR 0.6, accuracy 100 %
+
+
+@pytest.fixture
+def graded(write_log, tmp_path):
+    for severity, rows in ((1, FULL), (2, ROW)):
+        write_log(rows, f"c/severity_{severity}/cohen/fog.tsv")
+        write_log(ROW, f"c/severity_{severity}/cohen/snow.tsv")
+    write_log(FULL, "c/cohen/fog.tsv")  # all severities in one file, as the release has too: left aside
+    return tmp_path / "c"
+
+
+def test_means_over_types_then_over_severities(graded):
+    (means,) = corruption_means(read_corruptions(graded)).values()
+    assert [m.severity for m in means] == [1, 2, None]
+    assert [m.acr for m in means] == pytest.approx([0.4, 0.2, 0.3])
+    assert [m.accuracy for m in means] == pytest.approx([0.75, 0.5, 0.625])
+
+
+def test_tables(graded):
+    entries = read_corruptions(graded)
+    table = corruption_table(entries)
+    assert table.head == ("model", "ACR 1", "ACR 2", "mACR", "acc % 1", "acc % 2", "mAcc %")
+    assert table.rows == (("cohen", "0.400", "0.200", "0.300", "75.0", "50.0", "62.5"),)
+    assert table.notes == ()
+    types = corruption_types_table(entries, 1)
+    assert types.rows == (("fog", "0.600"), ("snow", "0.200"), ("mACR", "0.400"))
+    assert corruption_types_table(entries, 1, accuracy=True).rows[-1] == ("mAcc %", "75.0")
+    with pytest.raises(ConfigError, match="severity 3; known: 1, 2"):
+        corruption_types_table(entries, 3)
+
+
+def test_without_severities_and_without_the_uncorrupted_images(write_log, tmp_path):
+    write_log(FULL, "m/cat-rs/identity.tsv")
+    write_log(ROW, "m/cat-rs/fog.tsv")
+    entries = read_corruptions(tmp_path / "m")
+    assert len(entries) == 2
+    (means,) = corruption_means(entries).values()
+    assert [(m.severity, m.acr) for m in means] == [(None, pytest.approx(0.2))]
+    assert corruption_table(entries).rows == (("cat-rs", "0.200", "50.0"),)
+
+
+def test_a_mean_over_fewer_types_is_told(graded, write_log):
+    write_log([*ROW, (2, 1, 1, "0.1")], "c/severity_1/macer/fog.tsv")
+    assert corruption_table(read_corruptions(graded)).notes == (
+        "macer, severity 1: 1 of 2 corruption types are missing (snow)",
+        "the logs have between 2 and 3 inputs each",
+    )
+
+
+def test_our_stores(write_store):
+    identity = {"dataset": "cifar10-c"}
+    stores = [
+        write_store(FULL, run="mix", name="a", inputs=2, split="fog/1", **identity),
+        write_store(ROW, run="mix", name="b", inputs=2, split="snow/1", **identity),
+        write_store(ROW, run="mix", name="c", inputs=2, dataset="cifar10", split="test"),
+    ]
+    entries = corrupted_stores([read_store(folder) for folder in stores])
+    assert [(e.model, e.corruption, e.severity) for e in entries] == [("mix", "fog", 1), ("mix", "snow", 1)]
+    assert corruption_table(entries).rows == (("mix", "0.400", "0.400", "75.0", "75.0"),)
+
+
+def test_nothing_to_read(tmp_path, write_log):
+    with pytest.raises(StoreError, match="found none"):
+        read_corruptions(tmp_path)
+    with pytest.raises(ConfigError, match="at least one log"):
+        corruption_means([])
+    write_log(ROW, "x/severity_low/cohen/fog.tsv")
+    with pytest.raises(StoreError, match="found 'severity_low'"):
+        read_corruptions(tmp_path / "x")

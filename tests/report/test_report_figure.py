@@ -1,0 +1,47 @@
+"""Figures for papers: the formats, and what is said where matplotlib is missing."""
+
+import sys
+
+import numpy as np
+import pytest
+
+from smoothcert.errors import ConfigError, MissingExtra
+from smoothcert.report import curve_svg, save_figure
+
+
+@pytest.fixture
+def runs(make):
+    rng = np.random.default_rng(0)
+    return [make(rng.exponential(0.5, 300), name=name, sigma=0.5) for name in ("gaussian", "smoothmix")]
+
+
+@pytest.mark.parametrize(("kind", "start"), [("pdf", b"%PDF-"), ("png", b"\x89PNG")])
+def test_figure_by_matplotlib(runs, tmp_path, kind, start):
+    pytest.importorskip("matplotlib")
+    save_figure(runs, tmp_path / f"a.{kind}", title="T")
+    save_figure(runs, tmp_path / f"b.{kind}", title="T")
+    content = (tmp_path / f"a.{kind}").read_bytes()
+    assert content.startswith(start)
+    assert content == (tmp_path / f"b.{kind}").read_bytes()  # no date, no random name
+    assert "matplotlib.pyplot" not in sys.modules
+
+
+def test_svg_is_our_own_drawing(runs, tmp_path):
+    save_figure(runs, tmp_path / "a.SVG", title="T")
+    assert (tmp_path / "a.SVG").read_text(encoding="utf-8") == curve_svg(runs, title="T")
+
+
+def test_without_matplotlib(runs, tmp_path, monkeypatch):
+    for name in ("matplotlib", "matplotlib.figure", "matplotlib.ticker"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(MissingExtra, match=r"a figure as PDF needs the package 'matplotlib'.*smoothcert\[figures\]"):
+        save_figure(runs, tmp_path / "a.pdf")
+    assert not (tmp_path / "a.pdf").exists()
+    save_figure(runs, tmp_path / "a.svg")
+
+
+def test_what_cannot_be_a_figure(runs, tmp_path):
+    with pytest.raises(ConfigError, match=r"ends in \.pdf, \.png, \.svg, found '\.jpg'"):
+        save_figure(runs, tmp_path / "a.jpg")
+    with pytest.raises(ConfigError, match="at least one run"):
+        save_figure([], tmp_path / "a.svg")

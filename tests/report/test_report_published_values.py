@@ -1,0 +1,167 @@
+"""published.json: true to the papers, to the recipes and to the code; and how a run finds its row."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from smoothcert.config import load_recipe, recipe_names
+from smoothcert.methods import METHODS, method_class
+from smoothcert.report import certificate_table, find_published, published_rows
+from smoothcert.report.published import deviation, method_defaults
+from smoothcert.report.tables import published_table
+from tests.report.papers import paper_table
+
+
+def of_settings(make, config, rows=10_000, **changes):
+    return make(np.full(rows, 0.5), sigma=config["sigma"], config=config, **changes)
+
+
+def mnist(**method):
+    return {"dataset": "mnist", "model": "lenet", "sigma": 0.5, "method": method, "epochs": 90, "seed": 3}
+
+
+def test_defaults_are_those_of_the_code():
+    assert {
+        name: {field.name: field.default for field in dataclasses.fields(method_class(name))} for name in METHODS
+    } == method_defaults()
+
+
+@pytest.mark.parametrize("name", [name for name in recipe_names() if load_recipe(name).published.get("acr")])
+def test_every_recipe_has_a_row_with_its_published_value(make, name):
+    recipe = load_recipe(name)
+    config = dataclasses.asdict(recipe.config)
+    found = find_published(of_settings(make, config, 500 if recipe.config.dataset == "imagenet" else 10_000))
+    assert found is not None
+    alike = [
+        row
+        for row in published_rows()
+        if (row.dataset, row.sigma, row.method) == (found.dataset, found.sigma, found.method)
+    ]
+    assert recipe.published["acr"] in [row.acr for row in alike]
+    assert recipe.published.get("acr_mean") in [None, *(row.mean for row in alike)]
+
+
+@pytest.mark.parametrize(("paper", "number", "dataset"), [("catrs", 4, "fashion-mnist"), ("catrs", 5, "cifar100")])
+def test_rows_are_the_printed_ones(paper, number, dataset):
+    own = {(row.method["name"], row.sigma): row for row in published_rows() if row.dataset == dataset}
+    for sigma, method, acr, *cells in paper_table(paper, number):
+        row = own.pop((method, float(sigma)))
+        assert row.acr == float(acr)
+        assert [row.accuracy_at(0.25 * i) for i in range(len(cells))] == pytest.approx(
+            [float(cell) / 100 for cell in cells], abs=1e-12
+        )
+    assert own == {}
+
+
+def test_rows_of_mnist_are_the_printed_ones():
+    means = {method: cells for method, *cells in paper_table("smoothmix", 5)}
+    for sigma, method, acr, *cells in paper_table("smoothmix", 2):
+        eta, _, one_step = method.partition("-")
+        name = "smoothmix" if eta.startswith("eta") else method
+        (row,) = (
+            row
+            for row in published_rows()
+            if (row.dataset, row.method["name"], row.sigma) == ("mnist", name, float(sigma))
+            and row.mean is not None
+            and row.method.get("base", "gaussian") == "gaussian"
+            and (name != "smoothmix" or (row.method["eta"], row.method["one_step"]) == (int(eta[3:]), bool(one_step)))
+        )
+        place = 2 * ("0.25", "0.50", "1.00").index(sigma)
+        assert [row.acr, row.mean, row.std] == [float(acr), *map(float, means[method][place : place + 2])]
+        assert [100 * row.accuracy_at(0.25 * i) for i in range(len(cells))] == pytest.approx(list(map(float, cells)))
+
+
+def test_every_row_can_be_cited_and_compared():
+    for row in published_rows():
+        assert row.source[0].isalpha()
+        assert row.acr is not None or row.mean is not None
+        assert (row.mean is None) == (row.std is None)
+        assert 0 < row.reference < 3.82 * row.sigma
+        assert list(row.accuracy) == sorted(row.accuracy, reverse=True)
+        assert row.method.keys() - {"name"} == method_defaults()[row.method["name"]].keys()
+
+
+@pytest.mark.parametrize(
+    ("changes", "acr"),
+    [
+        ({"method": {"name": "consistency", "noises": 2, "lam": 5, "eta": 0.5}}, 1.657),
+        ({"method": {"name": "consistency", "lam": 5.0}}, 1.657),  # what is not said has its default
+        ({"method": {"name": "consistency"}}, None),  # lam 10 is the row of sigma 0.25
+        ({"method": {"name": "smoothmix"}}, 1.694),
+        ({"method": {"name": "smoothmix", "one_step": True}}, 1.685),
+        ({"method": {"name": "smoothmix", "max_norm": 2.0}}, None),
+        ({"method": {"name": "smoothadv", "epsilon": 255 / 256}}, 1.687),
+        ({"method": {"name": "smoothadv", "epsilon": 1.0}}, 1.687),
+        ({"method": {"name": "smoothadv", "epsilon": 2.0}}, None),
+        ({"method": {"name": "gaussian"}, "model": "resnet20"}, None),
+        ({"method": {"name": "gaussian"}, "dataset": "mnist-mini"}, None),
+        ({"method": {"name": "mypackage.Mine"}}, None),
+        ({"method": "gaussian"}, 1.553),
+        ({"method": None}, None),
+    ],
+)
+def test_a_run_finds_its_row_by_its_settings(make, changes, acr):
+    row = find_published(of_settings(make, mnist(name="gaussian") | changes))
+    assert (row.acr if row else None) == acr
+
+
+def test_no_row_for_a_log_or_for_another_noise_than_trained_with(make):
+    assert find_published(make([0.5], sigma=0.5)) is None
+    assert find_published(make([0.5], sigma=0.25, config=mnist(name="gaussian"))) is None
+
+
+def test_the_row_on_as_many_inputs_is_preferred(make):
+    config = {"dataset": "cifar10", "model": "resnet110", "sigma": 1.0, "method": {"name": "gaussian"}}
+    assert find_published(of_settings(make, config)).acr == 0.5105
+    assert find_published(of_settings(make, config, 500)).acr == 0.542
+    assert find_published(of_settings(make, config, 3, expected=500)).acr == 0.542
+    assert find_published(of_settings(make, config, 77)).acr == 0.5105
+
+
+def test_deviation_is_in_standard_deviations_where_they_are_known(make):
+    config = mnist(name="gaussian")
+    c = of_settings(make, config)
+    row = find_published(c)
+    found = deviation(c, row)
+    assert found.acr == pytest.approx(0.5 - 1.5581)
+    assert found.deviations == pytest.approx((0.5 - 1.5581) / 0.0016)
+    assert (row.printed(), found.printed()) == ("1.5581 ± 0.0016", "-661.3 s.d.")
+    fashion = {**config, "dataset": "fashion-mnist"}
+    c = of_settings(make, fashion)
+    assert (find_published(c).printed(), deviation(c, find_published(c)).printed()) == ("1.056", "-0.556")
+
+
+def test_deviation_rounds_radii_as_the_papers_do(make):
+    c = make(np.full(10_000, 1.9057), sigma=0.5, config=mnist(name="gaussian"))
+    assert deviation(c, find_published(c)).acr == pytest.approx(1.91 - 1.5581)
+
+
+def test_table_shows_published_beside_ours_and_says_what_differs(make):
+    ours = of_settings(make, mnist(name="gaussian"), 4, name="mine", n=1000, alpha=0.001)
+    other = make([0.5] * 4, name="other", sigma=0.5)
+    table = certificate_table([ours, other], [0.0, 0.5])
+    assert table.head == ("run", "sigma", "inputs", "ACR", "published", "difference", "abstain %")
+    assert [row[4:6] for row in table.rows] == [("1.5581 ± 0.0016", "-661.3 s.d."), ("-", "-")]
+    assert (0, 3) in table.best
+    assert any("inputs = 4 here, 10000 there; n = 1000 here, 100000 there" in note for note in table.notes)
+    assert r"$\pm$" in table.to_latex()
+    assert len(certificate_table([other], [0.0]).head) == 5
+
+
+def test_published_accuracies_radius_by_radius(make):
+    c = of_settings(make, mnist(name="gaussian"))
+    table = published_table([c], [0.0, 0.25, 0.3, 1.0, 3.0])
+    assert table.rows == (
+        ("run", "ours", "0.500", "100.0", "100.0", "100.0", "0.0", "0.0"),
+        ("", "published", "1.553", "99.2", "98.3", "-", "89.7", "0.0"),
+        ("", "difference", "-1.053", "+0.8", "+1.7", "-", "-89.7", "+0.0"),
+    )
+    assert published_table([make([0.5])], [0.0]) is None
+
+
+def test_beyond_the_printed_columns_nothing_is_claimed():
+    (row,) = (row for row in published_rows() if row.dataset == "mnist" and row.acr == 1.823)
+    assert row.accuracy_at(2.75) == pytest.approx(0.224)
+    assert row.accuracy_at(3.0) is None  # a radius that some inputs reach
+    assert row.accuracy_at(4.0) == 0.0  # none can
