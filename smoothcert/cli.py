@@ -6,14 +6,14 @@ import dataclasses
 import sys
 import typing
 from argparse import HelpFormatter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from jsonargparse import ArgumentParser
 
 import smoothcert
-from smoothcert import commands
+from smoothcert import commands, evaluating
 from smoothcert.config import TrainConfig
 from smoothcert.errors import SmoothcertError
 
@@ -23,13 +23,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parsed = build_parser().parse_args(arguments)
     name = parsed.subcommand
     try:
-        getattr(commands, "import_" if name == "import" else name)(parsed[name])
+        _function(name)(parsed[name])
     except SmoothcertError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         print("\nstopped; the same command goes on from here", file=sys.stderr)
         sys.exit(130)
+
+
+def _function(name: str) -> Callable[[Any], None]:
+    module = evaluating if name in ("attack", "explain", "input-noise", "report") else commands
+    function: Callable[[Any], None] = getattr(module, {"import": "import_"}.get(name, name.replace("-", "_")))
+    return function
 
 
 def build_parser() -> ArgumentParser:
@@ -68,14 +74,18 @@ def _train(parser: ArgumentParser) -> None:
 
 def _certify(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=Path, help="run folder with a finished model")
-    _option(parser, "--name", str, "test", "name of the certificate store in the run folder")
-    _option(parser, "--split", typing.Literal["test", "train"], "test", "which images")
-    _option(parser, "--start", int, 0, "first image")
-    _option(parser, "--every", int, 1, "take every k-th image")
-    _option(parser, "--max", int, None, "at most this many images")
-    _option(parser, "--shard", str, "0/1", "i/N: this process takes part i (from 0) of N")
+    _option(parser, "--name", str, None, "name of the certificate store; default: the split or the corruption")
+    _inputs(parser)
+    _option(parser, "--corruption", str, None, "certify on this corruption of CIFAR-10-C or MNIST-C")
+    _option(parser, "--severity", int, None, "severity 1 to 5 of the corruption; default: all")
     _samples(parser)
     _option(parser, "--sigma", float, None, "noise level; default: the one trained with")
+    _option(
+        parser, "--radius", str, None, "r or r,r2,...: only test these radii, with few samples (0 for clean accuracy)"
+    )
+    _option(parser, "--tolerance", float, None, "stop sampling an input when its radius can grow by no more than this")
+    parser.add_argument("--skip-wrong", action="store_true", help="no certificate where the label is already missed")
+    parser.add_argument("--simultaneous", action="store_true", help="alpha for the whole set, not for each input")
     _option(parser, "--seed", int, 0, "seed of the certification noise")
     _machine(parser)
     _option(parser, "--batch-size", int, None, "noisy copies at once; default: measured")
@@ -93,12 +103,60 @@ def _report(parser: ArgumentParser) -> None:
     parser.add_argument("results", type=Path, nargs="+", help="run folders, certificate stores or logs of the field")
     parser.add_argument("--radii", type=float, nargs="+", default=None, help="radii of the table; default: by data")
     parser.add_argument("--rounded", action="store_true", help="round radii to 3 digits first, as published tables do")
-    for kind in ("html", "markdown", "latex", "csv", "svg"):
+    for kind in ("html", "markdown", "latex", "csv"):
         _option(parser, f"--{kind}", Path, None, f"write this {kind} file")
+    _option(parser, "--alpha", float, None, "judge stored counts again at this alpha, without a forward pass")
+    bounds = typing.Literal["binary", "multiclass"]
+    _option(parser, "--bound", bounds, None, "judge stored counts again by this bound")
+    _option(parser, "--norm", typing.Literal["l2", "linf"], None, "show radii in this norm")
+    _option(parser, "--figure", Path, None, "write the curves as .svg, .pdf or .png")
+    parser.add_argument("--corruptions", type=Path, nargs="+", help="folders of logs SEVERITY/METHOD/CORRUPTION.tsv")
+    _option(parser, "--data-dir", Path, None, "where data sets are, for the gallery of the page")
 
 
 def _status(parser: ArgumentParser) -> None:
     parser.add_argument("runs", type=Path, nargs="+", help="run folders")
+
+
+def _attack(parser: ArgumentParser) -> None:
+    parser.add_argument("run", type=Path, help="run folder with a finished model")
+    parser.add_argument("--radius", type=float, nargs="+", required=True, help="l2 radii to attack at")
+    attacks = typing.Literal["pgd", "ddn", "stein", "vanilla", "foolbox"]
+    _option(
+        parser, "--attack", attacks, "pgd", "SmoothAdv's PGD or DDN, gradient-free, PGD without noise, or foolbox's"
+    )
+    _option(parser, "--noises", int, 128, "noises an attack averages over")
+    _option(parser, "--steps", int, 20, "steps of an attack")
+    _option(parser, "--against", str, "test", "store of the certificates to compare with")
+    _option(parser, "--name", str, None, "name of the attack's store; default: the attack's")
+    _inputs(parser)
+    _option(parser, "--n", int, 10_000, "noise samples of PREDICT on the attacked image")
+    _option(parser, "--alpha", float, 0.001, "failure probability of PREDICT")
+    _noise(parser)
+    _option(parser, "--seed", int, 0, "seed of the noise")
+    _machine(parser)
+    _option(parser, "--svg", Path, None, "write the certified and empirical curves to this file")
+
+
+def _explain(parser: ArgumentParser) -> None:
+    parser.add_argument("runs", type=Path, nargs="+", help="run folders with finished models of one data set")
+    parser.add_argument("--index", type=int, nargs="+", default=[], help="images whose adversarial paths to draw")
+    _option(parser, "--ratios", int, 0, "also: equal-confidence mixing ratios over this many test images")
+    _option(parser, "--out", Path, Path("explain"), "folder for the figures and tables")
+    _option(parser, "--step", float, 1.0, "length of an unrestricted step (SmoothMix's alpha)")
+    _option(parser, "--steps", int, 8, "number of steps (SmoothMix's T)")
+    _option(parser, "--noises", int, 128, "noises of the smoothed confidence")
+    _option(parser, "--seed", int, 0, "seed of the noise")
+    _machine(parser)
+
+
+def _input_noise(parser: ArgumentParser) -> None:
+    parser.add_argument("--p", type=float, required=True, help="probability of the answer at x, in (0.5, 1)")
+    parser.add_argument("--sigma", type=float, required=True, help="noise level at x")
+    parser.add_argument("--tau", type=float, required=True, help="noise level at the neighbour x'")
+    parser.add_argument("--epsilon", type=float, required=True, help="distance of the neighbour, at most 0.5")
+    _option(parser, "--fourth-moment", float, 3.0, "fourth moment of the noise's coordinates; 3 is Gaussian")
+    _option(parser, "--svg", Path, None, "write the bound over the dimension to this file")
 
 
 def _import(parser: ArgumentParser) -> None:
@@ -110,12 +168,25 @@ def _import(parser: ArgumentParser) -> None:
     _option(parser, "--normalisation", str, None, "first layer; default: the data set's")
 
 
+def _inputs(parser: ArgumentParser) -> None:
+    _option(parser, "--split", typing.Literal["test", "train"], "test", "which images")
+    _option(parser, "--start", int, 0, "first image")
+    _option(parser, "--every", int, 1, "take every k-th image")
+    _option(parser, "--max", int, None, "at most this many images")
+    _option(parser, "--shard", str, "0/1", "i/N: this process takes part i (from 0) of N")
+
+
+def _noise(parser: ArgumentParser) -> None:
+    modes = typing.Literal["quantised", "exact", "float", "uniform", "laplace"]
+    text = "integer Gaussian noise, its exact law, the literature's float noise, or (for l1) uniform or Laplace noise"
+    _option(parser, "--noise", modes, "quantised", text)
+
+
 def _samples(parser: ArgumentParser, n: int = 100_000) -> None:
     _option(parser, "--n0", int, 100, "noise samples that select the class")
     _option(parser, "--n", int, n, "fresh noise samples that bound its probability")
     _option(parser, "--alpha", float, 0.001, "failure probability of a certificate")
-    modes = typing.Literal["quantised", "float"]
-    _option(parser, "--noise", modes, "quantised", "sound integer noise, or the literature's float noise")
+    _noise(parser)
 
 
 def _machine(parser: ArgumentParser) -> None:
@@ -130,6 +201,14 @@ def _option(parser: ArgumentParser, flag: str, kind: Any, default: Any, text: st
         parser.add_argument(flag, type=kind, default=default, help=f"{text} (default: {default})")
 
 
+def _selftest(parser: ArgumentParser) -> None:
+    modes = typing.Literal["quantised", "exact", "float", "uniform", "laplace"]
+    _option(parser, "--noise", modes, None, "one noise mode; default: all")
+    _option(parser, "--sigma", float, 0.5, "noise level")
+    _option(parser, "--values", int, 2**22, "how many values of each stream to test")
+    _option(parser, "--device", str, "auto", "auto, cpu, cuda or cuda:N")
+
+
 def _nothing(parser: ArgumentParser) -> None:
     pass
 
@@ -142,8 +221,12 @@ _COMMANDS = {
     "train": ("Train a model by a recipe; any of its settings can be overridden.", _train),
     "certify": ("Certify a trained model's answers on a data set; resumes by itself.", _certify),
     "predict": ("Class (or abstention) and certified radius of image files.", _predict),
+    "attack": ("Accuracy of the smoothed classifier under attack, beside what was certified.", _attack),
+    "explain": ("Adversarial paths of images, and at which mixing ratio the answer changes.", _explain),
     "report": ("Tables and curves of certificates, also of the field's published logs.", _report),
     "status": ("What is done, what is missing, how fast, how long still.", _status),
+    "input-noise": ("Why noise must not depend on the input: the bound C/d, and its plot.", _input_noise),
+    "selftest-noise": ("Statistical tests of the very noise that certification uses.", _selftest),
     "import": ("Make a run folder of a published checkpoint.", _import),
     "models": ("The networks that a recipe or --model can name.", _nothing),
     "methods": ("The training methods and their hyperparameters.", _nothing),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
-import warnings
 from collections.abc import Sequence
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 from smoothcert.config import TrainConfig, load_recipe, recipe_names
-from smoothcert.errors import ConfigError, StoreError
+from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 
 Options = Any  # jsonargparse's Namespace
 
@@ -39,7 +38,8 @@ def train(options: Options) -> None:
 
 def certify(options: Options) -> None:
     from smoothcert.certification import Selection, certify_dataset
-    from smoothcert.data import load_dataset
+    from smoothcert.data import Dataset, ImageFolder, load_dataset
+    from smoothcert.data.corruptions import load_corrupted
     from smoothcert.report import certificate_table, read_store
     from smoothcert.run import RunFolder
     from smoothcert.runtime import pick_device
@@ -48,26 +48,71 @@ def certify(options: Options) -> None:
     selection = Selection(options.start, options.every, options.max, shard, shards)
     run = RunFolder(options.run)
     model, spec = run.load_model()
+    name = options.name or options.split
+    data: Dataset | ImageFolder
+    if options.corruption is not None:
+        data = load_corrupted(f"{spec.dataset}-c", options.corruption, options.severity, options.data_dir)
+        name = options.name or data.split.replace("/", "-")
+    else:
+        data = load_dataset(spec.dataset, options.split, options.data_dir)
+    check_name(name)
     store = certify_dataset(
         model,
-        load_dataset(spec.dataset, options.split, options.data_dir),
-        run.path / "certify" / options.name,
-        sigma=options.sigma or spec.sigma,
+        data,
+        run.path / "certify" / name,
+        sigma=spec.sigma if options.sigma is None else options.sigma,
         n0=options.n0,
         n=options.n,
         alpha=options.alpha,
         noise_mode=options.noise,
         seed=options.seed,
         selection=selection,
+        radii=parse_radii(options.radius),
+        tolerance=options.tolerance,
+        skip_wrong=options.skip_wrong,
+        simultaneous=options.simultaneous,
         device=pick_device(options.device),
         batch_size=options.batch_size,
     )
-    print(certificate_table([read_store(store.folder)]).to_text())
+    if store.done():
+        print(certificate_table([read_store(store.folder)]).to_text())
+    else:
+        print(f"no input for shard {options.shard}: others have them all")
+
+
+def check_name(name: str) -> None:
+    if Path(name).name != name or name.startswith("."):
+        raise ConfigError(f"--name is the name of one folder, found {name!r}")
+
+
+def parse_radii(text: str | None) -> list[float] | None:
+    if text is None:
+        return None
+    try:
+        return sorted(float(part) for part in text.split(","))
+    except ValueError as error:
+        raise ConfigError(f"--radius takes r or r,r2,..., for example 0,0.5,1, found {text!r}") from error
+
+
+def selftest_noise(options: Options) -> None:
+    from smoothcert import selftest
+    from smoothcert.noise import NoiseMode
+    from smoothcert.runtime import pick_device
+
+    device = pick_device(options.device)
+    failed = 0
+    for mode in [options.noise] if options.noise else get_args(NoiseMode):
+        print(f"{mode} noise on {device}, {options.values} values")
+        for check in selftest.selftest_noise(mode, device=device, sigma=options.sigma, values=options.values):
+            print(f"  {check}")
+            failed += not check.ok
+    if failed:
+        raise SmoothcertError(f"{failed} tests failed: certificates made with this noise on this device are not valid")
 
 
 def parse_shard(text: str) -> tuple[int, int]:
     shard, slash, shards = text.partition("/")
-    if not (slash and shard.isdigit() and shards.isdigit()):
+    if not (slash and shard.isdecimal() and shards.isdecimal()):
         raise ConfigError(f"--shard takes i/N, for example 0/4, found {text!r}")
     return int(shard), int(shards)
 
@@ -94,41 +139,17 @@ def predict(options: Options) -> None:
         print(f"{path}: {label}, certified radius {shown:.4f} (p >= {certificate.p_lower:.6f})")
 
 
-def report(options: Options) -> None:
-    from smoothcert.files import atomic_write
-    from smoothcert.report import certificate_table, curve_svg, read_results, write_report
-    from smoothcert.run import RunFolder
-
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        results = read_results(*options.results)
-    for warning in caught:  # places without certificates yet
-        print(f"note: {warning.message}", file=sys.stderr)
-    table = certificate_table(results, radii=options.radii, rounded=options.rounded)
-    print(table.to_text())
-    texts = {"markdown": table.to_markdown, "latex": table.to_latex, "csv": table.to_csv}
-    texts["svg"] = lambda: curve_svg(results, rounded=options.rounded)
-    for kind, make in texts.items():
-        if options[kind] is not None:
-            with atomic_write(options[kind]) as file:
-                file.write(make().encode())
-            print(f"wrote {options[kind]}")
-    if options.html is not None:
-        runs = {entry.source.parent.parent: entry.name for entry in reversed(results)}  # RUN/certify/NAME
-        training = {
-            name: RunFolder(path).records("metrics.jsonl")
-            for path, name in reversed(runs.items())
-            if RunFolder(path).config_path.is_file()
-        }
-        write_report(results, options.html, radii=options.radii, rounded=options.rounded, training=training)
-        print(f"wrote {options.html}")
-
-
 def status(options: Options) -> None:
     from smoothcert.status import status_lines
 
+    failed = []
     for path in options.runs:
-        print("\n".join(status_lines(path)))
+        try:
+            print("\n".join(status_lines(path)))
+        except SmoothcertError as error:
+            failed.append(str(error))
+    if failed:
+        raise StoreError("; ".join(failed))
 
 
 def import_(options: Options) -> None:
@@ -153,7 +174,7 @@ def import_(options: Options) -> None:
 def models(options: Options) -> None:
     from smoothcert.models import MODELS
 
-    print(_aligned(list(MODELS.items())))
+    print(aligned(list(MODELS.items())))
 
 
 def methods(options: Options) -> None:
@@ -172,7 +193,7 @@ def recipes(options: Options) -> None:
     rows = [
         (recipe.name, str(recipe.published.get("acr", "-")), recipe.about or recipe.config.model) for recipe in loaded
     ]
-    print(_aligned([("recipe", "published ACR", "about"), *rows]))
+    print(aligned([("recipe", "published ACR", "about"), *rows]))
 
 
 def datasets(options: Options) -> None:
@@ -185,10 +206,10 @@ def datasets(options: Options) -> None:
         shape = "x".join(map(str, info.shape))
         sizes = f"{info.train_size} + {info.test_size}"
         rows.append((name, str(info.classes), shape, sizes, str(place) if place else "not on this machine"))
-    print(_aligned(rows))
+    print(aligned(rows))
 
 
-def _aligned(rows: Sequence[tuple[str, ...]]) -> str:
+def aligned(rows: Sequence[tuple[str, ...]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(line.rstrip() for line in lines)

@@ -46,6 +46,7 @@ def run_demo(out: Path, *, images: int = 100, n: int = 2000, epochs: int | None 
         results,
         page,
         title="smoothcert demo",
+        images={entry.name: test for entry in results},
         training={entry.name: epochs for entry, epochs in zip(results, training, strict=True)},
     )
     print("\nEach number is proved: with probability 99.9 % an image, no l2 change smaller than r alters the answer.")

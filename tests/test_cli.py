@@ -82,7 +82,9 @@ def test_train_certify_status_report(capsys, certified, tmp_path):
     status = run(capsys, "status", certified)
     assert "gaussian on mnist-mini, sigma 0.5: trained, epoch 1 of 1" in status
     assert "certify six: all 6 inputs done (n 200, alpha 0.001, quantised noise)" in status
-    files = {kind: tmp_path / f"report.{kind}" for kind in ("html", "markdown", "latex", "csv", "svg")}
+    files = {kind: tmp_path / f"report.{kind}" for kind in ("html", "markdown", "latex", "csv")} | {
+        "figure": tmp_path / "curves.svg"
+    }
     options = [part for kind, path in files.items() for part in (f"--{kind}", path)]
     printed = run(capsys, "report", certified, *options, "--radii", 0, 0.5)
     assert "ACR" in printed
@@ -101,6 +103,20 @@ def test_a_certification_goes_on_where_it_was_stopped(capsys, certified):
     run(capsys, "certify", certified, "--max", 6, "--n", 200, "--name", "six")
     without_time = [re.sub(r"\d+:\d\d:\d\d\.?\d*", "", text) for text in (part.read_text(), whole)]
     assert without_time[0] == without_time[1]
+
+
+def test_a_shard_without_inputs_is_no_failure(capsys, trained):
+    assert "no input for shard 1/2" in run(
+        capsys, "certify", trained, "--max", 1, "--n", 100, "--shard", "1/2", "--name", "one"
+    )
+
+
+def test_status_goes_on_after_a_bad_place(capsys, trained, tmp_path):
+    with pytest.raises(SystemExit):
+        main(["status", str(tmp_path), str(trained)])
+    printed = capsys.readouterr()
+    assert "trained, epoch 1 of 1" in printed.out
+    assert "is not a run folder" in printed.err
 
 
 def test_predict_reads_pictures_and_arrays(capsys, trained, tmp_path):
@@ -125,6 +141,8 @@ def test_predict_reads_pictures_and_arrays(capsys, trained, tmp_path):
         ("text.npy", lambda path: path.write_text("not an array"), "is not a readable .npy array"),
         ("nan.npy", lambda path: np.save(path, np.full((1, 28, 28), np.nan)), "NaN or infinite pixels"),
         ("rgb.npy", lambda path: np.save(path, np.zeros((3, 28, 28), np.uint8)), r"found \[3, 28, 28\]"),
+        ("empty.npy", lambda path: path.write_bytes(b""), "is not a readable .npy array"),
+        ("clear.png", lambda path: Image.new("LA", (28, 28)).save(path), "has transparent pixels"),
         ("objects.npy", lambda path: np.save(path, np.array([{}]), allow_pickle=True), "is not a readable .npy array"),
     ],
 )
@@ -154,6 +172,13 @@ def test_unusable_images_are_named(capsys, trained, tmp_path, name, make, messag
         (["certify", "{run}", "--n", "9"], "n = 9 samples cannot certify anything"),
         (["certify", "{run}", "--alpha", "2"], "alpha is a failure probability"),
         (["certify", "{run}", "--sigma", "-0.5"], "sigma, the standard deviation of the noise, must be above 0"),
+        (["certify", "{run}", "--sigma", "0"], "must be above 0"),
+        (["certify", "{run}", "--name", "a/b"], "--name is the name of one folder"),
+        (["certify", "{run}", "--alpha", "1e-310"], "at least 1e-100"),
+        (
+            ["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--model", "resnet20"],
+            "cannot take the data's images",
+        ),
         (["certify", "{run}", "--shard", "3"], "--shard takes i/N"),
         (["certify", "{run}", "--shard", "4/4"], "0 <= i < N, found 4/4"),
         (["certify", "{run}", "--max", "6", "--n", "300", "--name", "six"], "n: 200 there, 300 asked"),

@@ -13,15 +13,16 @@ ROOT = Path(smoothcert.__file__).parent
 
 # A module may import from its own layer and from those before it, never from those after.
 LAYERS = [
-    {"errors", "seeds"},
+    {"errors", "seeds", "philox"},
     {"files", "imports", "progress", "config"},
-    {"bounds", "noise", "attacks", "models", "data", "batchsize", "certificate"},
+    {"bounds", "sequential", "noise", "exact_noise", "attacks", "judge", "models", "data", "batchsize", "certificate"},
     {"smoothing", "methods"},
     {"run", "store", "tracking", "runtime"},
-    {"certification", "soft_labels", "training", "status"},
-    {"report", "recipes"},
-    {"demo"},
+    {"certification", "soft_labels", "stepping", "training", "status", "empirical", "explain", "input_noise"},
+    {"report", "recipes", "selftest", "reanalysis"},
+    {"demo", "explaining"},
     {"commands"},
+    {"evaluating"},
     {"cli", "__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
