@@ -205,7 +205,7 @@ def _selftest(parser: ArgumentParser) -> None:
     modes = typing.Literal["quantised", "exact", "float", "uniform", "laplace"]
     _option(parser, "--noise", modes, None, "one noise mode; default: all")
     _option(parser, "--sigma", float, 0.5, "noise level")
-    _option(parser, "--values", int, 2**22, "how many values of each stream to test")
+    _option(parser, "--samples", int, 2**22, "how many values of each stream to test")
     _option(parser, "--device", str, "auto", "auto, cpu, cuda or cuda:N")
 
 

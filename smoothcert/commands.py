@@ -102,8 +102,8 @@ def selftest_noise(options: Options) -> None:
     device = pick_device(options.device)
     failed = 0
     for mode in [options.noise] if options.noise else get_args(NoiseMode):
-        print(f"{mode} noise on {device}, {options.values} values")
-        for check in selftest.selftest_noise(mode, device=device, sigma=options.sigma, values=options.values):
+        print(f"{mode} noise on {device}, {options.samples} values")
+        for check in selftest.selftest_noise(mode, device=device, sigma=options.sigma, values=options.samples):
             print(f"  {check}")
             failed += not check.ok
     if failed:

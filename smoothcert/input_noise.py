@@ -28,7 +28,7 @@ GAUSSIAN_FOURTH_MOMENT = 3.0
 
 @dataclass(frozen=True)
 class InputNoiseBound:
-    """P(f(x' + tau delta) = c) <= C/d for the worst f with P(f(x + sigma delta) = c) = p, where |x - x'| <= epsilon."""
+    """P(f(x' + tau delta) = c) <= C/d for the worst f with P(f(x + sigma delta) = c) = p, x' within epsilon of x."""
 
     p: float
     sigma: float

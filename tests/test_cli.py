@@ -15,19 +15,8 @@ from smoothcert.cli import main
 from smoothcert.data import load_dataset
 from smoothcert.models import build_model
 
-COMMANDS = [
-    "demo",
-    "train",
-    "certify",
-    "predict",
-    "report",
-    "status",
-    "import",
-    "models",
-    "methods",
-    "recipes",
-    "datasets",
-]
+COMMANDS = ["demo", "train", "certify", "predict", "attack", "explain", "report", "status", "input-noise"]
+COMMANDS += ["selftest-noise", "import", "models", "methods", "recipes", "datasets"]
 
 
 def run(capsys, *arguments):
@@ -235,6 +224,86 @@ def test_a_published_checkpoint_becomes_a_run(capsys, tmp_path):
     assert "is not empty" in fails(
         capsys, "import", tmp_path / "checkpoint.pth.tar", "--out", tmp_path / "run", *arguments
     )
+
+
+def test_attack_prints_both_accuracies_and_draws_them(capsys, certified, tmp_path):
+    arguments = ["--radius", 0.5, "--noises", 4, "--steps", 3, "--n", 100, "--max", 3, "--against", "six"]
+    printed = run(capsys, "attack", certified, *arguments, "--svg", tmp_path / "attack.svg")
+    assert re.search(r"0\.5 +3 +\d+\.\d +\d+\.\d +\d+\.\d", printed)
+    assert "SOUNDNESS ALARM" not in printed
+    assert "under attack: pgd" in (tmp_path / "attack.svg").read_text()
+    assert (certified / "attack" / "pgd" / "manifest.json").exists()
+    again = ["--radius", 0.5, "--noises", 4, "--steps", 3, "--n", 100, "--max", 3, "--against", "none", "--name", "b"]
+    assert "draws certificates too" in fails(capsys, "attack", certified, *again, "--svg", tmp_path / "b.svg")
+
+
+def test_an_alarm_is_printed_loudly(capsys, certified, tmp_path):
+    """A store whose radii claim far too much: the attack contradicts it."""
+    folder = certified / "certify" / "wrong"
+    folder.mkdir()
+    source = certified / "certify" / "six"
+    (folder / "manifest.json").write_bytes((source / "manifest.json").read_bytes())
+    header, *lines = (source / "part-0-of-1.tsv").read_text().splitlines()
+    rows = [line.split("\t") for line in lines]
+    inflated = ["\t".join([*row[:3], "99.0", *row[4:]]) for row in rows]
+    (folder / "part-0-of-1.tsv").write_text("\n".join([header, *inflated]) + "\n")
+    arguments = [
+        "--radius",
+        4.0,
+        "--noises",
+        4,
+        "--steps",
+        5,
+        "--n",
+        100,
+        "--max",
+        6,
+        "--against",
+        "wrong",
+        "--name",
+        "w",
+    ]
+    assert "SOUNDNESS ALARM at radius 4: inputs" in run(capsys, "attack", certified, *arguments)
+    for path in (*folder.iterdir(), folder):
+        path.rmdir() if path.is_dir() else path.unlink()
+
+
+def test_explain_draws_paths_and_ratios(capsys, trained, tmp_path):
+    arguments = ["--index", 0, "--ratios", 3, "--noises", 4, "--steps", 2, "--out", tmp_path]
+    assert run(capsys, "explain", trained, *arguments).count("wrote") == 3
+    assert "smoothed confidence" in (tmp_path / "a-0.svg").read_text()
+    assert (tmp_path / "mixing-ratios.tsv").read_text().startswith("run\tratio\na\t")
+    assert "nothing to explain" in fails(capsys, "explain", trained, "--out", tmp_path)
+    assert "images 0 to 999, found index 1000" in fails(capsys, "explain", trained, "--index", 1000, "--out", tmp_path)
+
+
+def test_input_noise_computes_the_bound(capsys, tmp_path):
+    settings = ["--p", 0.9, "--sigma", 0.5, "--tau", 0.6, "--epsilon", 0.1]
+    printed = run(capsys, "input-noise", *settings, "--svg", tmp_path / "bound.svg")
+    assert "C = 814.017" in printed
+    assert "input dimension" in (tmp_path / "bound.svg").read_text()
+
+
+def test_selftest_noise_passes_and_says_what_it_tested(capsys):
+    printed = run(capsys, "selftest-noise", "--noise", "quantised", "--samples", 2**18, "--device", "cpu")
+    assert printed.startswith("quantised noise on cpu, 262144 values\n")
+    assert printed.count("\n") > 5
+
+
+def test_certify_at_fixed_radii_with_fewer_samples(capsys, trained):
+    arguments = ["--max", 4, "--n", 2000, "--radius", "0,0.25", "--name", "radii", "--skip-wrong", "--noise", "exact"]
+    assert "ACR" in run(capsys, "certify", trained, *arguments)
+    rows = (trained / "certify" / "radii" / "part-0-of-1.tsv").read_text().splitlines()[1:]
+    assert sum(int(row.split("\t")[7]) for row in rows) < 4 * 2000
+    assert "--radius takes r or r,r2" in fails(capsys, "certify", trained, "--radius", "half", "--name", "radii2")
+
+
+def test_report_judges_stored_counts_again(capsys, certified):
+    lines = run(capsys, "report", certified / "certify" / "six", "--alpha", 0.2).splitlines()
+    usual = run(capsys, "report", certified / "certify" / "six").splitlines()
+    assert float(lines[2].split()[3]) > float(usual[2].split()[3])  # a larger alpha proves larger radii
+    linf = run(capsys, "report", certified / "certify" / "six", "--norm", "linf").splitlines()
+    assert float(linf[2].split()[3]) == pytest.approx(float(usual[2].split()[3]) / 28, abs=0.002)
 
 
 def test_lists(capsys):

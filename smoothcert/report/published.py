@@ -121,23 +121,31 @@ def deviation(c: Certificates, row: Published) -> Deviation:
     return Deviation(difference, difference / row.std if row.std else None)
 
 
+def measured_otherwise(c: Certificates, row: Published) -> list[str]:
+    """In what a run was not measured as its published row: a difference would then say nothing about the training."""
+    return [
+        f"{name} = {ours} here, {theirs} there"
+        for name, ours, theirs in (("inputs", c.rows, row.inputs), ("n", c.n, N), ("alpha", c.alpha, ALPHA))
+        if ours is not None and ours != theirs
+    ]
+
+
 def published_notes(results: Sequence[Certificates], labels: Sequence[str]) -> list[str]:
     """Where a run and its published row were not measured alike."""
+    otherwise: dict[str, list[str]] = {}  # what differs -> the runs it is true of: one note for all of them
     notes = []
     for c, label in zip(results, labels, strict=True):
         row = find_published(c)
         if row is None:
             continue
-        differs = [
-            f"{name} = {ours} here, {theirs} there"
-            for name, ours, theirs in (("inputs", c.rows, row.inputs), ("n", c.n, N), ("alpha", c.alpha, ALPHA))
-            if ours is not None and ours != theirs
-        ]
-        if differs:
-            notes.append(f"{label}: not measured as the published value ({'; '.join(differs)})")
+        if differs := measured_otherwise(c, row):
+            otherwise.setdefault("; ".join(differs), []).append(label)
         if row.note:
             notes.append(f"{label}, published value: {row.note}")
-    return notes
+    return [
+        f"{', '.join(runs)}: not measured as the published value ({differs}), so no difference is shown"
+        for differs, runs in otherwise.items()
+    ] + notes
 
 
 def _equal(row: Mapping[str, Any], own: Mapping[str, Any]) -> bool:

@@ -20,7 +20,7 @@ from smoothcert.report.envelope import upper_envelope
 from smoothcert.report.formats import Table
 from smoothcert.report.names import one_line, run_labels
 from smoothcert.report.notes import comparison_notes
-from smoothcert.report.published import deviation, find_published, published_notes
+from smoothcert.report.published import deviation, find_published, measured_otherwise, published_notes
 from smoothcert.report.seeds import Spread, seed_groups, seed_summary
 
 HEAD = ("run", "sigma", "inputs", "ACR")
@@ -40,22 +40,23 @@ def certificate_table(
         raise ConfigError("a table needs at least one run, found none")
     radii = default_radii(results) if radii is None else checked_radii(radii)
     published = [find_published(c) for c in results]
-    known = any(published)
+    alike = [row is not None and not measured_otherwise(c, row) for c, row in zip(results, published, strict=True)]
+    columns = PUBLISHED[: any(published) + any(alike)]  # no column of differences where there is none
     rows = []
-    for c, row in zip(results, published, strict=True):
+    for c, row, comparable in zip(results, published, alike, strict=True):
         shares = [abstention_rate(c), *certified_accuracy(c, radii, rounded)]
-        beside = ("-", "-") if row is None else (row.printed(), deviation(c, row).printed())
+        beside = ("-", "-") if row is None else (row.printed(), deviation(c, row).printed() if comparable else "-")
         rows.append(
             (
                 one_line(c.name),
                 "-" if c.sigma is None else f"{c.sigma:g}",
                 f"{c.rows} of {c.expected}" if c.partial else str(c.rows),
                 f"{average_certified_radius(c, rounded):.3f}",
-                *(beside if known else ()),
+                *beside[: len(columns)],
                 *(f"{100 * share:.1f}" for share in shares),
             )
         )
-    head = (*HEAD, *(PUBLISHED if known else ()), "abstain %")
+    head = (*HEAD, *columns, "abstain %")
     complete = [i for i, c in enumerate(results) if not c.partial]
     notes = comparison_notes(results, rounded) + published_notes(results, labels_of(results))
     best = _best(rows, complete, [3, *range(len(head), len(rows[0]))])
@@ -122,7 +123,7 @@ def published_table(results: Sequence[Certificates], radii: Sequence[float]) -> 
     rows: list[tuple[str, ...]] = []
     for c, label in zip(results, labels_of(results), strict=True):
         row = find_published(c)
-        if row is None or row.acr is None:
+        if row is None or row.acr is None or measured_otherwise(c, row):
             continue
         ours = certified_accuracy(c, radii, rounded=True).tolist()
         theirs = [row.accuracy_at(r) for r in radii]
