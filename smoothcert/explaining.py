@@ -86,11 +86,12 @@ def _figure(path: AdversarialPath, run: str, names: tuple[str, ...]) -> str:
     def name(label: int) -> str:
         return names[label] if names else f"class {label}"
 
+    mixed = [(1 - ratio) * path.clean + ratio * path.adversarial for ratio in np.linspace(0, 1, 6)]
     return path_svg(
         path.ratios,
-        path.confidences[:, path.answer],
-        path.confidences[:, path.target],
+        (path.confidences[:, path.answer], path.confidences[:, path.target]),
         (name(path.answer), name(path.target)),
+        mixed,
         path.equal_confidence_ratio,
         f"{run}, image {path.index} ({name(path.label)}): l2 distance {path.distance:.2f}",
     )

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from smoothcert.errors import ConfigError
 from smoothcert.report.analysis import Floats
 from smoothcert.report.certificates import Certificates
 from smoothcert.report.curves import axis_top, step_corners, thin
-from smoothcert.report.looks import DASHES, Look, run_looks
+from smoothcert.report.looks import DASHES, Look, looks_of_names, run_looks
+from smoothcert.report.png import data_uri
 from smoothcert.report.svg import Frame, Line, line_chart, percent
+
+_THUMB = 64  # pixels of a picture's side
 
 
 def attack_svg(certified: Certificates, empirical: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
@@ -45,39 +48,64 @@ def attack_svg(certified: Certificates, empirical: Mapping[str, tuple[Sequence[f
 
 
 def path_svg(
-    ratios: Floats, own: Floats, other: Floats, names: tuple[str, str], crossing: float | None, title: str
+    ratios: Floats,
+    confidences: tuple[Floats, Floats],
+    names: tuple[str, str],
+    images: Sequence[NDArray[np.generic]],
+    crossing: float | None,
+    title: str,
 ) -> str:
-    """Confidence of the image's class and of the class its adversarial path leads to, by mixing ratio."""
-    lines = [Line(names[0], ratios, own, Look(4), 0), Line(names[1], ratios, other, Look(2, 1), 1)]
+    """Confidence of the image's class and of the class its adversarial path leads to, and what is mixed on the way.
+
+    `images` are points of the path from ratio 0 to 1, evenly spaced, drawn above their ratios.
+    """
+    lines = [
+        Line(f"{names[0]}: the image's answer", ratios, confidences[0], Look(4), 0),
+        Line(f"{names[1]}: where the path leads", ratios, confidences[1], Look(2, 1), 1),
+    ]
     said = "never" if crossing is None else f"at ratio {crossing:.2f}"
-    return line_chart(
+    frame = Frame(
+        (0.0, 1.0), (0.0, 1.0), height=400, top=16 + _THUMB + 12, margin_right=16 + _THUMB // 2, y_format=percent
+    )
+    chart = line_chart(
         lines,
-        Frame((0.0, 1.0), (0.0, 1.0), height=300, y_format=percent),
+        frame,
         title=title,
         description=f"Smoothed confidence from the image (0) to its unrestricted adversarial image (1); "
         f"the answer changes {said}.",
         labels=("mixing ratio", "smoothed confidence"),
         name="path",
     )
+    pictures = [
+        f'<image x="{frame.px(ratio) - _THUMB / 2:.1f}" y="16" width="{_THUMB}" height="{_THUMB}" '
+        f'style="image-rendering:pixelated" href="{data_uri(image)}"/>'
+        for ratio, image in zip(np.linspace(0, 1, len(images)), images, strict=True)
+    ]
+    return chart.replace("</svg>", "\n".join([*pictures, "</svg>"]))
 
 
-def ratio_svg(ratios: Mapping[str, ArrayLike], title: str = "Equal-confidence mixing ratios") -> str:
-    """Share of inputs whose answer has changed by a mixing ratio, a line a model: further right is better."""
+def ratio_svg(ratios: Mapping[str, ArrayLike], title: str = "Equal-confidence mixing ratios", bins: int = 20) -> str:
+    """Histogram of the mixing ratios at which the answer changes, an outline a model; further right is better.
+
+    NaN stands for an answer that never changes: those inputs are counted, but in no bin.
+    """
     if not ratios:
         raise ConfigError("a figure of mixing ratios needs at least one model, found none")
-    grid = np.linspace(0.0, 1.0, 201)
-    lines, said = [], []
-    for place, (name, values) in enumerate(ratios.items()):
-        found = np.asarray(values, dtype=np.float64)  # NaN: never changed
-        share = np.array([np.mean(found <= ratio) for ratio in grid])
-        lines.append(Line(name, grid, share, Look(place % 8, place // 8), place))
-        said.append(f"{name}: {100 * share[100]:.1f} % by ratio 0.5")
+    edges = np.linspace(0.0, 1.0, bins + 1)
+    lines, said, top = [], [], 0.0
+    for place, ((name, values), look) in enumerate(zip(ratios.items(), looks_of_names(list(ratios)), strict=True)):
+        found = np.asarray(values, dtype=np.float64)
+        share = np.histogram(found[np.isfinite(found)], edges)[0] / max(len(found), 1)
+        outline = np.concatenate([[0.0], np.repeat(share, 2), [0.0]])
+        lines.append(Line(name, np.repeat(edges, 2), outline, look, place))
+        said.append(f"{name}: median {np.nanmedian(found) if np.isfinite(found).any() else np.nan:.2f}")
+        top = max(top, float(share.max()))
     return line_chart(
         lines,
-        Frame((0.0, 1.0), (0.0, 1.0), y_format=percent),
+        Frame((0.0, 1.0), (0.0, max(1.1 * top, 0.05)), y_format=percent),
         title=title,
-        description=f"Share of inputs whose answer has changed. {'; '.join(said)}.",
-        labels=("mixing ratio", "answer changed"),
+        description=f"Share of inputs by the mixing ratio at which their answer changes. {'; '.join(said)}.",
+        labels=("equal-confidence mixing ratio", "share of inputs"),
         name="ratios",
     )
 

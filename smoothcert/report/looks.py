@@ -46,7 +46,16 @@ def run_looks(results: Sequence[Certificates]) -> list[Look]:
 
     Other methods, and runs whose method is not known, take the colours that are left, in order.
     """
-    keys = [method_of(c) or c.name for c in results]
+    return looks_of([method_of(c) or c.name for c in results])
+
+
+def looks_of_names(names: Sequence[str]) -> list[Look]:
+    """The same for runs that are known by name alone."""
+    return looks_of([_recognised([name]) or name for name in names])
+
+
+def looks_of(keys: Sequence[str]) -> list[Look]:
+    """A look for each key: methods have their own colours, other keys those that are left."""
     colours = {key: METHODS.index(key) for key in keys if key in METHODS}
     others = list(dict.fromkeys(key for key in keys if key not in METHODS))
     free = [colour for colour in range(len(COLOURS)) if colour not in colours.values()] or list(range(len(COLOURS)))
