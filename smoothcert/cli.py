@@ -33,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _function(name: str) -> Callable[[Any], None]:
-    module = evaluating if name in ("attack", "explain", "input-noise", "report") else commands
+    module = evaluating if name in ("attack", "explain", "input-noise", "report", "reproduce") else commands
     function: Callable[[Any], None] = getattr(module, {"import": "import_"}.get(name, name.replace("-", "_")))
     return function
 
@@ -112,6 +112,19 @@ def _report(parser: ArgumentParser) -> None:
     _option(parser, "--figure", Path, None, "write the curves as .svg, .pdf or .png")
     parser.add_argument("--corruptions", type=Path, nargs="+", help="folders of logs SEVERITY/METHOD/CORRUPTION.tsv")
     _option(parser, "--data-dir", Path, None, "where data sets are, for the gallery of the page")
+
+
+def _reproduce(parser: ArgumentParser) -> None:
+    parser.add_argument("dataset", type=str, help="whose recipes to run: mnist, fashion-mnist, cifar10, ...")
+    parser.add_argument("--rows", type=str, nargs="+", default=[], help="only these, e.g. gaussian-0.50 'smoothmix-*'")
+    _option(parser, "--seeds", str, "0", "seeds, e.g. 0,1,2")
+    _option(parser, "--out", Path, Path("reproduce"), "folder for the runs, results.json and results.md")
+    _option(parser, "--jobs", int, 1, "runs at a time on this machine")
+    _option(parser, "--epochs", int, None, "fewer epochs, for a first look")
+    _option(parser, "--every", int, 1, "certify every k-th test image")
+    _option(parser, "--max", int, None, "certify at most this many")
+    _option(parser, "--n", int, 100_000, "noise samples an image")
+    _machine(parser)
 
 
 def _status(parser: ArgumentParser) -> None:
@@ -224,6 +237,7 @@ _COMMANDS = {
     "attack": ("Accuracy of the smoothed classifier under attack, beside what was certified.", _attack),
     "explain": ("Adversarial paths of images, and at which mixing ratio the answer changes.", _explain),
     "report": ("Tables and curves of certificates, also of the field's published logs.", _report),
+    "reproduce": ("Train, certify and tabulate whole published tables; resumable, several runs at once.", _reproduce),
     "status": ("What is done, what is missing, how fast, how long still.", _status),
     "input-noise": ("Why noise must not depend on the input: the bound C/d, and its plot.", _input_noise),
     "selftest-noise": ("Statistical tests of the very noise that certification uses.", _selftest),

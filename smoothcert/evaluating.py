@@ -1,4 +1,4 @@
-"""Commands that look at results: report, attack, explain, input-noise."""
+"""Commands that make or look at results: reproduce, report, attack, explain, input-noise."""
 
 from __future__ import annotations
 
@@ -13,11 +13,35 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothcert.commands import Options, aligned, check_name, parse_shard
-from smoothcert.errors import SmoothcertError, StoreError
+from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 from smoothcert.files import atomic_write
 
 if TYPE_CHECKING:
     from smoothcert.report import Certificates
+
+
+def reproduce(options: Options) -> None:
+    from smoothcert.reproducing import outcome, plan, results_table, run_jobs, write_results
+
+    try:
+        seeds = [int(part) for part in options.seeds.split(",")]
+    except ValueError as error:
+        raise ConfigError(f"--seeds takes whole numbers, e.g. 0,1,2, found {options.seeds!r}") from error
+    jobs = plan(options.dataset, options.out / options.dataset, options.rows, seeds)
+    machine = ["--device", options.device, *(["--data-dir", str(options.data_dir)] if options.data_dir else [])]
+    train = [*machine, *(["--epochs", str(options.epochs)] if options.epochs else [])]
+    certify = [*machine, "--every", str(options.every), "--n", str(options.n)]
+    certify += ["--max", str(options.max)] if options.max else []
+    failures = run_jobs(jobs, train, certify, options.jobs)
+    outcomes = [found for job in jobs if (found := outcome(job, train, certify)) is not None]
+    folder = options.out / options.dataset
+    write_results(outcomes, folder / "results.json")
+    with atomic_write(folder / "results.md") as file:
+        file.write(results_table(outcomes).encode())
+    print(results_table(outcomes))
+    print(f"wrote {folder / 'results.json'} and results.md")
+    if failures:
+        raise SmoothcertError("; ".join(failures))
 
 
 def attack(options: Options) -> None:

@@ -120,7 +120,9 @@ class PartWriter:
     def __init__(self, file: TextIO, path: Path, header: str) -> None:
         self._descriptor, self._path, self._synced = file.fileno(), path, time.monotonic()
         content = path.read_bytes()
-        os.ftruncate(self._descriptor, content.rfind(b"\n") + 1)
+        whole = content.rfind(b"\n") + 1
+        if whole < len(content):
+            os.ftruncate(self._descriptor, whole)
         if b"\n" not in content:
             self._write(header)
             self.sync()

@@ -15,8 +15,8 @@ from smoothcert.cli import main
 from smoothcert.data import load_dataset
 from smoothcert.models import build_model
 
-COMMANDS = ["demo", "train", "certify", "predict", "attack", "explain", "report", "status", "input-noise"]
-COMMANDS += ["selftest-noise", "import", "models", "methods", "recipes", "datasets"]
+COMMANDS = ["demo", "train", "certify", "predict", "attack", "explain", "report", "status", "reproduce"]
+COMMANDS += ["input-noise", "selftest-noise", "import", "models", "methods", "recipes", "datasets"]
 
 
 def run(capsys, *arguments):

@@ -20,7 +20,7 @@ LAYERS = [
     {"run", "store", "tracking", "runtime"},
     {"certification", "soft_labels", "stepping", "training", "status", "empirical", "explain", "input_noise"},
     {"report", "recipes", "selftest", "reanalysis"},
-    {"demo", "explaining"},
+    {"demo", "explaining", "reproducing"},
     {"commands"},
     {"evaluating"},
     {"cli", "__main__"},

@@ -1,0 +1,151 @@
+"""`smoothcert reproduce`: whole tables of the papers, trained, certified and tabulated; resumable, several at once.
+
+Each row is a recipe and each seed a run folder; every run is the ordinary `train` and `certify` commands in processes
+of their own, so a killed table goes on where it was, and what is done is skipped. One JSON file holds what came out and
+how.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import smoothcert
+from smoothcert.config import recipe_names
+from smoothcert.errors import ConfigError, unknown_name
+from smoothcert.files import atomic_write
+from smoothcert.report import average_certified_radius, certified_accuracy, read_store
+from smoothcert.report.analysis import default_radii
+from smoothcert.report.published import Published, find_published, measured_otherwise
+from smoothcert.run import RunFolder
+from smoothcert.store import CertificateStore
+
+CLOSE = 0.004
+"""A row counts as reproduced within max(3 published standard deviations, this) of a published ACR."""
+
+
+@dataclass(frozen=True)
+class Job:
+    recipe: str
+    seed: int
+    folder: Path
+
+    @property
+    def train(self) -> list[str]:
+        return ["train", self.recipe, "--seed", str(self.seed), "--out", str(self.folder)]
+
+    @property
+    def certify(self) -> list[str]:
+        return ["certify", str(self.folder)]
+
+
+def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int] = (0,)) -> list[Job]:
+    """One job for each recipe of a data set (or those that match `rows`, e.g. ``*-0.50``) and each seed."""
+    known = [name for name in recipe_names() if name.startswith(f"{dataset}/")]
+    if not known:
+        raise unknown_name("data set with recipes", dataset, {name.split("/")[0] for name in recipe_names()})
+    names = {name.removeprefix(f"{dataset}/") for name in known}
+    for pattern in rows:
+        if not fnmatch.filter(names, pattern):
+            raise unknown_name(f"row of {dataset}", pattern, names)
+    chosen = sorted(name for name in names if not rows or any(fnmatch.fnmatch(name, pattern) for pattern in rows))
+    return [Job(f"{dataset}/{name}", seed, out / name / f"seed{seed}") for name in chosen for seed in seeds]
+
+
+def run_jobs(jobs: Sequence[Job], train: Sequence[str], certify: Sequence[str], parallel: int) -> list[str]:
+    """Train and certify, `parallel` jobs at a time; returns what failed, in words. Output goes to FOLDER.log."""
+    if parallel < 1:
+        raise ConfigError(f"jobs must be at least 1, found {parallel}")
+
+    def run(job: Job) -> str | None:
+        job.folder.parent.mkdir(parents=True, exist_ok=True)
+        log = job.folder.with_suffix(".log")
+        for command in ([*job.train, *train], [*job.certify, *certify]):
+            with log.open("a") as file:
+                file.write(f"$ smoothcert {' '.join(command)}\n")
+                file.flush()
+                code = subprocess.run(
+                    [sys.executable, "-m", "smoothcert", *command], stdout=file, stderr=file
+                ).returncode
+            if code:
+                last = log.read_text().strip().splitlines()[-1]
+                return f"{job.recipe}, seed {job.seed}: `{command[0]}` failed ({last}); see {log}"
+        print(f"{job.recipe}, seed {job.seed}: done", flush=True)
+        return None
+
+    with ThreadPoolExecutor(parallel) as pool:
+        return [failure for failure in pool.map(run, jobs) if failure]
+
+
+def outcome(job: Job, train: Sequence[str] = (), certify: Sequence[str] = ()) -> dict[str, Any] | None:
+    """What came out of a finished job, with all that is needed to make it again; None if it is not finished."""
+    run, store = RunFolder(job.folder), CertificateStore(job.folder / "certify" / "test")
+    if not run.finished or not (store.folder / "manifest.json").is_file():
+        return None
+    manifest = store.manifest()
+    if len(store.done()) < manifest.inputs:
+        return None
+    found = read_store(store.folder)
+    radii = default_radii([found])
+    identity = manifest.identity
+    return {
+        "recipe": job.recipe,
+        "seed": job.seed,
+        "commands": [f"smoothcert {' '.join(command)}" for command in ([*job.train, *train], [*job.certify, *certify])],
+        "version": smoothcert.__version__,
+        "device": manifest.environment["device"],
+        "torch": manifest.environment["torch"],
+        **{name: identity[name] for name in ("n0", "n", "alpha", "noise", "start", "every", "max")},
+        "inputs": found.rows,
+        "train_seconds": round(sum(entry["seconds"] for entry in run.records("timing.jsonl")), 1),
+        "certify_seconds": round((store.mean_seconds() or 0.0) * found.rows, 1),
+        "acr": round(average_certified_radius(found, rounded=True), 4),
+        "certified_accuracy": dict(
+            zip(
+                (f"{r:g}" for r in radii), certified_accuracy(found, radii, rounded=True).round(4).tolist(), strict=True
+            )
+        ),
+        "published": _published(find_published(found), found),
+    }
+
+
+def _published(row: Published | None, found: Any) -> dict[str, Any] | None:
+    if row is None:
+        return None
+    acr = average_certified_radius(found, rounded=True)
+    allowed = max(3 * (row.std or 0.0), CLOSE)
+    near = any(abs(acr - value) <= allowed for value in (row.mean, row.acr) if value is not None)
+    return {
+        "acr": row.acr,
+        "mean": row.mean,
+        "std": row.std,
+        "source": row.source,
+        "allowed_difference": round(allowed, 4),
+        "reproduced": None if measured_otherwise(found, row) else near,  # None: not measured alike, so not decided
+    }
+
+
+def write_results(outcomes: Sequence[dict[str, Any]], path: Path) -> None:
+    with atomic_write(path) as file:
+        file.write((json.dumps(list(outcomes), indent=1) + "\n").encode())
+
+
+def results_table(outcomes: Sequence[dict[str, Any]]) -> str:
+    """Markdown: ours beside published, row by row."""
+    lines = ["| recipe | seed | inputs | ACR | published | reproduced |", "|---|---|---|---|---|---|"]
+    words = {True: "yes", False: "**no**", None: "-"}
+    for entry in outcomes:
+        row = entry["published"] or {}
+        values = [f"{row['acr']:g}"] if row.get("acr") is not None else []
+        values += [f"{row['mean']:.4f} ± {row['std']:.4f}"] if row.get("mean") is not None else []
+        cells = (f"`{entry['recipe']}`", entry["seed"], entry["inputs"], f"{entry['acr']:.4f}")
+        tail = ("; ".join(values) or "-", words[row.get("reproduced")])
+        lines.append("| " + " | ".join(map(str, (*cells, *tail))) + " |")
+    return "\n".join(lines) + "\n"
