@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
 import typing
 from argparse import HelpFormatter
@@ -27,6 +28,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SmoothcertError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
+    except BrokenPipeError:  # the reader of our output has enough, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except KeyboardInterrupt:
         print("\nstopped; the same command goes on from here", file=sys.stderr)
         sys.exit(130)

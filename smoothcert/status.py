@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from smoothcert.progress import time_left
-from smoothcert.run import RunFolder
+from smoothcert.run import COLLAPSED, RunFolder
 from smoothcert.store import CertificateStore
 
 
@@ -30,6 +30,8 @@ def _training(run: RunFolder) -> str:
         done += f", loss {metrics[-1]['loss']:.4g}"
         accuracy = metrics[-1].get("noisy_test_accuracy")
         done += f", noisy test accuracy {100 * accuracy:.1f} %" if accuracy is not None else ""
+        answered = metrics[-1].get("most_frequent_answer", 0.0)
+        done += f", COLLAPSED: one answer for {100 * answered:.0f} % of the images" if answered > COLLAPSED else ""
     if run.finished:
         return f"{what}: trained, {done}"
     if not timing:

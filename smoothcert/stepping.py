@@ -14,6 +14,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from smoothcert.errors import ConfigError
 from smoothcert.methods.base import Batch, Losses, Method, Progress
 from smoothcert.runtime import Runtime
 
@@ -106,6 +107,11 @@ class Stepper:
 
     def _step(self, chunk: Batch) -> None:
         losses = self.method.loss(self.model, chunk, self.sigma, self._progress)
+        if not isinstance(losses, Losses):
+            raise ConfigError(
+                f"a method's loss returns smoothcert.Losses(total, terms), found {type(losses).__name__}: "
+                "return Losses(loss)"
+            )
         self.optimizer.zero_grad(set_to_none=True)
         losses.total.backward()  # type: ignore[no-untyped-call]
         self.ranks.average_gradients(self.model)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 import time
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -28,7 +29,7 @@ from smoothcert.methods import build_method
 from smoothcert.methods.base import Method, Progress
 from smoothcert.models.build import build_model, check_network
 from smoothcert.models.start import start_from
-from smoothcert.run import ModelSpec, RunFolder, load_start
+from smoothcert.run import COLLAPSED, ModelSpec, RunFolder, load_start
 from smoothcert.seeds import derive
 from smoothcert.stepping import Stepper
 from smoothcert.tracking import check_trackers, open_trackers
@@ -200,7 +201,14 @@ class _Loop:
                 "in a new --out"
             )
         if self.test is not None and config.evaluate_every and (epoch + 1) % config.evaluate_every == 0:
-            metrics["noisy_test_accuracy"] = self._evaluate(self.test)
+            metrics["noisy_test_accuracy"], metrics["most_frequent_answer"] = self._evaluate(self.test)
+            if epoch > 0 and metrics["most_frequent_answer"] > COLLAPSED and self.ranks.is_main:
+                share = 100 * metrics["most_frequent_answer"]
+                print(
+                    f"WARNING: {self.run.path} has collapsed: {share:.0f} % of the test images get one and the same "
+                    f"answer after epoch {epoch + 1}. Lower the method's weights or the learning rate, or try another seed",
+                    file=sys.stderr,
+                )
         seconds = time.monotonic() - started
         self.epoch, self.step = epoch + 1, 0
         if self.ranks.is_main:
@@ -224,16 +232,19 @@ class _Loop:
         return self.stepper.means()
 
     @torch.inference_mode()
-    def _evaluate(self, test: Dataset | ImageFolder) -> float:
-        """Accuracy of the base classifier on the test set, one noise draw an image."""
+    def _evaluate(self, test: Dataset | ImageFolder) -> tuple[float, float]:
+        """Accuracy of the base classifier on the test set, one noise draw an image, and its top answer's share."""
         self.model.eval()
         seed = derive(self.config.seed, "evaluate")
         batches = Batches(test, 4 * self.config.batch_size, seed=seed, device=self.ranks.device)
         right = torch.zeros((), device=self.ranks.device)
+        answers = torch.zeros(test.classes, device=self.ranks.device)
         for batch in batches.epoch(0):
             noise = torch.randn(batch.images.shape, generator=batch.generator, device=self.ranks.device)
-            right += (self.model(batch.images + self.config.sigma * noise).argmax(1) == batch.labels).sum()
-        return float(right) / len(test)
+            answer = self.model(batch.images + self.config.sigma * noise).argmax(1)
+            right += (answer == batch.labels).sum()
+            answers.index_add_(0, answer, torch.ones_like(answer, dtype=answers.dtype))
+        return float(right) / len(test), float(answers.max()) / len(test)
 
     def _save(self) -> None:
         state: dict[str, Any] = {

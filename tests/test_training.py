@@ -19,6 +19,7 @@ from smoothcert.data import Dataset
 from smoothcert.errors import ConfigError, MissingExtra, ModelError, SmoothcertError, StoreError, TrainingDiverged
 from smoothcert.methods.base import Losses, Method
 from smoothcert.run import RunFolder
+from smoothcert.status import status_lines
 from smoothcert.training import fit
 
 CONFIG = TrainConfig(
@@ -78,6 +79,7 @@ def test_it_learns_and_says_so(reference):
     assert [entry["epoch"] for entry in metrics] == [0, 1, 2]
     assert metrics[-1]["loss"] < 0.5 * metrics[0]["loss"]
     assert metrics[-1]["noisy_test_accuracy"] > 0.9
+    assert 0.2 < metrics[-1]["most_frequent_answer"] < 0.5
     timing = reference.records("timing.jsonl")
     assert len(timing) == 3
     assert reference.finished
@@ -316,6 +318,32 @@ def test_a_diverged_training_is_said_loudly_and_keeps_the_last_good_state(tmp_pa
     state = run.load_state()
     assert state is not None
     assert all(value.isfinite().all() for value in state["model"].values())
+
+
+@dataclasses.dataclass(frozen=True)
+class OneAnswer(Method):
+    """Teaches the network to answer class 2 whatever it sees."""
+
+    def loss(self, model, batch, sigma, progress):
+        return Losses(F.cross_entropy(model(batch.images), torch.full_like(batch.labels, 2)))
+
+
+@dataclasses.dataclass(frozen=True)
+class BareTensor(Method):
+    def loss(self, model, batch, sigma, progress):
+        return F.cross_entropy(model(batch.images), batch.labels)
+
+
+def test_a_collapsed_training_is_said_loudly(tmp_path, capsys):
+    run = train(tmp_path / "run", dataclasses.replace(CONFIG, method={"name": "tests.test_training.OneAnswer"}))
+    assert "has collapsed: 100 % of the test images get one and the same answer" in capsys.readouterr().err
+    assert run.records("metrics.jsonl")[-1]["most_frequent_answer"] == 1.0
+    assert "COLLAPSED: one answer for 100 % of the images" in status_lines(run.path)[0]
+
+
+def test_a_loss_that_is_a_bare_tensor_is_refused_in_words(tmp_path):
+    with pytest.raises(ConfigError, match=r"found Tensor: return Losses\(loss\)"):
+        train(tmp_path / "run", dataclasses.replace(CONFIG, method={"name": "tests.test_training.BareTensor"}))
 
 
 def test_a_method_of_yours_cuts_batches_into_steps(tmp_path, monkeypatch):

@@ -11,6 +11,7 @@ from smoothcert.report.analysis import published_rounding
 from smoothcert.report.certificates import Certificates
 from smoothcert.report.confidence import saturation
 from smoothcert.report.names import one_line, run_labels
+from smoothcert.run import COLLAPSED
 
 DATA = {"dataset": "data sets", "split": "splits"}
 # Each changes every radius of a run, so that side by side they favour one of the runs.
@@ -24,7 +25,11 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
         if c.partial:
             notes.append(f"{label}: partial, {c.rows} of {c.expected} inputs")
         notes += [f"{label}: {warning}" for warning in c.warnings]
+        notes += [f"{label}: {note}" for note in _own_notes(c)]
     first = results[0]
+    norms = sorted({str(_identity(c, "norm") or "l2") for c in results})
+    if len(norms) > 1:
+        notes.append(f"the radii are in different norms: {', '.join(norms)}; do not compare them")
     if any(not np.array_equal(first.idx, c.idx) for c in results):
         shared = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), (c.idx for c in results))
         sizes = sorted({c.rows for c in results})
@@ -52,6 +57,27 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
             "some radii are rounded to 3 digits, as published logs are, others exact: "
             "round all of them to compare the last digit"
         )
+    return notes
+
+
+def _own_notes(c: Certificates) -> list[str]:
+    """What is special about one run: a collapsed network, or certificates that say less than the usual ones."""
+    notes = []
+    answers = c.predict[c.predict >= 0]
+    if len(answers) and len(np.unique(c.label)) > 2:
+        share = np.unique(answers, return_counts=True)[1].max() / c.rows
+        if share > COLLAPSED and len(answers) >= 20:
+            notes.append(
+                f"COLLAPSED, {100 * share:.0f} % of the inputs get one and the same answer; its ACR means nothing"
+            )
+    if _identity(c, "procedure") == "radius":
+        radii = _identity(c, "radii")
+        tested = ", ".join(f"{r:g}" for r in radii) if isinstance(radii, list) else "of its manifest"
+        notes.append(f"only the radii {tested} were tested; between them, and in the ACR, it shows less than it has")
+    if _identity(c, "skip_wrong"):
+        notes.append("wrong answers were not certified, and count as abstentions")
+    if _identity(c, "simultaneous"):
+        notes.append("alpha is for all inputs together, so its radii are smaller than with alpha for each")
     return notes
 
 
