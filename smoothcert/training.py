@@ -206,7 +206,8 @@ class _Loop:
                 share = 100 * metrics["most_frequent_answer"]
                 print(
                     f"WARNING: {self.run.path} has collapsed: {share:.0f} % of the test images get one and the same "
-                    f"answer after epoch {epoch + 1}. Lower the method's weights or the learning rate, or try another seed",
+                    f"answer after epoch {epoch + 1}. Lower the method's weights or the learning rate, or try "
+                    "another seed",
                     file=sys.stderr,
                 )
         seconds = time.monotonic() - started
