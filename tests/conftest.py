@@ -1,5 +1,10 @@
 import pytest
 import torch
+from hypothesis import settings
+
+# the same examples in every run, and no limit on the time of one: a busy machine is no failure
+settings.register_profile("smoothcert", deadline=None, derandomize=True)
+settings.load_profile("smoothcert")
 
 
 def pytest_collection_modifyitems(items):

@@ -413,7 +413,7 @@ def test_two_processes_train_like_one(tmp_path):
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     environment = {**os.environ, "PYTHONPATH": os.getcwd(), "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [*command, str(script), str(tmp_path / "two")], capture_output=True, text=True, env=environment, timeout=120
+        [*command, str(script), str(tmp_path / "two")], capture_output=True, text=True, env=environment, timeout=600
     )
     assert done.returncode == 0, done.stderr
     one, two = alone.load_model()[0].state_dict(), RunFolder(tmp_path / "two").load_model()[0].state_dict()
