@@ -30,6 +30,10 @@ class TrainingDiverged(SmoothcertError):
     """The loss is no longer a number; nothing certifiable came out of the run."""
 
 
+COLLAPSED = 0.9
+"""More of one answer than this is no classifier: a constant one still has an ACR of a tenth of the largest radius."""
+
+
 class MissingExtra(SmoothcertError):
     """An optional dependency is not installed."""
 

@@ -31,9 +31,6 @@ if TYPE_CHECKING:
 
 _DIGEST = 32  # bytes of a SHA-256
 
-COLLAPSED = 0.9
-"""More of one answer than this is no classifier: a constant one still has an ACR of a tenth of the largest radius."""
-
 
 @dataclass(frozen=True)
 class ModelSpec:

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from smoothcert.errors import COLLAPSED
 from smoothcert.progress import time_left
-from smoothcert.run import COLLAPSED, RunFolder
+from smoothcert.run import RunFolder
 from smoothcert.store import CertificateStore
 
 

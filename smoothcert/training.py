@@ -24,12 +24,12 @@ import torch
 from smoothcert import progress, runtime, soft_labels
 from smoothcert.config import TrainConfig
 from smoothcert.data import Batches, Dataset, ImageFolder, load_dataset
-from smoothcert.errors import ConfigError, StoreError, TrainingDiverged
+from smoothcert.errors import COLLAPSED, ConfigError, StoreError, TrainingDiverged
 from smoothcert.methods import build_method
 from smoothcert.methods.base import Method, Progress
 from smoothcert.models.build import build_model, check_network
 from smoothcert.models.start import start_from
-from smoothcert.run import COLLAPSED, ModelSpec, RunFolder, load_start
+from smoothcert.run import ModelSpec, RunFolder, load_start
 from smoothcert.seeds import derive
 from smoothcert.stepping import Stepper
 from smoothcert.tracking import check_trackers, open_trackers

@@ -7,11 +7,11 @@ from functools import reduce
 
 import numpy as np
 
+from smoothcert.errors import COLLAPSED
 from smoothcert.report.analysis import published_rounding
 from smoothcert.report.certificates import Certificates
 from smoothcert.report.confidence import saturation
 from smoothcert.report.names import one_line, run_labels
-from smoothcert.run import COLLAPSED
 
 DATA = {"dataset": "data sets", "split": "splits"}
 # Each changes every radius of a run, so that side by side they favour one of the runs.
