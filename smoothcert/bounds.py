@@ -117,7 +117,7 @@ def probability_at(radius: ArrayLike, sigma: float, law: Law = "gaussian") -> Ar
 def linf_radius(l2_radius: ArrayLike, values: int) -> Array:
     """The l-infinity radius that an l2 radius contains for inputs of so many values: r / sqrt(d), rounded down."""
     if values < 1:
-        raise ConfigError(f"an input has at least 1 value, found {values}")
+        raise ConfigError(f"expected the number of values of an input, at least 1, found {values}")
     return np.asarray(np.asarray(l2_radius, dtype=np.float64) * ((1.0 - _SLACK) / math.sqrt(values)))
 
 

@@ -139,7 +139,7 @@ def test_l_infinity_radius_is_rounded_down():
     r = bounds.linf_radius([0.0, 1.0, 0.3], 3072)
     assert (r * math.sqrt(3072) <= [0.0, 1.0, 0.3]).all()
     assert r == pytest.approx(np.array([0.0, 1.0, 0.3]) / math.sqrt(3072))
-    with pytest.raises(ConfigError, match="at least 1 value"):
+    with pytest.raises(ConfigError, match="at least 1, found 0"):
         bounds.linf_radius(1.0, 0)
 
 

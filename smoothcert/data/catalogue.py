@@ -29,7 +29,7 @@ def load_dataset(
         raise unknown_name("split", split, _SPLITS)
     folder = locate(name, data_dir, split)
     if folder is None and download and info.remote:
-        folder = _download(info, _roots(data_dir)[0] / name)
+        folder = _download(info, roots(data_dir)[0] / name)
     if folder is None:
         raise DataError(_not_found(info, split, data_dir))
     paths = [path for file in info.files[split] if (path := _present(folder, file))]
@@ -61,7 +61,7 @@ def _info(name: str) -> DatasetInfo:
     return DATASETS[name]
 
 
-def _roots(data_dir: Path | None) -> list[Path]:
+def roots(data_dir: Path | None) -> list[Path]:
     """Data directories, the most wanted first."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     named = (data_dir, os.environ.get("SMOOTHCERT_DATA"), Path(cache, "smoothcert"))
@@ -70,7 +70,7 @@ def _roots(data_dir: Path | None) -> list[Path]:
 
 def _places(info: DatasetInfo, data_dir: Path | None) -> list[Path]:
     """Every folder in which the files of the data set may lie."""
-    below = [root / folder for root in _roots(data_dir) for folder in info.folders]
+    below = [root / folder for root in roots(data_dir) for folder in info.folders]
     return [*below, *info.places]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothcert.data.catalogue import _roots
+from smoothcert.data.catalogue import roots
 from smoothcert.data.cifar import CIFAR10_CLASSES
 from smoothcert.data.dataset import Dataset
 from smoothcert.errors import ConfigError, DataError, unknown_name
@@ -75,7 +75,7 @@ def read_mnist_c(folder: Path, corruption: str) -> Dataset:
 
 
 def _folder(name: str, data_dir: Path | None) -> Path:
-    places = [root / _FOLDERS[name] for root in _roots(data_dir)]
+    places = [root / _FOLDERS[name] for root in roots(data_dir)]
     found = next((place for place in places if place.is_dir()), None)
     if found is None:
         looked = "".join(f"\n  {place}" for place in places)

@@ -20,7 +20,7 @@ from smoothcert.report.analysis import average_certified_radius
 from smoothcert.report.certificates import Certificates
 from smoothcert.report.confidence import saturation_radius
 
-N0, N, ALPHA = 100, 100_000, 0.001  # of every published row
+N, ALPHA = 100_000, 0.001  # of every published row
 
 
 @dataclass(frozen=True)
