@@ -91,7 +91,8 @@ def _certify(parser: ArgumentParser) -> None:
     parser.add_argument("--simultaneous", action="store_true", help="alpha for the whole set, not for each input")
     _option(parser, "--seed", int, 0, "seed of the certification noise")
     _machine(parser)
-    _option(parser, "--batch-size", int, None, "noisy copies at once; default: measured")
+    _option(parser, "--batch-size", int, None, "noisy copies at once; default: what suits the network")
+    _precision(parser)
 
 
 def _predict(parser: ArgumentParser) -> None:
@@ -100,6 +101,12 @@ def _predict(parser: ArgumentParser) -> None:
     _samples(parser, n=10_000)
     _option(parser, "--seed", int, 0, "seed of the noise")
     _option(parser, "--device", str, "auto", "auto, cpu, cuda or cuda:N")
+    _precision(parser)
+
+
+def _precision(parser: ArgumentParser) -> None:
+    kinds = typing.Literal["auto", "float32", "tf32", "bfloat16", "float16"]
+    _option(parser, "--precision", kinds, "auto", "of the network's products; auto: float16 on CUDA, float32 on a CPU")
 
 
 def _report(parser: ArgumentParser) -> None:

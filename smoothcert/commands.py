@@ -73,6 +73,7 @@ def certify(options: Options) -> None:
         simultaneous=options.simultaneous,
         device=pick_device(options.device),
         batch_size=options.batch_size,
+        precision=options.precision,
     )
     if store.done():
         print(certificate_table([read_store(store.folder)]).to_text())
@@ -126,7 +127,13 @@ def predict(options: Options) -> None:
     model, spec = RunFolder(options.run).load_model()
     device = pick_device(options.device)
     smoothed = SmoothedClassifier(
-        model, spec.sigma, spec.classes, noise=options.noise, seed=options.seed, device=device
+        model,
+        spec.sigma,
+        spec.classes,
+        noise=options.noise,
+        seed=options.seed,
+        device=device,
+        precision=options.precision,
     )
     images = [read_image(path, spec.shape) for path in options.images]  # all readable before the first is certified
     for index, (path, image) in enumerate(zip(options.images, images, strict=True)):

@@ -49,6 +49,9 @@ class TrainConfig:
     )
     normalisation: str = setting("first layer of the network, see models/normalise.py", default="none")
     augment: Literal["none", "crop-flip", "imagenet"] = setting("training-image augmentation", default="none")
+    precision: Literal["tf32", "float32", "bfloat16"] = setting(
+        "of products on CUDA: tf32 as PyTorch's convolutions, full float32, or layers in bfloat16", default="tf32"
+    )
     seed: int = setting("seed of initial weights, order, augmentation and noise", default=0)
     evaluate_every: int = setting("epochs between two measurements of noisy test accuracy; 0: never", default=1)
     init_from: str | None = setting(
@@ -57,6 +60,10 @@ class TrainConfig:
     )
     soft_labels: dict[str, Any] = setting(
         "for methods with soft labels: n (votes an image), folder (to share them), and settings of their model",
+        default_factory=dict,
+    )
+    self_training: dict[str, Any] = setting(
+        "self-training on pseudo-labelled images: path (a pickle or .npz file) and weight of their loss",
         default_factory=dict,
     )
 
@@ -114,8 +121,9 @@ def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe
         and asked.get("name", there.get("name")) == there.get("name")
     ):
         changes["method"] = {**there, **asked}  # under another method's name, the recipe's numbers would mean nothing
-    if isinstance(values.get("soft_labels"), dict) and isinstance(changes.get("soft_labels"), dict):
-        changes["soft_labels"] = {**values["soft_labels"], **changes["soft_labels"]}
+    for key in ("soft_labels", "self_training"):
+        if isinstance(values.get(key), dict) and isinstance(changes.get(key), dict):
+            changes[key] = {**values[key], **changes[key]}
     config = build_dataclass(TrainConfig, {**values, **changes}, f"setting of recipe {name}")
     return Recipe(name, about, config, published)
 

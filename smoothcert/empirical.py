@@ -121,6 +121,7 @@ def attack_dataset(
         "seed": seed,
         "noise": noise_mode,
         "device_type": device_kind(smoothed.device),
+        "precision": smoothed.prepare(dataset.image(indices[0]).shape).precision,
         **subject(model, dataset, chosen),
     }
     store = CertificateStore(Path(out), COLUMNS)

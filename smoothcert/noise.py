@@ -7,6 +7,7 @@ size:
 
 * CPU: Philox4x64-10 (NumPy), key = 128-bit hash of (seed, index), counter words 2 and 3 = (block, stage).
 * CUDA: PyTorch's Philox4x32-10, seed = 63-bit hash of (seed, index, stage, block), offset 0.
+* CUDA, `quantised` and `exact`, with Triton: Philox4x32-10 counters, no blocks (fast/noise_kernels.py).
 
 `quantised` adds round(255 sigma z) to the 8-bit image as integers, so what the network sees is a function of the
 integer sum alone and no low-order bit can betray the image. `exact` does the same with integers from a table
@@ -19,7 +20,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Literal, get_args
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 import torch
@@ -32,7 +34,11 @@ from smoothcert.errors import ConfigError, DataError, unknown_name
 from smoothcert.exact_noise import ExactNoise
 from smoothcert.seeds import derive
 
+if TYPE_CHECKING:
+    from smoothcert.fast.noise import FusedNoise
+
 NoiseMode = Literal["quantised", "exact", "float", "uniform", "laplace"]
+IntegerNoise = Literal["quantised", "exact"]  # Gaussian, and added as integers
 Stage = Literal["selection", "estimation", "prediction"]
 
 STREAM = "philox-blocks-1"
@@ -40,6 +46,9 @@ STREAM = "philox-blocks-1"
 
 EXACT_STREAM = "philox4x32-counters-1"
 """Version of the layout in exact_noise.py."""
+
+FUSED_STREAM = "philox4x32-box-muller-1"
+"""Version of the layout of quantised noise in fast/noise_kernels.py."""
 
 _BLOCK_VALUES = {"cpu": 2**17, "cuda": 2**23}
 
@@ -53,8 +62,15 @@ def law_of(mode: NoiseMode) -> Law:
     return mode if mode == "uniform" or mode == "laplace" else "gaussian"
 
 
-def stream(mode: NoiseMode) -> str:
-    return EXACT_STREAM if mode == "exact" else STREAM
+def fused_noise(device: torch.device) -> bool:
+    """Whether Gaussian integer noise comes from the fused kernel there."""
+    return device.type == "cuda" and find_spec("triton") is not None
+
+
+def stream(mode: NoiseMode, device: torch.device) -> str:
+    if mode == "exact":
+        return EXACT_STREAM
+    return FUSED_STREAM if mode == "quantised" and fused_noise(device) else STREAM
 
 
 def total_variation(mode: NoiseMode, sigma: float, values: int) -> float:
@@ -94,11 +110,18 @@ class NoisyCopies:
         self._drawn: tuple[int, Tensor] | None = None  # the last block: batches need not end where blocks do
         self._base = unit_range(image) if mode == "float" else eight_bit(image)
         self._exact: ExactNoise | None = None
-        if mode == "exact":
+        self._fused: FusedNoise | None = None
+        if (mode == "quantised" or mode == "exact") and fused_noise(image.device):
+            from smoothcert.fast.noise import FusedNoise
+
+            self._fused = FusedNoise(sigma, mode, seed, image.device)
+        elif mode == "exact":
             place = get_args(Stage).index(stage)
             self._exact = ExactNoise(sigma, image.numel(), image.device, seed=seed, index=index, stage=place)
 
     def take(self, first: int, last: int) -> Tensor:
+        if self._fused is not None:
+            return self._from_kernel(self._fused, first, last)
         # in place throughout: the noise is fresh memory, and this is the hot path
         if self._mode == "float":
             return self._standard(first, last).mul_(self._sigma).add_(self._base).to(self._dtype)
@@ -108,6 +131,14 @@ class NoisyCopies:
             steps = self._standard(first, last).mul_(255.0 * self._sigma).round_()
         # integers below 2^24 are exact in float32, so this is integer addition; all that follows sees the sum alone
         return steps.add_(self._base).clamp_(self._low, self._high).div_(self._levels).to(self._dtype)
+
+    def _from_kernel(self, fused: FusedNoise, first: int, last: int) -> Tensor:
+        _, index, stage = self._key
+        out = torch.empty((last - first, *self.shape), dtype=self._dtype, device=self._image.device)
+        sample = torch.arange(first, last, device=out.device).int()
+        image = self._base.to(torch.uint8)[None].contiguous()
+        fused.fill(out, image, fused.words([(index, stage, last)]), torch.zeros_like(sample), sample)
+        return out
 
     def _standard(self, first: int, last: int) -> Tensor:
         return torch.cat(list(self._pieces(first, last)))

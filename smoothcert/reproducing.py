@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 import smoothcert
-from smoothcert.config import recipe_names
+from smoothcert.config import load_recipe, recipe_names
 from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.files import atomic_write
+from smoothcert.methods import build_method
 from smoothcert.report import average_certified_radius, certified_accuracy, read_store
 from smoothcert.report.analysis import default_radii
 from smoothcert.report.published import Published, find_published, measured_otherwise
@@ -36,10 +37,12 @@ class Job:
     recipe: str
     seed: int
     folder: Path
+    soft_labels: Path | None = None  # of all rows that need some: they are the same for every sigma and seed
 
     @property
     def train(self) -> list[str]:
-        return ["train", self.recipe, "--seed", str(self.seed), "--out", str(self.folder)]
+        shared = [] if self.soft_labels is None else ["--soft-labels.folder", str(self.soft_labels)]
+        return ["train", self.recipe, "--seed", str(self.seed), "--out", str(self.folder), *shared]
 
     @property
     def certify(self) -> list[str]:
@@ -56,7 +59,12 @@ def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int]
         if not fnmatch.filter(names, pattern):
             raise unknown_name(f"row of {dataset}", pattern, names)
     chosen = sorted(name for name in names if not rows or any(fnmatch.fnmatch(name, pattern) for pattern in rows))
-    return [Job(f"{dataset}/{name}", seed, out / name / f"seed{seed}") for name in chosen for seed in seeds]
+    jobs = []
+    for name in chosen:
+        config = load_recipe(f"{dataset}/{name}").config
+        shared = out / "soft-labels" if build_method(config.method).uses_soft_labels else None
+        jobs += [Job(f"{dataset}/{name}", seed, out / name / f"seed{seed}", shared) for seed in seeds]
+    return jobs
 
 
 def run_jobs(jobs: Sequence[Job], train: Sequence[str], certify: Sequence[str], parallel: int) -> list[str]:

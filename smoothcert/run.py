@@ -45,7 +45,7 @@ class ModelSpec:
     class_names: tuple[str, ...] = ()
     input_range: tuple[float, float] = (0.0, 1.0)
     weights: str = ""  # their hash, filled in when they are saved
-    data: str = ""  # hash of the training data
+    data: str = ""  # hash of the training data, and after a + of the pseudo-labelled
 
 
 class RunFolder:
@@ -204,8 +204,11 @@ def load_start(path: str, normalisation: str) -> tuple[nn.Module, int]:
 
 
 @contextmanager
-def open_locked(path: Path, busy: str) -> Iterator[TextIO]:
-    """A file opened for appending under an exclusive lock, which the system releases even after kill -9."""
+def open_locked(path: Path, busy: str | None) -> Iterator[TextIO]:
+    """A file opened for appending under an exclusive lock, which the system releases even after kill -9.
+
+    If another process has the lock: an error that begins with `busy`, or, where that is None, a wait for it.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+")
@@ -213,7 +216,7 @@ def open_locked(path: Path, busy: str) -> Iterator[TextIO]:
         raise write_error(path, error) from error
     with file:
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(file, fcntl.LOCK_EX | (0 if busy is None else fcntl.LOCK_NB))
         except BlockingIOError as error:
             raise StoreError(f"{busy}: wait for it to end, or stop it") from error
         yield file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -12,12 +13,14 @@ from torch import Tensor, nn
 from smoothcert import bounds
 from smoothcert.batchsize import choose_batch_size, is_out_of_memory
 from smoothcert.certificate import ABSTAIN, Certificate, from_claim, from_counts
+from smoothcert.counting import Counter, Request, count_within_memory, open_counter
 from smoothcert.errors import ConfigError, DataError, ModelError
+from smoothcert.fast.prepare import Precision, Prepared, check_precision, prepare
 from smoothcert.models.build import check_shape
-from smoothcert.noise import NoiseMode, NoisyCopies, Stage, check_mode, law_of, total_variation
+from smoothcert.noise import NoiseMode, Stage, check_mode, law_of, total_variation
 from smoothcert.sequential import NO_CLAIM, Claim, Procedure, procedure
 
-_SMALLEST_FORWARD = 32
+Image = Tensor | NDArray[np.generic]
 
 
 class SmoothedClassifier:
@@ -27,8 +30,10 @@ class SmoothedClassifier:
     >>> certificate = smoothed.certify(image)                        # [C, H, W], uint8 or floats in [0,1]
     >>> certificate.predict, certificate.radius
 
-    The model is put into eval mode. Noise is a function of (`seed`, `index`): give each input its own index, and the
-    answer is reproducible whatever the batch size. The guarantee is over the noise, so never pick a seed by its result.
+    The model is put into eval mode and prepared for sampling (fast/prepare.py): the certificate is about the prepared
+    network, in its `precision` (auto: float16 on CUDA, float32 on the CPU). Noise is a function of (`seed`, `index`):
+    give each input its own index, and the answer is reproducible whatever the batch size. The guarantee is over the
+    noise, so never pick a seed by its result.
     """
 
     def __init__(
@@ -41,6 +46,7 @@ class SmoothedClassifier:
         seed: int = 0,
         device: str | torch.device | None = None,
         batch_size: int | None = None,
+        precision: Precision = "auto",
     ) -> None:
         check_mode(noise)
         if classes < 2:
@@ -52,10 +58,13 @@ class SmoothedClassifier:
         self.model = model.to(self.device)
         self.sigma, self.classes = bounds.check_sigma(sigma), classes
         self.noise, self.seed, self.batch_size = noise, seed, batch_size
+        check_precision(precision, self.device)
+        self.precision: Precision = precision
+        self._prepared: tuple[object, Prepared] | None = None
 
     def certify(
         self,
-        image: Tensor | NDArray[np.generic],
+        image: Image,
         *,
         n0: int = 100,
         n: int = 100_000,
@@ -71,37 +80,75 @@ class SmoothedClassifier:
         `tolerance`, sampling stops when going on could not raise the radius by more. With `skip_unless`, nothing is
         sampled or claimed if the guess is another class.
         """
+        labels = None if skip_unless is None else [skip_unless]
+        settings: dict[str, Any] = {"n0": n0, "n": n, "alpha": alpha, "radii": radii, "tolerance": tolerance}
+        return self.certify_many([image], [index], skip_unless=labels, **settings)[0]
+
+    def certify_many(
+        self,
+        images: Sequence[Image],
+        indices: Sequence[int],
+        *,
+        n0: int = 100,
+        n: int = 100_000,
+        alpha: float = 0.001,
+        radii: Sequence[float] | None = None,
+        tolerance: float | None = None,
+        skip_unless: Sequence[int] | None = None,
+    ) -> list[Certificate]:
+        """The same certificates as one by one, of images of one shape: small networks keep a GPU busy only so."""
         bounds.check_samples(n0, n, alpha)
-        x = self._check(image)
-        slack = total_variation(self.noise, self.sigma, x.numel())
+        xs = self._check_all(images, indices)
+        slack = total_variation(self.noise, self.sigma, xs[0].numel())
         law = law_of(self.noise)
         test = procedure(n, alpha, self.sigma, radii=radii, tolerance=tolerance, slack=slack, law=law)
-        counts0 = self.count(x, n0, "selection", index)
-        selected = int(np.argmax(counts0))
-        if skip_unless is not None and selected != skip_unless:
-            return from_claim(counts0, np.zeros_like(counts0), NO_CLAIM, self.sigma, alpha, law=law)
-        if test is None:
-            counts = self.count(x, n, "estimation", index)
-            return from_counts(counts0, counts, self.sigma, alpha, slack=slack, law=law)
-        counts, claim = self._sample_until(test, x, index, selected)
-        return from_claim(counts0, counts, claim, self.sigma, alpha, law=law)
+        counter = self._open(xs)
+        selection = [Request(i, index, "selection", 0, n0) for i, index in enumerate(indices)]
+        estimation = [Request(i, index, "estimation", 0, n) for i, index in enumerate(indices)]
+        if test is None and skip_unless is None:
+            # what is sampled does not depend on the class selected: one trip to the device for both stages
+            both = self._count(counter, [*selection, *estimation])
+            pairs = zip(both[: len(xs)], both[len(xs) :], strict=True)
+            return [from_counts(c0, c, self.sigma, alpha, slack=slack, law=law) for c0, c in pairs]
+        counts0 = self._count(counter, selection)
+        selected = counts0.argmax(1)
+        wanted = [r for r in estimation if skip_unless is None or selected[r.image] == skip_unless[r.image]]
+        counts, claims = np.zeros_like(counts0), [NO_CLAIM] * len(xs)
+        if test is not None:
+            self._sample_until(test, counter, wanted, selected, counts, claims)
+        elif wanted:
+            counts[[r.image for r in wanted]] = self._count(counter, wanted)
+        certified = {r.image for r in wanted} if test is None else set()
+        return [
+            from_counts(counts0[i], counts[i], self.sigma, alpha, slack=slack, law=law)
+            if i in certified
+            else from_claim(counts0[i], counts[i], claims[i], self.sigma, alpha, law=law)
+            for i in range(len(xs))
+        ]
 
     def _sample_until(
-        self, test: Procedure, image: Tensor, index: int, selected: int
-    ) -> tuple[NDArray[np.int64], Claim]:
-        """The estimation samples of a fixed n, in the same order, until `test` is finished."""
-        copies = self._copies(image, "estimation", index)
-        counts, state, before = np.zeros(self.classes, np.int64), test.start, 0
+        self,
+        test: Procedure,
+        counter: Counter,
+        requests: list[Request],
+        selected: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        claims: list[Claim],
+    ) -> None:
+        """The estimation samples of a fixed n, in the same order, of each image until `test` is finished with it."""
+        states, before = {r.image: test.start for r in requests}, 0
         for look, last in enumerate(test.looks):
-            counts += self._tally(copies, before, last)
-            state, before = test.advance(state, look, int(counts[selected])), last
-            if test.finished(state):
+            if not requests:
                 break
-        return counts, test.claim(state)
+            pieces = [Request(r.image, r.index, r.stage, before, last) for r in requests]
+            for r, piece in zip(requests, self._count(counter, pieces), strict=True):
+                counts[r.image] += piece
+                states[r.image] = test.advance(states[r.image], look, int(counts[r.image, selected[r.image]]))
+                claims[r.image] = test.claim(states[r.image])
+            requests = [r for r in requests if not test.finished(states[r.image])]
+            before = last
 
-    def predict(
-        self, image: Tensor | NDArray[np.generic], *, n: int = 1000, alpha: float = 0.001, index: int = 0
-    ) -> int:
+    def predict(self, image: Image, *, n: int = 1000, alpha: float = 0.001, index: int = 0) -> int:
         """PREDICT: the smoothed class, wrong with probability at most alpha, or -1 to abstain."""
         bounds.check_alpha(alpha)
         if n < 1:
@@ -115,65 +162,61 @@ class SmoothedClassifier:
 
     def count(self, image: Tensor, n: int, stage: Stage, index: int, first: int = 0) -> NDArray[np.int64]:
         """How often each class is returned on the noisy copies `first` to n-1 of a checked image."""
-        return self._tally(self._copies(image, stage, index), first, n)
+        counts: NDArray[np.int64] = self.count_many([image], [Request(0, index, stage, first, n)])[0]
+        return counts
 
-    def _copies(self, image: Tensor, stage: Stage, index: int) -> NoisyCopies:
-        return NoisyCopies(image, self.sigma, self.noise, seed=self.seed, index=index, stage=stage)
+    def count_many(self, images: Sequence[Tensor], requests: Sequence[Request]) -> NDArray[np.int64]:
+        """Counts [requests, classes] of checked images."""
+        return self._count(self._open(images), requests)
+
+    def prepare(self, shape: tuple[int, ...]) -> Prepared:
+        """The network that is sampled from; made anew when the model's weights have changed."""
+        state = (shape, self._weights())
+        if self._prepared is None or self._prepared[0] != state:
+            self._prepared = state, prepare(self.model, shape, self.device, self.precision)
+        return self._prepared[1]
+
+    def _weights(self) -> object:
+        tensors = [*self.model.parameters(), *self.model.buffers()]
+        return tuple((id(t), t.data_ptr(), -1 if t.is_inference() else t._version) for t in tensors)
+
+    def _open(self, images: Sequence[Tensor]) -> Counter:
+        self.model.eval()
+        prepared = self.prepare(tuple(images[0].shape))
+        if self.batch_size is None:
+            self.batch_size = prepared.batch_size or choose_batch_size(self._forward, prepared.inputs, self.device)
+        settings: dict[str, Any] = {"sigma": self.sigma, "mode": self.noise, "seed": self.seed}
+        return open_counter(images, prepared, self._forward, self.classes, **settings)
 
     @torch.inference_mode()
-    def _tally(self, copies: NoisyCopies, first: int, last: int) -> NDArray[np.int64]:
-        self.model.eval()
-        if self.batch_size is None:
-            self.batch_size = choose_batch_size(self._forward, copies.shape, self.device)
-        while True:
-            try:
-                # full float32 as in the published code; TF32 and autotuned kernels would make another classifier
-                with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False):
-                    return self._count(copies, first, last, self.batch_size)
-            except RuntimeError as error:
-                if not is_out_of_memory(error):
-                    raise
-                if self.batch_size <= _SMALLEST_FORWARD:
-                    raise ModelError(
-                        f"out of memory with {_SMALLEST_FORWARD} noisy copies at a time, the fewest that are sent "
-                        "at once: use a device with more memory, or free some"
-                    ) from error
-                # keyed noise: starting again with smaller batches draws the same samples
-                self.batch_size //= 2
-                if self.device.type == "cuda":
-                    torch.cuda.empty_cache()
-
-    def _count(self, copies: NoisyCopies, first: int, last: int, batch_size: int) -> NDArray[np.int64]:
-        counts = torch.zeros(self.classes, dtype=torch.int64, device=self.device)
-        nan = torch.zeros((), dtype=torch.int64, device=self.device)
-        ones = torch.ones(batch_size, dtype=torch.int64, device=self.device)
-        for place in range(first, last, batch_size):
-            x = copies.take(place, min(place + batch_size, last))  # [b, C, H, W]
-            logits = self._forward(_pad(x, batch_size))[: len(x)]
-            nan += logits.isnan().any(1).sum()
-            counts.scatter_add_(0, logits.argmax(1), ones[: len(x)])
-        # the only wait for the device: once a stage, not once a batch
-        if bad := int(nan):
-            raise ModelError(
-                f"the model returned NaN for {bad} of {last - first} noisy copies, so its class is arbitrary and "
-                "nothing can be certified: the weights are damaged, training diverged, or the precision is too low "
-                "(use float32)"
-            )
-        return counts.cpu().numpy()
+    def _count(self, counter: Counter, requests: Sequence[Request]) -> NDArray[np.int64]:
+        assert self.batch_size is not None
+        counts, self.batch_size = count_within_memory(counter, requests, self.batch_size)
+        return counts
 
     def _forward(self, x: Tensor) -> Tensor:
+        assert self._prepared is not None
         try:
-            logits = self.model(x)
+            logits = self._prepared[1].forward(x)
         except Exception as error:  # a network of the user's may fail in any way
             if isinstance(error, RuntimeError) and is_out_of_memory(error):
                 raise
+            kind = str(x.dtype).removeprefix("torch.")
             raise ModelError(
-                f"the model could not take a float32 batch of shape {list(x.shape)}: check the image's size, the "
+                f"the model could not take a {kind} batch of shape {list(x.shape)}: check the image's size, the "
                 f"channel count and the type of the weights. It says: {error}"
             ) from error
         return check_shape(logits, len(x), self.classes)
 
-    def _check(self, image: Tensor | NDArray[np.generic]) -> Tensor:
+    def _check_all(self, images: Sequence[Image], indices: Sequence[int]) -> list[Tensor]:
+        if len(images) != len(indices) or not images:
+            raise DataError(f"expected an index for each of at least one image, found {len(images)} and {len(indices)}")
+        xs = [self._check(image) for image in images]
+        if len({x.shape for x in xs}) > 1:
+            raise DataError(f"expected images of one shape, found {sorted({tuple(x.shape) for x in xs})}")
+        return xs
+
+    def _check(self, image: Image) -> Tensor:
         """A usable image on the device, or an error: bad input must never yield a certificate."""
         try:
             x = image if isinstance(image, Tensor) else torch.from_numpy(np.array(image))  # a copy: it may be read-only
@@ -196,19 +239,3 @@ class SmoothedClassifier:
                 "normalisation inside the model, since sigma and radii are in units of the [0,1] image"
             )
         return x.to(self.device)
-
-
-def forward_size(count: int, batch_size: int) -> int:
-    """How many inputs the network sees when `count` are wanted: the next power of two, never under 32.
-
-    Kernels may round differently for other batch shapes. Few, round shapes keep them to those that, on the CPUs tried,
-    give the same bits for an input at any batch size (tiny batches do not).
-    """
-    if count == batch_size and count >= _SMALLEST_FORWARD:
-        return count
-    return max(_SMALLEST_FORWARD, 1 << (count - 1).bit_length())
-
-
-def _pad(x: Tensor, batch_size: int) -> Tensor:
-    missing = forward_size(len(x), batch_size) - len(x)
-    return torch.cat([x, x[:1].expand(missing, *x.shape[1:])]) if missing else x

@@ -27,6 +27,7 @@ import torch
 from torch import nn
 
 from smoothcert.config import TrainConfig, build_dataclass
+from smoothcert.counting import Request
 from smoothcert.data import Dataset, ImageFolder
 from smoothcert.data.augment import crop_flip
 from smoothcert.errors import ConfigError, StoreError
@@ -56,7 +57,8 @@ class Plan:
         return self.folder / "model"
 
     def lock(self) -> AbstractContextManager[object]:
-        return open_locked(self.folder / ".lock", f"another process is making the soft labels in {self.folder}")
+        """Runs that share a folder and start together: one makes the labels, the others wait for them."""
+        return open_locked(self.folder / ".lock", None)
 
 
 def plan(config: TrainConfig, out: Path) -> Plan:
@@ -116,12 +118,11 @@ def _make_parts(
     done = len(mine) - len(missing)
     with Progress("soft labels", len(mine), "groups", done=done, quiet=quiet or not ranks.is_main) as bar:
         for first in missing:
-            rows = [
-                smoothed.count(_view(wanted.model, train, i).to(ranks.device), wanted.n, "prediction", i)
-                for i in range(first, min(first + PART, len(train)))
-            ]
+            indices = range(first, min(first + PART, len(train)))
+            views = [_view(wanted.model, train, i).to(ranks.device) for i in indices]
+            requests = [Request(k, i, "prediction", 0, wanted.n) for k, i in enumerate(indices)]
             with atomic_write(_part(parts, first)) as file:
-                np.save(file, np.stack(rows).astype(small))
+                np.save(file, smoothed.count_many(views, requests).astype(small))
             bar.advance()
 
 

@@ -24,7 +24,10 @@ import torch
 from smoothcert import progress, runtime, soft_labels
 from smoothcert.config import TrainConfig
 from smoothcert.data import Batches, Dataset, ImageFolder, load_dataset
+from smoothcert.data.interleaved import Interleaved
+from smoothcert.data.pseudo_labels import fingerprint, load_pseudo_labelled
 from smoothcert.errors import COLLAPSED, ConfigError, StoreError, TrainingDiverged
+from smoothcert.fast.trainable import products, trainable
 from smoothcert.methods import build_method
 from smoothcert.methods.base import Method, Progress
 from smoothcert.models.build import build_model, check_network
@@ -80,6 +83,11 @@ def _train(
     method = build_method(config.method)
     # with the defaults written out, config.yaml means the same under every later version
     config = dataclasses.replace(config, method={"name": config.method["name"], **dataclasses.asdict(method)})
+    if config.self_training and method.uses_soft_labels:
+        raise ConfigError(
+            f"self_training has no soft labels, which the method {config.method['name']} needs: leave one of them out"
+        )
+    config, pseudo = load_pseudo_labelled(config, train)
     labels = soft_labels.plan(config, run.path) if method.uses_soft_labels else None
     # whatever can be wrong with the settings is said before the folder becomes theirs
     check_trackers(track)
@@ -90,7 +98,7 @@ def _train(
             run.claim(config)
         ranks.wait()
         if run.finished:
-            _same_data(run, run.spec().data, train)
+            _same_data(run, run.spec().data, fingerprint(train, pseudo))
             return
         votes = None
         if labels is not None:
@@ -98,15 +106,13 @@ def _train(
             with labels.lock() if ranks.is_main else nullcontext():
                 _train(labels.model, teacher, ranks, train, test, (), quiet, every)
                 votes = soft_labels.vote(labels, teacher.load_model()[0], train, ranks, quiet)
-        loop = _Loop(config, method, run, ranks, train, test, votes)
+        loop = _Loop(config, method, run, ranks, train, test, votes, pseudo)
         loop.run_epochs(track if ranks.is_main else (), every, quiet)
 
 
-def _same_data(run: RunFolder, there: str, data: Dataset | ImageFolder) -> None:
-    if there and there != data.fingerprint():
-        raise StoreError(
-            f"{run.path} was trained on other data than the {data.name} given now (another hash): choose another --out"
-        )
+def _same_data(run: RunFolder, there: str, given: str) -> None:
+    if there and there != given:
+        raise StoreError(f"{run.path} was trained on other data than given now (another hash): choose another --out")
 
 
 class _Loop:
@@ -119,9 +125,10 @@ class _Loop:
         train: Dataset | ImageFolder,
         test: Dataset | ImageFolder | None,
         votes: np.ndarray | None,
+        pseudo: Dataset | None,
     ) -> None:
         self.config, self.method, self.run, self.ranks = config, method, run, ranks
-        self.train, self.test = train, test
+        self.train, self.test, self.data = train, test, fingerprint(train, pseudo)
         net = build_model(config.model, train.classes, config.normalisation, seed=derive(config.seed, "init"))
         if config.init_from is not None:
             source, classes = load_start(config.init_from, config.normalisation)
@@ -130,7 +137,7 @@ class _Loop:
         self.optimizer = torch.optim.SGD(
             self.model.parameters(), config.lr, momentum=config.momentum, weight_decay=config.weight_decay
         )
-        self.batches = Batches(
+        labelled = Batches(
             train,
             config.batch_size,
             seed=config.seed,
@@ -140,7 +147,10 @@ class _Loop:
             world_size=ranks.world_size,
             soft_labels=votes,
         )
-        self.stepper = Stepper(self.model, self.optimizer, method, config.sigma, ranks)
+        self.batches = labelled if pseudo is None else Interleaved(labelled, pseudo)
+        weight = config.self_training.get("weight", 1.0)
+        network = trainable(self.model, ranks.device, config.precision)
+        self.stepper = Stepper(network, self.optimizer, method, config.sigma, ranks, pseudo_weight=weight)
         self.epoch = self.step = self.metrics_length = 0
 
     def run_epochs(self, track: Sequence[str], every: float, quiet: bool) -> None:
@@ -159,10 +169,7 @@ class _Loop:
                 done=self.epoch * steps + self.step,
                 quiet=quiet,
             )
-            with (
-                bar,
-                torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=False, allow_tf32=False),
-            ):
+            with bar, products(config.precision):
                 while self.epoch < config.epochs:
                     metrics = self._train_epoch(bar, every)
                     for tracker in trackers:
@@ -194,9 +201,10 @@ class _Loop:
         config, epoch = self.config, self.epoch
         self.ranks.share_buffers(self.model)
         metrics: dict[str, float] = {"epoch": epoch, "lr": config.learning_rate(epoch), **self._means()}
-        if not math.isfinite(metrics["loss"]):
+        loss = metrics["loss"] + metrics.get("pseudo_labelled_loss", 0.0)  # if one is no number, so is the sum
+        if not math.isfinite(loss):
             raise TrainingDiverged(
-                f"the loss of {self.run.path} became {metrics['loss']} in epoch {epoch + 1} of {config.epochs}; the "
+                f"the loss of {self.run.path} became {loss} in epoch {epoch + 1} of {config.epochs}; the "
                 "state before it is kept. Lower the learning rate or the method's weights, or try another seed, "
                 "in a new --out"
             )
@@ -215,12 +223,7 @@ class _Loop:
         if self.ranks.is_main:
             self.metrics_length = self.run.append("metrics.jsonl", metrics)
             self._save()
-            record = {
-                "epoch": epoch,
-                "seconds": round(seconds, 3),
-                "steps": steps,
-                "device": str(self.ranks.device),
-            }
+            record = {"epoch": epoch, "seconds": round(seconds, 3), "steps": steps, "device": str(self.ranks.device)}
             self.run.append("timing.jsonl", record)
         return metrics
 
@@ -251,13 +254,12 @@ class _Loop:
         state: dict[str, Any] = {
             "epoch": self.epoch,
             "step": self.step,
-            "images": self.stepper.images,
-            "sums": self.stepper.sums,
+            **self.stepper.state(),
             "metrics_length": self.metrics_length,
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
             "rng": torch.get_rng_state(),
-            "data": self.train.fingerprint(),
+            "data": self.data,
         }
         if self.ranks.device.type == "cuda":
             state["cuda_rng"] = torch.cuda.get_rng_state(self.ranks.device)
@@ -266,10 +268,9 @@ class _Loop:
     def _resume(self) -> None:
         state = self.run.load_state()
         if state is not None:
-            _same_data(self.run, state["data"], self.train)
+            _same_data(self.run, state["data"], self.data)
             self.epoch, self.step, self.metrics_length = state["epoch"], state["step"], state["metrics_length"]
-            self.stepper.images = state["images"]
-            self.stepper.sums = {name: value.to(self.ranks.device) for name, value in state["sums"].items()}
+            self.stepper.load_state(state)
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
             torch.set_rng_state(state["rng"])
@@ -289,5 +290,5 @@ class _Loop:
             config.dataset,
             data.shape,
             data.class_names,
-            data=data.fingerprint(),
+            data=self.data,
         )

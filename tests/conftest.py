@@ -1,6 +1,12 @@
+import os
+
 import pytest
 import torch
 from hypothesis import settings
+
+# without a GPU, Triton's interpreter runs the kernels; it must be chosen before they are first imported
+if not torch.cuda.is_available():
+    os.environ["TRITON_INTERPRET"] = "1"
 
 # the same examples in every run, and no limit on the time of one: a busy machine is no failure
 settings.register_profile("smoothcert", deadline=None, derandomize=True)

@@ -7,11 +7,12 @@ from scipy import stats
 from torch import nn
 
 from smoothcert.batchsize import choose_batch_size
+from smoothcert.counting import forward_size
 from smoothcert.data import load_dataset
 from smoothcert.errors import ConfigError, DataError, ModelError
 from smoothcert.models import build_model
 from smoothcert.noise import NoisyCopies
-from smoothcert.smoothing import SmoothedClassifier, forward_size
+from smoothcert.smoothing import SmoothedClassifier
 
 SHAPE = (1, 8, 8)
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
@@ -199,6 +200,8 @@ def test_out_of_memory_halves_the_batch_and_changes_no_count():
     image = torch.full(SHAPE, 128, dtype=torch.uint8)
     model = Greedy()
     smoothed = SmoothedClassifier(model, 0.5, 2, batch_size=512)
+    smoothed.prepare(SHAPE)
+    model.tried.clear()
     counts = smoothed.count(image, 1000, "estimation", 0)
     assert smoothed.batch_size == 64
     assert model.tried[:4] == [512, 256, 128, 64]
@@ -206,7 +209,7 @@ def test_out_of_memory_halves_the_batch_and_changes_no_count():
         counts.tolist()
         == SmoothedClassifier(Greedy(), 0.5, 2, batch_size=40).count(image, 1000, "estimation", 0).tolist()
     )
-    assert choose_batch_size(Greedy(), SHAPE, torch.device("cpu")) <= 64
+    assert choose_batch_size(Greedy(), lambda count: torch.zeros(count, *SHAPE), torch.device("cpu")) <= 64
 
 
 def test_memory_too_small_for_the_fewest_copies_is_said():

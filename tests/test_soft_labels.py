@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -85,15 +86,15 @@ def test_groups_ranks_and_interruptions_do_not_change_the_votes(tmp_path, monkey
     expected = np.array(soft_labels.vote(whole, Brightness(), data, ALONE, quiet=True))
     monkeypatch.setattr(soft_labels, "PART", 1)
     wanted = grey_plan(tmp_path / "parts", n=70)
-    real, calls = soft_labels.SmoothedClassifier.count, []
+    real, calls = soft_labels.SmoothedClassifier.count_many, []
 
-    def count(self, *arguments):
-        calls.append(arguments[-1])
+    def count_many(self, images, requests):
+        calls.extend(request.index for request in requests)
         if len(calls) == 5:
             raise KeyboardInterrupt
-        return real(self, *arguments)
+        return real(self, images, requests)
 
-    monkeypatch.setattr(soft_labels.SmoothedClassifier, "count", count)
+    monkeypatch.setattr(soft_labels.SmoothedClassifier, "count_many", count_many)
     with pytest.raises(KeyboardInterrupt):
         soft_labels.vote(wanted, Brightness(), data, ALONE, quiet=True)
     (parts,) = wanted.folder.glob("parts-*")
@@ -200,11 +201,12 @@ def test_runs_share_a_folder(tmp_path):
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "shared").rglob("*.*")} == before
     with pytest.raises(StoreError, match="epochs: 1 there, 2 asked"):
         train(tmp_path / "c", dataclasses.replace(CONFIG, soft_labels={**shared, "epochs": 2}))
-    with (
-        soft_labels.plan(dataclasses.replace(CONFIG, soft_labels=shared), tmp_path).lock(),
-        pytest.raises(StoreError, match="another process is making the soft labels"),
-    ):
-        train(tmp_path / "d", dataclasses.replace(CONFIG, soft_labels=shared))
+    with ThreadPoolExecutor() as pool:  # another run of the same labels waits for them
+        with soft_labels.plan(dataclasses.replace(CONFIG, soft_labels=shared), tmp_path).lock():
+            waiting = pool.submit(train, tmp_path / "d", dataclasses.replace(CONFIG, soft_labels=shared))
+            time.sleep(1)
+            assert not (tmp_path / "d" / "metrics.jsonl").exists()
+        assert waiting.result().finished
 
 
 CHILD = """

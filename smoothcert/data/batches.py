@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal, get_args
 
@@ -33,18 +33,19 @@ class Batch:
     index: Tensor  # [B] int64, positions in the data set
     generator: torch.Generator  # on the device; all noise of the step is drawn from it
     soft_labels: Tensor | None = None  # [B, classes] float32, each row a distribution; for methods that use them
+    pseudo_labelled: bool = False  # in self-training: whether a network gave these labels
 
     def split(self, parts: int) -> list[Batch]:
         """`parts` consecutive batches of B // parts images; the rest is dropped, as the field's code does."""
         size = len(self.labels) // parts
         cuts = [slice(i * size, (i + 1) * size) for i in range(parts if size else 0)]
         return [
-            Batch(
-                self.images[c],
-                self.labels[c],
-                self.index[c],
-                self.generator,
-                None if self.soft_labels is None else self.soft_labels[c],
+            replace(
+                self,
+                images=self.images[c],
+                labels=self.labels[c],
+                index=self.index[c],
+                soft_labels=None if self.soft_labels is None else self.soft_labels[c],
             )
             for c in cuts
         ]

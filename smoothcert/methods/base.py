@@ -15,7 +15,7 @@ from smoothcert.errors import ConfigError
 
 __all__ = ["Batch", "Losses", "Method", "Progress", "check_domain", "draw_noise", "noisy_copies"]
 
-_RESERVED = {"epoch", "lr", "loss", "noisy_test_accuracy", "most_frequent_answer"}
+_RESERVED = {"epoch", "lr", "loss", "noisy_test_accuracy", "most_frequent_answer", "pseudo_labelled_loss"}
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,128 @@
+"""How much faster certification is than the plain loop, side by side in one run.
+
+    python benchmarks/certify.py [--device cpu|cuda] [--networks lenet resnet20 ...] [--json FILE]
+
+The baseline is the field's CERTIFY (plain_certify.py): one image at a time, batches of 1,000, PyTorch's own settings,
+counts on the host. Weights are random: speed does not depend on them. Each number is the median of several images,
+after one that pays for compilation and first uses; baseline and ours alternate.
+"""
+
+import argparse
+import json
+import platform
+import statistics
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+from plain_certify import plain_count
+
+import smoothcert
+from smoothcert import SmoothedClassifier
+from smoothcert.models import build_model
+
+# name: (image shape, classes, normalisation, samples on CUDA, samples on a CPU)
+NETWORKS = {
+    "lenet": ((1, 28, 28), 10, "none", 100_000, 8_192),
+    "resnet20": ((3, 32, 32), 10, "cifar10", 100_000, 2_048),
+    "resnet110": ((3, 32, 32), 10, "cifar10", 100_000, 512),
+    "resnet50": ((3, 224, 224), 1000, "imagenet", 10_000, 64),
+}
+SIGMA = 0.5
+
+
+def calibrated(model, shape, device):
+    """Random weights with BatchNorm statistics that belong to them, as after training: else activations explode."""
+    generator = torch.Generator(device).manual_seed(0)
+    with torch.no_grad():
+        for _ in range(10 if device.type == "cuda" else 3):
+            model.train()(torch.rand(16, *shape, device=device, generator=generator))
+    return model.eval()
+
+
+def measure(name, device, rounds, images):
+    shape, classes, normalisation, *sizes = NETWORKS[name]
+    n = sizes[device.type == "cpu"]
+    model = calibrated(build_model(name, classes, normalisation, seed=0).to(device), shape, device)
+    rng = np.random.default_rng(0)
+    pictures = [torch.from_numpy(rng.integers(0, 256, shape, dtype=np.uint8)) for _ in range(images)]
+    smoothed = SmoothedClassifier(model, SIGMA, classes, device=device)
+    smoothed.certify_many(pictures, range(images), n=min(n, 2_000))
+    plain_count(model, pictures[0].to(device).float() / 255, SIGMA, min(n, 2_000), classes)
+    plain, ours = [], []
+    for _ in range(rounds):
+        started = time.perf_counter()
+        plain_count(model, pictures[0].to(device).float() / 255, SIGMA, n, classes)
+        plain.append(time.perf_counter() - started)
+        started = time.perf_counter()
+        smoothed.certify_many(pictures, range(images), n=n)  # n0 = 100 samples more than the baseline draws
+        ours.append((time.perf_counter() - started) / images)
+    prepared = smoothed.prepare(shape)
+    return {
+        "network": name,
+        "n": n,
+        "baseline_seconds": statistics.median(plain),
+        "seconds": statistics.median(ours),
+        "ratio": statistics.median(plain) / statistics.median(ours),
+        "precision": prepared.precision,
+        "prepared": list(prepared.steps),
+        "batch_size": smoothed.batch_size,
+        "images_at_once": images,
+    }
+
+
+def growth(device, sizes):
+    """Time and memory of one LeNet image as n grows."""
+    smoothed = SmoothedClassifier(build_model("lenet", seed=0), SIGMA, 10, device=device)
+    image, rows = torch.zeros(1, 28, 28, dtype=torch.uint8), []
+    smoothed.certify(image, n=2_000)
+    for n in sizes:
+        if device.type == "cuda":
+            torch.cuda.reset_peak_memory_stats()
+        started = time.perf_counter()
+        smoothed.certify(image, n=n)
+        seconds = time.perf_counter() - started
+        peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else None
+        rows.append({"n": n, "seconds": seconds, "peak_bytes": peak})
+    return rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=None)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--json", type=Path, default=None)
+    options = parser.parse_args()
+    device = torch.device(options.device)
+    cuda = device.type == "cuda"
+    rows = []
+    for name in options.networks or (list(NETWORKS) if cuda else ["lenet", "resnet20"]):
+        rows.append(measure(name, device, options.rounds, (20 if name == "lenet" else 2) if cuda else 1))
+        row = rows[-1]
+        print(
+            f"{name:10} n {row['n']:7}  plain {row['baseline_seconds']:9.4f} s  ours {row['seconds']:9.5f} s  "
+            f"{row['ratio']:6.1f}x  {row['precision']}, {', '.join(row['prepared'])}, batch {row['batch_size']}",
+            flush=True,
+        )
+    grown = growth(device, [10_000, 100_000, 1_000_000] if cuda else [1_000, 2_000, 4_000, 8_000])
+    for row in grown:
+        memory = "" if row["peak_bytes"] is None else f"  {row['peak_bytes'] / 2**20:.0f} MiB"
+        print(f"lenet      n {row['n']:7}  {row['seconds']:.4f} s{memory}")
+    record = {
+        "command": "python benchmarks/certify.py",
+        "device": torch.cuda.get_device_name(device) if cuda else platform.processor() or platform.machine(),
+        "threads": None if cuda else torch.get_num_threads(),
+        "torch": torch.__version__,
+        "smoothcert": smoothcert.__version__,
+        "rounds": options.rounds,
+        "networks": rows,
+        "growth": grown,
+    }
+    if options.json is not None:
+        options.json.write_text(json.dumps(record, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

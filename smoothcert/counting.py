@@ -1,0 +1,196 @@
+"""How often a network returns each class on noisy copies: batches, noise, memory.
+
+`Fused` (CUDA): one kernel draws the noise of a batch, whose rows may belong to several images, and nothing waits for
+the device before all counts are there. `Plain`: one image after the other, with noise from `NoisyCopies`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from smoothcert.batchsize import is_out_of_memory
+from smoothcert.errors import ModelError
+from smoothcert.fast.prepare import Prepared
+from smoothcert.noise import NoiseMode, NoisyCopies, Stage, eight_bit, fused_noise
+
+SMALLEST_FORWARD = 32
+
+
+@dataclass(frozen=True)
+class Request:
+    """Samples `first` to `last` - 1 of one stage of input `index`, whose picture is number `image` of those given."""
+
+    image: int
+    index: int
+    stage: Stage
+    first: int
+    last: int
+
+
+class Counter(Protocol):
+    def count(self, requests: Sequence[Request], batch_size: int) -> NDArray[np.int64]:
+        """Counts [requests, classes]."""
+        ...
+
+
+def open_counter(
+    images: Sequence[Tensor],
+    prepared: Prepared,
+    forward: Callable[[Tensor], Tensor],
+    classes: int,
+    *,
+    sigma: float,
+    mode: NoiseMode,
+    seed: int,
+) -> Counter:
+    """A counter for these images, all of one shape and on one device. `forward` is the prepared one, with checks."""
+    if (mode == "quantised" or mode == "exact") and fused_noise(images[0].device):
+        return Fused(images, prepared, forward, classes, sigma=sigma, mode=mode, seed=seed)
+    return Plain(images, prepared, forward, classes, sigma=sigma, mode=mode, seed=seed)
+
+
+class Votes:
+    """Class counts that stay on the device until they are read."""
+
+    def __init__(self, requests: int, classes: int, device: torch.device) -> None:
+        self._classes = classes
+        self._counts = torch.zeros(requests * classes, dtype=torch.int64, device=device)
+        self._nan = torch.zeros((), dtype=torch.int64, device=device)
+        self._one = torch.ones((), dtype=torch.int64, device=device)
+        self._samples = 0
+
+    def add(self, logits: Tensor, owner: Tensor | int) -> None:
+        self._nan += logits.isnan().any(1).sum()
+        self._counts.scatter_add_(0, logits.argmax(1) + self._classes * owner, self._one.expand(len(logits)))
+        self._samples += len(logits)
+
+    def read(self) -> NDArray[np.int64]:
+        # the only wait for the device: once for all requests, not once a batch
+        if bad := int(self._nan):
+            raise ModelError(
+                f"the model returned NaN for {bad} of {self._samples} noisy copies, so its class is arbitrary and "
+                "nothing can be certified: the weights are damaged, training diverged, or the precision is too low "
+                "(use float32)"
+            )
+        return self._counts.view(-1, self._classes).cpu().numpy()
+
+
+class Plain:
+    def __init__(
+        self,
+        images: Sequence[Tensor],
+        prepared: Prepared,
+        forward: Callable[[Tensor], Tensor],
+        classes: int,
+        *,
+        sigma: float,
+        mode: NoiseMode,
+        seed: int,
+    ) -> None:
+        self._images, self._prepared, self._forward, self._classes = images, prepared, forward, classes
+        self._sigma, self._mode, self._seed = sigma, mode, seed
+        # kept between calls: the next look at an image goes on in the block of noise where the last one ended
+        self._copies: dict[tuple[int, int, Stage], NoisyCopies] = {}
+
+    def count(self, requests: Sequence[Request], batch_size: int) -> NDArray[np.int64]:
+        votes = Votes(len(requests), self._classes, self._images[0].device)
+        for owner, request in enumerate(requests):
+            copies = self._noisy(request)
+            for place in range(request.first, request.last, batch_size):
+                noisy = copies.take(place, min(place + batch_size, request.last))  # [b, C, H, W]
+                x = self._prepared.inputs(forward_size(len(noisy), batch_size))
+                x[: len(noisy)] = noisy
+                votes.add(self._forward(x)[: len(noisy)], owner)
+        return votes.read()
+
+    def _noisy(self, request: Request) -> NoisyCopies:
+        key = (request.image, request.index, request.stage)
+        if key not in self._copies:
+            self._copies[key] = NoisyCopies(
+                self._images[request.image],
+                self._sigma,
+                self._mode,
+                seed=self._seed,
+                index=request.index,
+                stage=request.stage,
+            )
+        return self._copies[key]
+
+
+class Fused:
+    def __init__(
+        self,
+        images: Sequence[Tensor],
+        prepared: Prepared,
+        forward: Callable[[Tensor], Tensor],
+        classes: int,
+        *,
+        sigma: float,
+        mode: NoiseMode,
+        seed: int,
+    ) -> None:
+        from smoothcert.fast.noise import FusedNoise
+
+        assert mode == "quantised" or mode == "exact"
+        self._images = torch.stack([eight_bit(image).to(torch.uint8) for image in images])
+        self._prepared, self._forward, self._classes = prepared, forward, classes
+        self._noise = FusedNoise(sigma, mode, seed, self._images.device)
+
+    def count(self, requests: Sequence[Request], batch_size: int) -> NDArray[np.int64]:
+        device = self._images.device
+        votes = Votes(len(requests), self._classes, device)
+        images = self._images[torch.tensor([r.image for r in requests], device=device)]
+        words = self._noise.words([(r.index, r.stage, r.last) for r in requests])
+        sizes = np.array([r.last - r.first for r in requests])
+        ends = np.cumsum(sizes)
+        skip = np.array([r.first for r in requests]) - (ends - sizes)
+        ends_there, skip_there = torch.from_numpy(ends).to(device), torch.from_numpy(skip).to(device)
+        for start in range(0, int(ends[-1]), batch_size):
+            # the rows of all requests one after the other: which request, and which sample of it
+            row = torch.arange(start, min(start + batch_size, int(ends[-1])), device=device)
+            owner = torch.searchsorted(ends_there, row, right=True)
+            sample = row + skip_there[owner]
+            size = len(row) if self._prepared.any_batch else forward_size(len(row), batch_size)
+            x = self._prepared.inputs(size)
+            self._noise.fill(x[: len(row)], images, words, owner.int(), sample.int())
+            votes.add(self._forward(x)[: len(row)], owner)
+        return votes.read()
+
+
+def count_within_memory(
+    counter: Counter, requests: Sequence[Request], batch_size: int
+) -> tuple[NDArray[np.int64], int]:
+    """The counts, and the batch size that fitted: halved while memory does not suffice."""
+    while True:
+        try:
+            return counter.count(requests, batch_size), batch_size
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            if batch_size <= SMALLEST_FORWARD:
+                raise ModelError(
+                    f"out of memory with {SMALLEST_FORWARD} noisy copies at a time, the fewest that are sent "
+                    "at once: use a device with more memory, or free some"
+                ) from error
+            # keyed noise: starting again with smaller batches draws the same samples
+            batch_size //= 2
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def forward_size(count: int, batch_size: int) -> int:
+    """How many inputs the network sees when `count` are wanted: the next power of two, never under 32.
+
+    Kernels may round differently for other batch shapes. Few, round shapes keep them to those that, on the CPUs tried,
+    give the same bits for an input at any batch size (tiny batches do not).
+    """
+    if count == batch_size and count >= SMALLEST_FORWARD:
+        return count
+    return max(SMALLEST_FORWARD, 1 << (count - 1).bit_length())

@@ -1,0 +1,52 @@
+"""Labelled and pseudo-labelled batches by turns, for self-training (Salman et al., arXiv:1906.04584, appendix E.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import torch
+
+from smoothcert.data.batches import Batch, Batches
+from smoothcert.data.dataset import Dataset
+from smoothcert.seeds import derive
+
+
+class Interleaved:
+    """The labelled batches of each epoch and as many pseudo-labelled ones, in random order.
+
+    As in the published code, a batch is of one kind only, and each epoch takes its pseudo-labelled batches from a new
+    shuffle of the whole set, so that of a large one it sees a part. A set with fewer batches than there are labelled
+    ones is shuffled and gone through again, where that code would end the epoch. The labelled batches are those of a
+    run without the others; the order is keyed by (seed, epoch), the same on all ranks.
+    """
+
+    def __init__(self, labelled: Batches, pseudo: Dataset) -> None:
+        self.labelled = labelled
+        self.pseudo = Batches(
+            pseudo,
+            labelled.batch_size,
+            seed=derive(labelled.seed, "pseudo-labelled"),
+            device=labelled.device,
+            augment=labelled.augment,
+            rank=labelled.rank,
+            world_size=labelled.world_size,
+        )
+
+    def __len__(self) -> int:
+        return 2 * len(self.labelled)
+
+    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
+        """The batches of an epoch from step `start`: the same as the tail of the whole epoch."""
+        generator = torch.Generator().manual_seed(derive(self.labelled.seed, "interleave", epoch))
+        kinds = (torch.randperm(len(self), generator=generator) >= len(self.labelled)).tolist()  # True: pseudo-labelled
+        done = sum(kinds[:start])
+        labelled, pseudo = self.labelled.epoch(epoch, start - done), self._pseudo(epoch, done)
+        for is_pseudo in kinds[start:]:
+            yield replace(next(pseudo), pseudo_labelled=True) if is_pseudo else next(labelled)
+
+    def _pseudo(self, epoch: int, start: int) -> Iterator[Batch]:
+        rounds = -(-len(self.labelled) // len(self.pseudo))  # shuffles an epoch; one where there are batches enough
+        first, within = divmod(start, len(self.pseudo))
+        for i in range(first, rounds):
+            yield from self.pseudo.epoch(epoch * rounds + i, within if i == first else 0)

@@ -1,0 +1,132 @@
+"""LeNet for sampling: weights rearranged for lenet_kernels.py."""
+
+from __future__ import annotations
+
+import torch
+import triton
+from torch import Tensor, nn
+
+from smoothcert.fast.lenet_kernels import conv1_pool, conv2_pool, dense
+from smoothcert.fast.misfits import unusual
+from smoothcert.models.lenet import LeNet
+from smoothcert.models.normalise import Normalise
+
+# Rows a program takes, and its warps. Fixed, not tuned on the spot: every process must compute the same bits.
+_CONV1 = (64, 4)
+_CONV2 = (128, 8)
+_DENSE = (128, 8)
+
+
+class FastLeNet:
+    """Logits of ``Sequential(normalisation, LeNet)`` in half precision, accumulated in float32."""
+
+    batch_size = 32768
+
+    @staticmethod
+    def misfit(model: nn.Module, shape: tuple[int, ...]) -> str | None:
+        """Why these kernels cannot stand for a model, or None."""
+        if not isinstance(model, nn.Sequential) or len(model) != 2 or type(model[1]) is not LeNet:
+            return "not a LeNet of this package"
+        if type(model[0]) not in (nn.Identity, Normalise):
+            return "an unknown first layer"
+        if shape != (1, 28, 28):
+            return f"made for images [1, 28, 28], found {list(shape)}"
+        net = model[1]
+        assert isinstance(net, LeNet)
+        if net.fc2.out_features > 64:
+            return "more than 64 classes"
+        return unusual(model)
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
+        assert isinstance(model, nn.Sequential)
+        first, net = model[0], model[1]
+        assert isinstance(net, LeNet)
+        self.dtype, self.device, self.classes = dtype, device, net.fc2.out_features
+        scale, shift = 1.0, 0.0
+        if isinstance(first, Normalise):
+            shift = float(first.mean)
+            scale = 1.0 if first.std is None else 1 / float(first.std)
+        weight = {name: tensor.detach().double().cpu() for name, tensor in net.state_dict().items()}
+        filters = weight["conv1.weight"][:, 0] * scale  # [20, 5, 5]
+        # no padding in LeNet, so the normalisation is an affine map inside of the first layer
+        bias = weight["conv1.bias"] - shift * filters.sum((1, 2))
+        self._conv1 = self._half(_windows(filters))
+        self._bias1 = self._float(_padded(bias, 32).repeat(4))
+        self._conv2 = self._half(_lines(weight["conv2.weight"]))
+        self._bias2 = self._float(_padded(weight["conv2.bias"], 64))
+        fc1 = torch.zeros(512, 4, 4, 64, dtype=torch.float64)
+        fc1[:500, :, :, :50] = weight["fc1.weight"].view(500, 50, 4, 4).permute(0, 2, 3, 1)
+        self._fc1 = self._half(fc1.flatten(1).T)
+        self._fc1_bias = self._float(_padded(weight["fc1.bias"], 512))
+        self._columns = max(16, triton.next_power_of_2(self.classes))
+        fc2 = torch.zeros(512, self._columns, dtype=torch.float64)
+        fc2[:500, : self.classes] = weight["fc2.weight"].T
+        self._fc2 = self._half(fc2)
+        self._fc2_bias = self._float(_padded(weight["fc2.bias"], self._columns))
+        self._rows = 0
+
+    def inputs(self, count: int) -> Tensor:
+        """Where the images [count, 1, 28, 28] are to be written."""
+        if count > self._rows:
+            self._x, self._a, self._h = (
+                torch.zeros(count * width, dtype=self.dtype, device=self.device) for width in (784, 2880, 1024)
+            )
+            self._logits = torch.zeros(count, self._columns, device=self.device)
+            self._rows = count
+        return self._x[: count * 784].view(count, 1, 28, 28)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        count = len(x)
+        rows, warps = _CONV1
+        conv1_pool[(triton.cdiv(36 * count, rows),)](
+            x, self._conv1, self._bias1, self._a, count, M=rows, num_warps=warps
+        )
+        rows, warps = _CONV2
+        conv2_pool[(triton.cdiv(16 * count, rows),)](
+            self._a, self._conv2, self._bias2, self._h, count, M=rows, num_warps=warps
+        )
+        rows, warps = _DENSE
+        dense[(triton.cdiv(count, rows),)](
+            self._h,
+            self._fc1,
+            self._fc1_bias,
+            self._fc2,
+            self._fc2_bias,
+            self._logits,
+            count,
+            M=rows,
+            N=128,
+            CLASSES=self._columns,
+            num_warps=warps,
+        )
+        return self._logits[:count, : self.classes]
+
+    def _half(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self.device, self.dtype).contiguous()
+
+    def _float(self, tensor: Tensor) -> Tensor:
+        return tensor.to(self.device, torch.float32).contiguous()
+
+
+def _padded(vector: Tensor, size: int) -> Tensor:
+    return nn.functional.pad(vector, (0, size - len(vector)))
+
+
+def _windows(filters: Tensor) -> Tensor:
+    """[20, 5, 5] -> [4 positions of pooling, 8 * 8 pixels, 2 * 2 pooled outputs * 32 channels]."""
+    matrix = filters.new_zeros(2, 2, 8, 8, 2, 2, 32)
+    for a in range(2):
+        for b in range(2):
+            for i in range(2):
+                for j in range(2):
+                    top, left = 2 * i + a, 2 * j + b
+                    matrix[a, b, top : top + 5, left : left + 5, i, j, :20] = filters.permute(1, 2, 0)
+    return matrix.view(4, 64, 128)
+
+
+def _lines(filters: Tensor) -> Tensor:
+    """[50, 20, 5, 5] -> [5 filter lines, 6 pixels * 20 channels (128), 64 channels * 2 neighbouring positions]."""
+    matrix = filters.new_zeros(5, 6, 20, 64, 2)
+    for position in range(2):
+        matrix[:, position : position + 5, :, :50, position] = filters.permute(2, 3, 1, 0)
+    return nn.functional.pad(matrix.view(5, 120, 128), (0, 0, 0, 8))

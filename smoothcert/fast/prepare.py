@@ -1,0 +1,193 @@
+"""prepare(): an eval-mode network turned into an equivalent one that samples fast.
+
+Steps are tried from the fastest on, and one that cannot be taken is skipped with its reason:
+
+1. kernels made for the network (LeNet, the CIFAR ResNets), on CUDA in half precision;
+2. BatchNorm folded, convolution + addition + ReLU in one call, channels last, the precision that was asked for;
+3. the network as it is.
+
+What was done is part of a store's identity: the certificate is about the prepared network, and `predict` runs it too.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from smoothcert.errors import ConfigError, unknown_name
+from smoothcert.fast.cpu import for_cpu
+from smoothcert.fast.folding import CannotFold, fold
+from smoothcert.fast.fusing import fuse
+
+Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]
+
+_DTYPE = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_FALL_BACK = {"float16": "bfloat16", "bfloat16": "tf32", "tf32": "float32"}
+_PROBES = 64
+_log = logging.getLogger("smoothcert")
+
+
+@dataclass(eq=False)
+class Prepared:
+    """A network ready for sampling."""
+
+    forward: Callable[[Tensor], Tensor]  # a batch as `inputs` lays it out -> logits [b, classes]
+    inputs: Callable[[int], Tensor]  # where to write a batch [b, C, H, W]; the next call may reuse the memory
+    precision: str
+    steps: tuple[str, ...]  # what was done, and what could not be done and why
+    batch_size: int | None = None  # that suits it; None: to be measured
+    any_batch: bool = False  # logits of an image are the same bits in a batch of any size
+
+
+def check_precision(precision: str, device: torch.device) -> None:
+    if precision not in get_args(Precision):
+        raise unknown_name("precision", precision, get_args(Precision))
+    if device.type == "cpu" and precision in ("tf32", "float16"):
+        raise ConfigError(f"precision {precision} is for CUDA devices: use float32 or bfloat16 on the CPU")
+
+
+def has_triton() -> bool:
+    return find_spec("triton") is not None
+
+
+def prepare(model: nn.Module, shape: tuple[int, ...], device: torch.device, precision: Precision = "auto") -> Prepared:
+    """The fastest equivalent of `model`, which is on `device` and stays as it is, for images of one shape."""
+    check_precision(precision, device)
+    wanted: str = precision if precision != "auto" else "float16" if device.type == "cuda" else "float32"
+    model.eval()
+    probe = _probe(shape, device)
+    try:
+        with torch.inference_mode(), arithmetic("float32"):
+            expected = model(probe)
+    except Exception:  # what is wrong with it is said, in words, by the first real batch
+        return Prepared(_calm(model, "float32"), _plain_inputs(shape, device), "float32", ("as it is",))
+    skipped: list[str] = []
+    while True:
+        for ready in _candidates(model, shape, device, wanted, skipped):
+            reason = _disagreement(ready, probe, expected)
+            if reason is None:
+                return Prepared(
+                    ready.forward,
+                    ready.inputs,
+                    wanted,
+                    (*ready.steps, *skipped),
+                    ready.batch_size,
+                    ready.any_batch,
+                )
+            _skip(skipped, f"not {' and '.join(ready.steps) or 'plain'} in {wanted}: {reason}")
+        if wanted == "float32":
+            return Prepared(_calm(model, "float32"), _plain_inputs(shape, device), "float32", ("as it is", *skipped))
+        wanted = _FALL_BACK[wanted]
+
+
+def _candidates(
+    model: nn.Module, shape: tuple[int, ...], device: torch.device, precision: str, skipped: list[str]
+) -> Iterator[Prepared]:
+    dtype = _DTYPE[precision]
+    if device.type == "cuda" and dtype in (torch.float16, torch.bfloat16) and has_triton():
+        yield from kernels(model, shape, device, dtype)
+    steps, net = [], model
+    try:
+        with arithmetic("float32"):
+            folded = fold(model, _probe(shape, device)[:2])
+        net = for_cpu(folded) if device.type == "cpu" else fuse(folded)
+        steps.append("folded")
+    except CannotFold as error:
+        _skip(skipped, f"not folded: {str(error).splitlines()[0]}")
+    # the CPU's vector units want channels last too; with one channel it is the same layout
+    last = shape[0] > 1 and len(shape) == 3
+    if dtype != torch.float32 or steps or last:
+        net = deepcopy(net) if net is model else net
+        net = net.to(dtype)
+        net = net.to(memory_format=torch.channels_last) if last else net  # type: ignore[call-overload]
+        steps += ["channels last"] if last else []
+
+    yield Prepared(_calm(net, precision), _plain_inputs(shape, device, dtype, last), precision, tuple(steps))
+
+
+def _calm(net: nn.Module, precision: str) -> Callable[[Tensor], Tensor]:
+    def forward(x: Tensor) -> Tensor:
+        with arithmetic(precision):
+            logits = net(x)
+        # a network of the user's may return anything: what is wrong with it is said by the caller
+        return logits.float() if isinstance(logits, Tensor) else logits
+
+    return forward
+
+
+def kernels(model: nn.Module, shape: tuple[int, ...], device: torch.device, dtype: torch.dtype) -> Iterator[Prepared]:
+    """Networks that this package has kernels for."""
+    from smoothcert.fast.lenet import FastLeNet
+    from smoothcert.fast.resnet import FastResNet
+
+    if FastLeNet.misfit(model, shape) is None:
+        lenet = FastLeNet(model, dtype, device)
+        yield Prepared(lenet, lenet.inputs, "", ("LeNet kernels",), lenet.batch_size, any_batch=True)
+    if FastResNet.misfit(model, shape) is None:
+        resnet = FastResNet(model, dtype, device, (shape[1], shape[2]))
+        yield Prepared(resnet, resnet.inputs, "", ("ResNet kernels",), resnet.batch_size, any_batch=True)
+
+
+@contextmanager
+def arithmetic(precision: str) -> Iterator[None]:
+    """Products of float32 in full precision (or TF32, if that was asked for), by kernels that are always the same ones.
+
+    Autotuning is off: it picks kernels by their speed on the day, and every process must compute the same bits.
+    """
+    tf32, before = precision == "tf32", torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    try:
+        with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=tf32):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+def _plain_inputs(
+    shape: tuple[int, ...], device: torch.device, dtype: torch.dtype = torch.float32, channels_last: bool = False
+) -> Callable[[int], Tensor]:
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    return lambda count: torch.zeros((count, *shape), dtype=dtype, device=device).contiguous(memory_format=layout)
+
+
+def _probe(shape: tuple[int, ...], device: torch.device) -> Tensor:
+    """Images of all contrasts under noise, on which a prepared network must agree with the plain one."""
+    generator = torch.Generator().manual_seed(0)
+    base = torch.rand((_PROBES, *shape), generator=generator) * torch.linspace(0, 1, _PROBES).view(-1, 1, 1, 1)
+    noise = torch.randn(base.shape, generator=generator) * 0.5
+    return ((base + noise) * 255).round().div(255).to(device)
+
+
+def _disagreement(ready: Prepared, probe: Tensor, expected: object) -> str | None:
+    """Why a prepared network does not stand for the plain one, or None if it does."""
+    try:
+        with torch.inference_mode():
+            x = ready.inputs(len(probe))
+            x.copy_(probe)
+            found = ready.forward(x)
+    except Exception as error:  # whatever a backend cannot do, a slower one can
+        return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    if not isinstance(expected, Tensor) or expected.ndim != 2 or found.shape != expected.shape:
+        return None  # nothing to compare; the caller checks shapes
+    if bool(expected.isnan().any()):
+        return None  # refused later, in words
+    agree = float((found.argmax(1) == expected.argmax(1)).float().mean())
+    spread = (expected - expected.mean(0)).norm()
+    distance = float((found - expected).norm() / spread.clamp_min(1e-30))
+    if distance <= 0.1 or agree >= 0.9:
+        return None
+    return f"answers differ on {100 * (1 - agree):.0f} % of the probes"
+
+
+def _skip(skipped: list[str], reason: str) -> None:
+    if reason not in skipped:
+        _log.info("%s", reason)
+        skipped.append(reason)

@@ -1,0 +1,57 @@
+"""The network that training steps are taken with: the same parameters, laid out and multiplied for a GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from smoothcert.fast.prepare import has_triton
+
+TrainingPrecision = Literal["tf32", "float32", "bfloat16"]
+
+
+def trainable(model: nn.Module, device: torch.device, precision: TrainingPrecision) -> nn.Module:
+    """`model` itself, or a module that shares its parameters. On the CPU, and with float32, nothing is changed.
+
+    LeNet trains by kernels of its own. Other networks are put into channels-last layout; with bfloat16 their layers
+    run under autocast, while parameters, losses and optimiser stay in float32.
+    """
+    if device.type != "cuda" or precision == "float32":
+        return model
+    if has_triton():
+        from smoothcert.fast.lenet_training import FastLeNetTraining
+
+        if FastLeNetTraining.misfit(model) is None:
+            return FastLeNetTraining(model)
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    return Autocast(model) if precision == "bfloat16" else model
+
+
+@contextmanager
+def products(precision: TrainingPrecision) -> Iterator[None]:
+    """TF32 unless float32 was asked for, and the fastest convolutions: on CUDA, training is not repeated to the bit."""
+    tf32, before = precision != "float32", torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision("high" if tf32 and torch.cuda.is_available() else "highest")
+    try:
+        with torch.backends.cudnn.flags(enabled=True, benchmark=tf32, deterministic=False, allow_tf32=tf32):
+            yield
+    finally:
+        torch.set_float32_matmul_precision(before)
+
+
+class Autocast(nn.Module):
+    """Layers in bfloat16 where PyTorch deems it safe; logits in float32."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, x: Tensor) -> Tensor:
+        # no cache of cast weights: a captured graph would keep those of the step that it was captured in
+        with torch.autocast(x.device.type, torch.bfloat16, cache_enabled=False):
+            logits: Tensor = self.model(x)
+        return logits.float()
