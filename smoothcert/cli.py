@@ -129,7 +129,7 @@ def _reproduce(parser: ArgumentParser) -> None:
     parser.add_argument("--rows", type=str, nargs="+", default=[], help="only these, e.g. gaussian-0.50 'smoothmix-*'")
     _option(parser, "--seeds", str, "0", "seeds, e.g. 0,1,2")
     _option(parser, "--out", Path, Path("reproduce"), "folder for the runs, results.json and results.md")
-    _option(parser, "--jobs", int, 1, "runs at a time on this machine")
+    _option(parser, "--jobs", int, 1, "trainings at a time on this machine; certification comes after, one by one")
     _option(parser, "--epochs", int, None, "fewer epochs, for a first look")
     _option(parser, "--every", int, 1, "certify every k-th test image")
     _option(parser, "--max", int, None, "certify at most this many")

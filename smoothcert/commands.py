@@ -214,6 +214,7 @@ def datasets(options: Options) -> None:
         sizes = f"{info.train_size} + {info.test_size}"
         rows.append((name, str(info.classes), shape, sizes, str(place) if place else "not on this machine"))
     print(aligned(rows))
+    print("pseudo-labelled images for self-training: any file, by --self-training.path")
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> str:

@@ -68,28 +68,33 @@ def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int]
 
 
 def run_jobs(jobs: Sequence[Job], train: Sequence[str], certify: Sequence[str], parallel: int) -> list[str]:
-    """Train and certify, `parallel` jobs at a time; returns what failed, in words. Output goes to FOLDER.log."""
+    """Train, `parallel` jobs at a time, then certify; returns what failed, in words. Output goes to FOLDER.log.
+
+    Certification comes last and one by one: it fills a device alone, and trainings beside it would starve.
+    """
     if parallel < 1:
         raise ConfigError(f"jobs must be at least 1, found {parallel}")
-
-    def run(job: Job) -> str | None:
-        job.folder.parent.mkdir(parents=True, exist_ok=True)
-        log = job.folder.with_suffix(".log")
-        for command in ([*job.train, *train], [*job.certify, *certify]):
-            with log.open("a") as file:
-                file.write(f"$ smoothcert {' '.join(command)}\n")
-                file.flush()
-                code = subprocess.run(
-                    [sys.executable, "-m", "smoothcert", *command], stdout=file, stderr=file
-                ).returncode
-            if code:
-                last = log.read_text().strip().splitlines()[-1]
-                return f"{job.recipe}, seed {job.seed}: `{command[0]}` failed ({last}); see {log}"
-        print(f"{job.recipe}, seed {job.seed}: done", flush=True)
-        return None
-
     with ThreadPoolExecutor(parallel) as pool:
-        return [failure for failure in pool.map(run, jobs) if failure]
+        failures = list(pool.map(lambda job: _run(job, [*job.train, *train]), jobs))
+    for place, job in enumerate(jobs):
+        if failures[place] is None:
+            failures[place] = _run(job, [*job.certify, *certify])
+    return [failure for failure in failures if failure]
+
+
+def _run(job: Job, command: list[str]) -> str | None:
+    """One command in a process of its own; what went wrong, if anything did."""
+    job.folder.parent.mkdir(parents=True, exist_ok=True)
+    log = job.folder.with_suffix(".log")
+    with log.open("a") as file:
+        file.write(f"$ smoothcert {' '.join(command)}\n")
+        file.flush()
+        code = subprocess.run([sys.executable, "-m", "smoothcert", *command], stdout=file, stderr=file).returncode
+    if code:
+        last = log.read_text().strip().splitlines()[-1]
+        return f"{job.recipe}, seed {job.seed}: `{command[0]}` failed ({last}); see {log}"
+    print(f"{job.recipe}, seed {job.seed}: {command[0]} done", flush=True)
+    return None
 
 
 def outcome(job: Job, train: Sequence[str] = (), certify: Sequence[str] = ()) -> dict[str, Any] | None:

@@ -65,6 +65,7 @@ def fit(
             if test is None and config.evaluate_every:
                 test = load_dataset(config.dataset, "test", data_dir)
         _train(config, run, ranks, train, test, track, quiet or not ranks.is_main, checkpoint_seconds)
+        ranks.wait()  # PyTorch's threads may abort a rank that exits; torchrun would then stop the main one as it saves
     finally:
         ranks.close()
     return run

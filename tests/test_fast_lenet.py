@@ -5,14 +5,19 @@ import pytest
 import torch
 from torch import nn
 
+from smoothcert.config import load_recipe
 from smoothcert.counting import Fused, Request
+from smoothcert.data import load_dataset
 from smoothcert.models import build_model
 from smoothcert.models.normalise import Normalise
+from smoothcert.noise import NoisyCopies
+from smoothcert.smoothing import SmoothedClassifier
+from smoothcert.training import fit
 
 pytest.importorskip("triton")
 from smoothcert.fast.lenet import FastLeNet
 from smoothcert.fast.noise import FusedNoise
-from smoothcert.fast.prepare import kernels
+from smoothcert.fast.prepare import arithmetic, kernels
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 SHAPE = (1, 28, 28)
@@ -128,3 +133,37 @@ def test_counts_of_several_images_at_once_are_those_of_each_sample_alone():
     assert (counts > 0).sum() > 6
     assert (counter.count(requests, 7) == counts).all()
     assert (counter.count(requests[::-1], 100)[::-1] == counts).all()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    config = load_recipe("mnist-mini/gaussian-0.50", {"epochs": 1, "evaluate_every": 0}).config
+    return fit(config, tmp_path_factory.mktemp("trained") / "run", device=DEVICE.type, quiet=True).load_model()[0]
+
+
+def test_a_trained_network_answers_alike_in_half_precision(trained):
+    """At least 99.9 % of the samples, of images that it is sure of and of others."""
+    data, count = load_dataset("mnist-mini", "test"), 100 if DEVICE.type == "cpu" else 20_000
+    model = trained.to(DEVICE).eval()
+    net, agree = FastLeNet(model, torch.float16, DEVICE), []
+    for index in range(10):
+        image = torch.from_numpy(np.array(data.image(index))).to(DEVICE)
+        noisy = NoisyCopies(image, 0.5, "quantised", seed=0, index=index, stage="estimation").take(0, count)
+        with torch.no_grad(), arithmetic("float32"):
+            agree.append(run(net, noisy).argmax(1) == model(noisy).argmax(1))
+    assert torch.cat(agree).float().mean() >= 0.999
+
+
+@pytest.mark.cuda
+def test_radii_of_half_precision_are_those_of_float32_within_the_monte_carlo_error(trained):
+    """The same noise goes through both networks, so radii differ by far less than two independent runs would."""
+    data, indices, n = load_dataset("mnist-mini", "test"), range(40), 20_000
+    images = [data.image(i) for i in indices]
+    half, full = (
+        SmoothedClassifier(trained, 0.5, 10, device="cuda", precision=precision).certify_many(images, indices, n=n)
+        for precision in ("float16", "float32")
+    )
+    for a, b in zip(half, full, strict=True):
+        assert np.abs(a.counts - b.counts).sum() <= 2 * 0.001 * n
+        assert a.radius == pytest.approx(b.radius, abs=0.02)
+        assert (a.selected, a.abstained) == (b.selected, b.abstained)

@@ -288,6 +288,13 @@ def replaced_forward():
     return model
 
 
+class KeptInTraining(nn.Sequential):
+    def train(self, mode=True):
+        super().train(mode)
+        self[1].training = True
+        return self
+
+
 class Uncopyable(nn.Conv2d):
     def __deepcopy__(self, memo):
         raise TypeError("not to be copied")
@@ -299,11 +306,15 @@ REFUSED = {
     "replaced forward": (replaced_forward, "hooks are registered on 1"),
     "values decide": (lambda: Trap(lambda self, x: self.conv(x) if x.sum() > 0 else x), "traced"),
     "shapes decide": (lambda: Trap(lambda self, x: self.conv(x) if x.shape[1] == 3 else x), "traced"),
-    "chance": (lambda: Trap(lambda self, x: self.conv(x) + torch.randn(4, 8, 8)), "1 tensors of its own"),
+    "chance": (
+        lambda: Trap(lambda self, x: self.conv(x) + torch.randn(4, 8, 8)),
+        "^its forward makes 1 tensors of its own",
+    ),
     "chance as a number": (lambda: Trap(lambda self, x: self.conv(x) * float(torch.randn(()))), "other answers"),
     "types decide": (lambda: Trap(lambda self, x: self.conv(x) * (2 if isinstance(x, torch.Tensor) else 1)), "other"),
     "two values": (lambda: Trap(lambda self, x: (self.conv(x), x)), "one tensor"),
     "wrong input": (lambda: nn.Conv2d(7, 4, 3), "traced"),
+    "kept in training": (lambda: KeptInTraining(nn.Conv2d(3, 4, 3), nn.Dropout()), "stays in training mode"),
     "no copy": (lambda: Uncopyable(3, 4, 3), "not to be copied"),
     "NaN": (lambda: Trap(lambda self, x: self.conv(x) * float("nan")), "other answers"),
 }

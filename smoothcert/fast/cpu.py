@@ -1,4 +1,4 @@
-"""What a CPU likes: channels last, pooling by comparing neighbours, ReLU after pooling, and memory that stays mapped.
+"""What a CPU likes: channels last, pooling by comparing neighbours, and batches that fit a cache, one a thread.
 
 Measured on LeNet and ResNet-20 (benchmarks/certify_cpu.py): in float32 the convolutions then run at the speed of matrix
 products, which is all that the processor has. Weights packed for oneDNN and its own fused layers add nothing to that.
@@ -6,40 +6,42 @@ products, which is all that the processor has. Weights packed for oneDNN and its
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from smoothcert.fast.folding import called, put, skip, tidy
+from smoothcert.fast.folding import called, put, skip
 from smoothcert.fast.fusing import fuse, relu_input
 
-_PAIRS = {"kernel_size": 2, "stride": 2, "padding": 0, "dilation": 1, "ceil_mode": False, "return_indices": False}
+_POOL = {"kernel_size": 2, "stride": 2, "padding": 0, "dilation": 1, "ceil_mode": False, "return_indices": False}
 
 
 def for_cpu(net: fx.GraphModule) -> fx.GraphModule:
-    """The network of `fold` for a CPU, changed in place; in float32 or bfloat16, as its weights are."""
+    """The network of `fold`, changed in place. It computes without side effects, so threads may share it."""
     for node in list(net.graph.nodes):
-        if not _pools_pairs(net, node):
+        if not _halves(net, node):
             continue
         before = node.args[0]
-        relu = before if isinstance(before, fx.Node) and len(before.users) == 1 else None
-        after = relu is not None and relu_input(net, relu) is not None
-        put(net, node, MaxOfFour(relu_after=after))
+        relu = before if len(before.users) == 1 and relu_input(net, before) is not None else None
+        put(net, node, MaxOfFour(relu_after=relu is not None))
         node.args, node.kwargs = (before,), {}
-        if relu is not None and after:
+        if relu is not None:
             skip(relu)
-    keep_memory()
-    net = fuse(tidy(net))
-    net.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+    _keep_memory()
+    # weights in this layout make convolutions compute in it, whatever the layout of their input
+    fuse(net).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     return net
 
 
 class MaxOfFour(nn.Module):
-    """Max-pooling of 2x2 by two comparisons: ``max_pool2d`` also notes where each maximum was, which costs more.
+    """Max-pooling of 2x2 by two comparisons: ``max_pool2d`` also notes where each maximum was, which takes longer.
 
-    ReLU may follow instead of going before: both only compare, so the bits are the same, of a quarter of the values.
+    A ReLU before it may as well follow: both only compare, so the bits are the same, and a quarter as many.
     """
 
     def __init__(self, relu_after: bool) -> None:
@@ -53,28 +55,47 @@ class MaxOfFour(nn.Module):
         return pooled.relu_() if self.relu_after else pooled
 
 
-def keep_memory() -> None:
-    """Let glibc keep freed memory: activations of some MiB are given back after each batch else, and every page of them
-    is fetched and cleared anew for the next one, which can double the time. Its threshold follows the largest block
-    that was freed, up to 32 MiB; elsewhere this does nothing.
+@contextmanager
+def workers() -> Iterator[ThreadPoolExecutor]:
+    """As many threads as PyTorch would use for one operation, each of which computes alone.
+
+    Threads that share an operation wait for each other after each. That costs a tenth on an idle machine, and nearly
+    all on a busy one, where the last of them is late.
+    """
+    threads = torch.get_num_threads()
+    pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C, what has not begun is not begun
+        torch.set_num_threads(threads)  # MKL keeps one number for all threads
+
+
+def _keep_memory() -> None:
+    """Let glibc keep up to 62 MiB of freed memory: it keeps twice the largest block below 32 MiB that was ever freed.
+
+    Else some MiB of activations go back to the system after a batch, and come again page by page for the next one,
+    which takes up to a tenth of the time. With another C library nothing happens.
     """
     torch.empty(31 * 2**20, dtype=torch.uint8)
 
 
-def _pools_pairs(net: fx.GraphModule, node: fx.Node) -> bool:
+def _halves(net: fx.GraphModule, node: fx.Node) -> bool:
+    """Whether a node is max-pooling of 2x2 with stride 2 and nothing special."""
+    if not node.args or not isinstance(node.args[0], fx.Node):
+        return False
     layer = called(net, node)
-    given: dict[str, Any] = dict(node.kwargs)
+    settings: dict[str, Any] = dict(node.kwargs)
     if type(layer) is nn.MaxPool2d:
-        given = {name: getattr(layer, name) for name in _PAIRS}
+        settings = {name: getattr(layer, name) for name in _POOL}
     elif node.op == "call_function" and node.target in (F.max_pool2d, torch.max_pool2d):
-        given |= dict(zip(_PAIRS, node.args[1:], strict=False))
+        settings |= dict(zip(_POOL, node.args[1:], strict=False))
     else:
         return False
-    stride = given.get("stride") or given.get("kernel_size")
-    given = {name: _square(value) for name, value in {**_PAIRS, **given, "stride": stride}.items()}
-    return given == _PAIRS
+    settings["stride"] = settings.get("stride") or settings["kernel_size"]
+    return {name: _single(value) for name, value in {**_POOL, **settings}.items()} == _POOL
 
 
-def _square(value: object) -> object:
-    """(2, 2) as 2."""
+def _single(value: object) -> object:
+    """2 for (2, 2)."""
     return value[0] if isinstance(value, tuple | list) and len(set(value)) == 1 else value

@@ -43,15 +43,19 @@ def fold(model: nn.Module, example: Tensor) -> fx.GraphModule:
         raise CannotFold(f"hooks are registered on {', '.join(named)}, and could see other values or never run")
     try:
         plain = deepcopy(model).eval()
+        if any(module.training for module in plain.modules()):
+            raise CannotFold("a layer stays in training mode")
         net = _trace(plain)
         with torch.inference_mode():
             expected = plain(example)
             _Shapes(net).run(example)
+    except CannotFold:
+        raise
     except Exception as error:  # a network of the user's may fail in any way
         raise CannotFold(f"the network cannot be traced ({type(error).__name__}): {error}") from error
     for node in list(net.graph.nodes):
         layer = called(net, node)
-        if type(layer) in _IDLE and layer is not None and not layer.training:
+        if type(layer) in _IDLE:
             skip(node)
         elif (before := _foldable(net, node)) is not None:
             put(net, before, _merged(called(net, before), cast(nn.BatchNorm2d, layer)))
@@ -131,8 +135,7 @@ def _foldable(net: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     if norm is None or not isinstance(before, fx.Node) or len(before.users) > 1 or len(shape(before)) != dimensions:
         return None
     # without running statistics it normalises by those of the batch, in eval mode too
-    fixed = not norm.training and norm.running_mean is not None and norm.running_var is not None
-    return before if fixed else None
+    return before if norm.running_mean is not None and norm.running_var is not None else None
 
 
 def _merged(layer: nn.Module | None, norm: nn.BatchNorm2d) -> nn.Module:

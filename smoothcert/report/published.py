@@ -105,6 +105,8 @@ def find_published(c: Certificates) -> Published | None:
     config, own = c.config or {}, method_settings(c.config)
     if c.sigma != config.get("sigma"):  # certified with another noise than trained with: no row is about that
         return None
+    if config.get("self_training") or config.get("init_from"):  # more data than the rows had
+        return None
     fits = [
         row
         for row in published_rows()

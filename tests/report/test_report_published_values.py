@@ -109,6 +109,10 @@ def test_a_run_finds_its_row_by_its_settings(make, changes, acr):
 def test_no_row_for_a_log_or_for_another_noise_than_trained_with(make):
     assert find_published(make([0.5], sigma=0.5)) is None
     assert find_published(make([0.5], sigma=0.25, config=mnist(name="gaussian"))) is None
+    more = {"self_training": {"path": "more.npz", "weight": 0.5}}, {"init_from": "runs/before"}
+    for settings in more:
+        assert find_published(of_settings(make, mnist(name="gaussian") | settings)) is None
+    assert find_published(of_settings(make, mnist(name="gaussian") | {"self_training": {}, "init_from": None}))
 
 
 def test_the_row_on_as_many_inputs_is_preferred(make):
