@@ -246,6 +246,11 @@ def test_sums_are_fused_only_where_nothing_else_sees_a_difference(rule, sums):
     assert count(net, ConvAddReLU) == sums
 
 
+def test_a_convolution_of_another_type_is_not_fused():
+    model = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv2d(3, 4, 3)), nn.ReLU()).eval()
+    assert count(assert_equal_answers(model, images(3, 3, 8, 8)), ConvReLU) == 0
+
+
 @pytest.mark.parametrize("kind", [ConvReLU, ConvAddReLU])
 def test_fused_layers_are_bit_for_bit_the_three_operations(kind):
     conv, x = nn.Conv2d(3, 4, 3), images(2, 3, 8, 8)

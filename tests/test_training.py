@@ -412,7 +412,11 @@ def test_two_processes_train_like_one(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(code)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    environment = {**os.environ, "PYTHONPATH": os.getcwd(), "OMP_NUM_THREADS": "1"}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")]),
+        "OMP_NUM_THREADS": "1",
+    }
     done = subprocess.run(
         [*command, str(script), str(tmp_path / "two")], capture_output=True, text=True, env=environment, timeout=600
     )

@@ -114,8 +114,8 @@ def _changes(net: fx.GraphModule, start: fx.Node, end: fx.Node) -> Iterator[bool
         name = str(getattr(node.target, "__name__", node.target))
         yield (
             bool(getattr(called(net, node), "inplace", False))
-            or any(value is True for value in (*node.args, *node.kwargs.values()))  # F.relu(x, True)
-            or "out" in node.kwargs
+            or any(value is True for value in node.args)  # F.relu(x, True)
+            or bool({"inplace", "out"} & {name for name, value in node.kwargs.items() if value is not False})
             or (node.op != "call_module" and name.endswith("_"))  # relu_
             or (
                 getattr(node.target, "__module__", "") == "_operator" and name.startswith(("i", "set"))
