@@ -16,7 +16,7 @@ from smoothcert.models import build_model
 
 SIGMA = 0.5
 # network, normalisation, image, samples of one round
-NETWORKS = [("lenet", "none", (1, 28, 28), 5_000), ("resnet20", "cifar10", (3, 32, 32), 1_000)]
+NETWORKS = [("lenet", "none", (1, 28, 28), 8_000), ("resnet20", "cifar10", (3, 32, 32), 2_000)]
 
 
 def seconds(work):

@@ -156,7 +156,7 @@ def results_table(outcomes: Sequence[dict[str, Any]]) -> str:
     words = {True: "yes", False: "**no**", None: "-"}
     for entry in outcomes:
         row = entry["published"] or {}
-        values = [f"{row['acr']:g}"] if row.get("acr") is not None else []
+        values = [f"{row['acr']:.3f}"] if row.get("acr") is not None else []
         values += [f"{row['mean']:.4f} ± {row['std']:.4f}"] if row.get("mean") is not None else []
         cells = (f"`{entry['recipe']}`", entry["seed"], entry["inputs"], f"{entry['acr']:.4f}")
         tail = ("; ".join(values) or "-", words[row.get("reproduced")])

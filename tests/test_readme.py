@@ -85,3 +85,11 @@ def test_links_lead_somewhere():
     for target in re.findall(r"\]\(([^)#]+)\)", README):
         if "://" not in target:
             assert (root / target.replace("\n", "")).exists(), target
+
+
+def test_tables_are_those_of_the_results():
+    """`python results/tables.py` would change nothing."""
+    code = "from tables import *; text = (ROOT / 'README.md').read_text(); assert '| yes |' in text; "
+    code += "assert filled(text) == text"
+    place = Path(__file__).parent.parent / "results"
+    subprocess.run([sys.executable, "-c", code], cwd=place, check=True)
