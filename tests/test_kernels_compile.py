@@ -1,0 +1,55 @@
+"""The kernels compile for a GPU, without one: Triton's interpreter, which runs them elsewhere, forgives more."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+pytest.importorskip("triton")
+
+CODE = """
+import sys
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compile
+from smoothcert.fast import lenet_kernels, noise_kernels, resnet_kernels
+
+PARAMETERS = {
+    "noisy_rows": "*{t} *u8 *i32 *i32 *i32 *i64 *i32 i32 fp32 fp32 fp32 i32",
+    "conv1_pool": "*{t} *{t} *fp32 *{t} i32",
+    "conv2_pool": "*{t} *{t} *fp32 *{t} i32",
+    "dense": "*{t} *{t} *fp32 *{t} *fp32 *fp32 i32",
+    "one_conv": "*{t} *{t} *{t} *fp32 i32",
+    "head": "*{t} *fp32 *fp32 *fp32",
+}
+STRIDES = {"VALUES": 784, "HEIGHT": 28, "WIDTH": 28, "CHANNEL_STRIDE": 784, "LINE_STRIDE": 28, "PIXEL_STRIDE": 1}
+STAGE = {"HEIGHT": 8, "WIDTH": 8, "PATCHES": 16, "WARPS": 1, "GROUP": 1, "TILES": 4}
+CASES = [
+    ("noisy_rows", {**STRIDES, "FLAT": True, "EXACT": False, "STEPS": 0, "GROUPS": 512}),
+    ("noisy_rows", {**STRIDES, "FLAT": False, "EXACT": True, "STEPS": 3, "GROUPS": 512}),
+    ("conv1_pool", {"M": 64}),
+    ("conv2_pool", {"M": 64}),
+    ("dense", {"M": 64, "N": 128, "CLASSES": 16}),
+    ("one_conv", {**STAGE, "IN": 32, "OUT": 64, "STRIDE": 2, "RELU": True, "ADD": False}),
+    ("head", {"HEIGHT": 8, "WIDTH": 8, "CHANNELS": 64, "CLASSES": 10, "PIXELS": 64, "COLUMNS": 16}),
+]
+for name, constants in CASES:
+    modules = (lenet_kernels, noise_kernels, resnet_kernels)
+    (kernel,) = (getattr(module, name) for module in modules if hasattr(module, name))
+    names = [parameter for parameter in kernel.arg_names if parameter not in constants]
+    types = PARAMETERS[name].format(t=sys.argv[1]).split()
+    signature = dict(zip(names, types, strict=True)) | dict.fromkeys(constants, "constexpr")
+    source = ASTSource(kernel, signature, constexprs={(kernel.arg_names.index(k),): v for k, v in constants.items()})
+    compiled = compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": constants.get("WARPS", 4)})
+    assert compiled.asm["ptx"]
+    print(name, "compiled")
+"""
+
+
+@pytest.mark.parametrize("dtype", ["fp16", "bf16"])
+def test_kernels_compile_for_a_gpu(dtype, tmp_path):
+    environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
+    environment |= {"TRITON_CACHE_DIR": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", CODE, dtype], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stdout.count("compiled") == 7
