@@ -1,12 +1,14 @@
 """How often a network returns each class on noisy copies: batches, noise, memory.
 
 `Fused` (CUDA): one kernel draws the noise of a batch, whose rows may belong to several images, and nothing waits for
-the device before all counts are there. `Plain`: one image after the other, with noise from `NoisyCopies`.
+the device before all counts are there. `Plain`: one image after the other, with noise from `NoisyCopies`; on a CPU
+each thread has its own batch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -17,7 +19,8 @@ from torch import Tensor
 
 from smoothcert.batchsize import is_out_of_memory
 from smoothcert.errors import ModelError
-from smoothcert.fast.prepare import Prepared
+from smoothcert.fast.cpu import workers
+from smoothcert.fast.prepare import Prepared, arithmetic
 from smoothcert.noise import NoiseMode, NoisyCopies, Stage, eight_bit, fused_noise
 
 SMALLEST_FORWARD = 32
@@ -101,13 +104,26 @@ class Plain:
 
     def count(self, requests: Sequence[Request], batch_size: int) -> NDArray[np.int64]:
         votes = Votes(len(requests), self._classes, self._images[0].device)
-        for owner, request in enumerate(requests):
-            copies = self._noisy(request)
-            for place in range(request.first, request.last, batch_size):
-                noisy = copies.take(place, min(place + batch_size, request.last))  # [b, C, H, W]
-                x = self._prepared.inputs(forward_size(len(noisy), batch_size))
-                x[: len(noisy)] = noisy
-                votes.add(self._forward(x)[: len(noisy)], owner)
+        batches = [
+            (owner, self._noisy(request), place, min(place + batch_size, request.last))
+            for owner, request in enumerate(requests)
+            for place in range(request.first, request.last, batch_size)
+        ]
+
+        @torch.inference_mode()  # which holds for one thread
+        def answer(batch: tuple[int, NoisyCopies, int, int]) -> Tensor:
+            _, copies, first, last = batch
+            x = self._prepared.inputs(forward_size(last - first, batch_size))  # [b, C, H, W]
+            x[: last - first] = copies.take(first, last)
+            return self._forward(x)[: last - first]
+
+        # the arithmetic is the whole process's, so it is set here and not by each thread
+        with ExitStack() as stack:
+            stack.enter_context(arithmetic(self._prepared.precision))
+            threads = self._prepared.concurrent and len(batches) > 1
+            each = stack.enter_context(workers()).map if threads else map
+            for (owner, *_), logits in zip(batches, each(answer, batches), strict=True):
+                votes.add(logits, owner)
         return votes.read()
 
     def _noisy(self, request: Request) -> NoisyCopies:
@@ -186,11 +202,10 @@ def count_within_memory(
 
 
 def forward_size(count: int, batch_size: int) -> int:
-    """How many inputs the network sees when `count` are wanted: the next power of two, never under 32.
+    """How many inputs the network sees when `count` are wanted: the next power of two, but a full batch at most, and
+    never under 32.
 
     Kernels may round differently for other batch shapes. Few, round shapes keep them to those that, on the CPUs tried,
     give the same bits for an input at any batch size (tiny batches do not).
     """
-    if count == batch_size and count >= SMALLEST_FORWARD:
-        return count
-    return max(SMALLEST_FORWARD, 1 << (count - 1).bit_length())
+    return max(SMALLEST_FORWARD, min(batch_size, 1 << (count - 1).bit_length()))

@@ -53,6 +53,11 @@ FUSED_STREAM = "philox4x32-box-muller-1"
 _BLOCK_VALUES = {"cpu": 2**17, "cuda": 2**23}
 
 
+def block_size(values: int, device: torch.device) -> int:
+    """How many samples of so many values are drawn at once."""
+    return max(1, _BLOCK_VALUES[device.type] // values)
+
+
 def check_mode(mode: str) -> None:
     if mode not in get_args(NoiseMode):
         raise unknown_name("noise mode", mode, get_args(NoiseMode))
@@ -101,7 +106,7 @@ class NoisyCopies:
         self._image, self._sigma, self._mode = image, sigma, mode
         self.shape, self._dtype = tuple(image.shape), dtype
         self._key = (seed, index, stage)
-        self._block = max(1, _BLOCK_VALUES[image.device.type] // image.numel())
+        self._block = block_size(image.numel(), image.device)
         # the range of the integer sum: clipping is part of the network, wide enough to be met only beyond 6 sigma
         reach = exact_noise.reach(sigma)
         self._low, self._high = -255.0 * reach, 255.0 * (reach + 1)
@@ -147,9 +152,10 @@ class NoisyCopies:
         while first < last:
             block, offset = divmod(first, self._block)
             count = min(last - first, self._block - offset)
-            if self._drawn is None or self._drawn[0] != block:
-                self._drawn = (block, self._draw(block))
-            yield self._drawn[1][offset : offset + count]
+            drawn = self._drawn  # read once: threads may take samples at the same time
+            if drawn is None or drawn[0] != block:
+                self._drawn = drawn = (block, self._draw(block))
+            yield drawn[1][offset : offset + count]
             first += count
 
     def _draw(self, block: int) -> Tensor:

@@ -176,7 +176,17 @@ def test_more_samples_extend_the_same_stream():
 
 
 @pytest.mark.parametrize(
-    ("count", "batch", "size"), [(1, 1, 32), (7, 7, 32), (32, 32, 32), (100, 100, 100), (40, 100, 64), (100, 512, 128)]
+    ("count", "batch", "size"),
+    [
+        (1, 1, 32),
+        (7, 7, 32),
+        (32, 32, 32),
+        (100, 100, 100),
+        (40, 100, 64),
+        (100, 512, 128),
+        (90, 100, 100),
+        (9, 10, 32),
+    ],
 )
 def test_short_batches_are_padded_to_round_shapes(count, batch, size):
     assert forward_size(count, batch) == size

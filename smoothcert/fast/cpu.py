@@ -1,7 +1,8 @@
 """What a CPU likes: channels last, pooling by comparing neighbours, and batches that fit a cache, one a thread.
 
-Measured on LeNet and ResNet-20 (benchmarks/certify_cpu.py): in float32 the convolutions then run at the speed of matrix
-products, which is all that the processor has. Weights packed for oneDNN and its own fused layers add nothing to that.
+Measured on LeNet and ResNet-20 (benchmarks/certify.py --device cpu): in float32 the convolutions then run at the speed
+of matrix products, which is all that the processor has. Weights packed for oneDNN, its own fused layers and compiled
+networks add next to nothing to that.
 """
 
 from __future__ import annotations
@@ -59,8 +60,8 @@ class MaxOfFour(nn.Module):
 def workers() -> Iterator[ThreadPoolExecutor]:
     """As many threads as PyTorch would use for one operation, each of which computes alone.
 
-    Threads that share an operation wait for each other after each. That costs a tenth on an idle machine, and nearly
-    all on a busy one, where the last of them is late.
+    Threads that share an operation wait for each other at its end. That costs a tenth on an idle machine, and most of
+    the time on a busy one, where one of them is always late: LeNet was sampled several times slower then.
     """
     threads = torch.get_num_threads()
     pool = ThreadPoolExecutor(threads, initializer=torch.set_num_threads, initargs=(1,))

@@ -12,10 +12,11 @@ What was done is part of a store's identity: the certificate is about the prepar
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from typing import Literal, get_args
 
@@ -26,6 +27,7 @@ from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.fast.cpu import for_cpu
 from smoothcert.fast.folding import CannotFold, fold
 from smoothcert.fast.fusing import fuse
+from smoothcert.noise import block_size
 
 Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]
 
@@ -45,6 +47,7 @@ class Prepared:
     steps: tuple[str, ...]  # what was done, and what could not be done and why
     batch_size: int | None = None  # that suits it; None: to be measured
     any_batch: bool = False  # logits of an image are the same bits in a batch of any size
+    concurrent: bool = False  # several threads may call `forward` at once, each with a batch of its own
 
 
 def check_precision(precision: str, device: torch.device) -> None:
@@ -74,14 +77,7 @@ def prepare(model: nn.Module, shape: tuple[int, ...], device: torch.device, prec
         for ready in _candidates(model, shape, device, wanted, skipped):
             reason = _disagreement(ready, probe, expected)
             if reason is None:
-                return Prepared(
-                    ready.forward,
-                    ready.inputs,
-                    wanted,
-                    (*ready.steps, *skipped),
-                    ready.batch_size,
-                    ready.any_batch,
-                )
+                return replace(ready, precision=wanted, steps=(*ready.steps, *skipped))
             _skip(skipped, f"not {' and '.join(ready.steps) or 'plain'} in {wanted}: {reason}")
         if wanted == "float32":
             return Prepared(_calm(model, "float32"), _plain_inputs(shape, device), "float32", ("as it is", *skipped))
@@ -102,7 +98,7 @@ def _candidates(
         steps.append("folded")
     except CannotFold as error:
         _skip(skipped, f"not folded: {str(error).splitlines()[0]}")
-    # the CPU's vector units want channels last too; with one channel it is the same layout
+    # the CPU's vector units want channels last too (for_cpu sees to the weights); one channel is the same layout
     last = shape[0] > 1 and len(shape) == 3
     if dtype != torch.float32 or steps or last:
         net = deepcopy(net) if net is model else net
@@ -110,7 +106,14 @@ def _candidates(
         net = net.to(memory_format=torch.channels_last) if last else net  # type: ignore[call-overload]
         steps += ["channels last"] if last else []
 
-    yield Prepared(_calm(net, precision), _plain_inputs(shape, device, dtype, last), precision, tuple(steps))
+    inputs = _plain_inputs(shape, device, dtype, last)
+    if device.type == "cuda" or "folded" not in steps:
+        yield Prepared(_calm(net, precision), inputs, precision, tuple(steps))
+    else:
+        # A traced network keeps nothing between its layers but values; one as it is may write to itself. Two blocks of
+        # noise fit a core's cache with their activations, and no block is then drawn by two threads.
+        size = max(32, 2 * block_size(math.prod(shape), device))
+        yield Prepared(_calm(net, precision), inputs, precision, tuple(steps), size, concurrent=True)
 
 
 def _calm(net: nn.Module, precision: str) -> Callable[[Tensor], Tensor]:
@@ -143,7 +146,11 @@ def arithmetic(precision: str) -> Iterator[None]:
     Autotuning is off: it picks kernels by their speed on the day, and every process must compute the same bits.
     """
     tf32, before = precision == "tf32", torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if tf32 else "highest")
+    wanted, cudnn = "high" if tf32 else "highest", torch.backends.cudnn
+    if (before, cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32) == (wanted, 1, 0, 1, tf32):
+        yield  # nothing to set and nothing to restore, so threads may enter while another is inside
+        return
+    torch.set_float32_matmul_precision(wanted)
     try:
         with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=tf32):
             yield
