@@ -1,0 +1,108 @@
+"""Where the time of the CUDA kernels goes: ``python benchmarks/kernels.py``, on a GPU.
+
+Milliseconds for 100,000 samples of each kernel of LeNet's and ResNet-110's certification, and microseconds of a forward
+and backward of LeNet in training beside PyTorch's, as CUDA graphs. Weights and images are random.
+"""
+
+import torch
+
+from smoothcert.fast.lenet import FastLeNet
+from smoothcert.fast.lenet_training import FastLeNetTraining
+from smoothcert.fast.noise import FusedNoise
+from smoothcert.fast.resnet import FastResNet
+from smoothcert.fast.trainable import products
+from smoothcert.models import build_model
+
+DEVICE = torch.device("cuda")
+
+
+def milliseconds(work, repeats=20):
+    work()
+    start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    start.record()
+    for _ in range(repeats):
+        work()
+    end.record()
+    torch.cuda.synchronize()
+    return start.elapsed_time(end) / repeats
+
+
+def profile(work):
+    """Time of each kernel by its name, in milliseconds."""
+    work()
+    torch.cuda.synchronize()
+    with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as found:
+        work()
+        torch.cuda.synchronize()
+    return {event.key: event.self_device_time_total / 1000 for event in found.key_averages()}
+
+
+def noise(shape, batch, mode):
+    source = FusedNoise(0.5, mode, 0, DEVICE)
+    images = torch.randint(0, 256, (1, *shape), dtype=torch.uint8, device=DEVICE)
+    out, sample = (
+        torch.empty(batch, *shape, dtype=torch.float16, device=DEVICE),
+        torch.arange(batch, device=DEVICE).int(),
+    )
+    words = source.words([(0, "estimation", batch)])
+    return milliseconds(lambda: source.fill(out, images, words, torch.zeros_like(sample), sample))
+
+
+def certification(name, network, batch):
+    x = network.inputs(batch)
+    x.copy_(torch.rand(x.shape, device=DEVICE))
+    total = milliseconds(lambda: network(x))
+    print(f"{name}: {total * 1e5 / batch:.2f} ms for 100,000 in batches of {batch}")
+    for kernel, time in sorted(profile(lambda: network(x)).items(), key=lambda item: -item[1]):
+        if time * 1e5 / batch > 0.05:
+            print(f"    {time * 1e5 / batch:8.2f} ms  {kernel}")
+
+
+def calibrated(model, shape):
+    with torch.no_grad():
+        for _ in range(10):
+            model.train()(torch.rand(64, *shape, device=DEVICE))
+    return model.eval()
+
+
+def training(batch):
+    """Microseconds of an attack's pass and of a training pass, PyTorch's and ours, replayed as graphs."""
+    model = build_model("lenet", seed=0).to(DEVICE)
+    images = torch.rand(batch, 1, 28, 28, device=DEVICE)
+    for name, frozen in (("forward and input gradient", True), ("forward and weight gradients", False)):
+        times = []
+        for network in (model, FastLeNetTraining(model)):
+            x = images.clone().requires_grad_(frozen)
+            model.requires_grad_(not frozen)
+            wanted = [x] if frozen else list(model.parameters())
+
+            def step(network=network, x=x, wanted=wanted):
+                torch.autograd.grad(network(x).logsumexp(1).sum(), wanted)
+
+            with products("tf32"):
+                for _ in range(3):
+                    step()
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph):
+                    for _ in range(10):
+                        step()
+                times.append(100 * milliseconds(graph.replay))
+        print(f"LeNet, {name} of {batch} images: PyTorch {times[0]:.0f} us, ours {times[1]:.0f} us")
+    model.requires_grad_(True)
+
+
+def main() -> None:
+    print(torch.cuda.get_device_name(), "torch", torch.__version__)
+    for mode in ("quantised", "exact"):
+        print(f"{mode} noise, 1x28x28: {noise((1, 28, 28), 32768, mode) * 1e5 / 32768:.2f} ms for 100,000")
+    with torch.inference_mode():
+        lenet = build_model("lenet", seed=0).to(DEVICE).eval()
+        certification("LeNet", FastLeNet(lenet, torch.float16, DEVICE), FastLeNet.batch_size)
+        resnet = calibrated(build_model("resnet110", 10, "cifar10", seed=0).to(DEVICE), (3, 32, 32))
+        certification("ResNet-110", FastResNet(resnet, torch.float16, DEVICE), FastResNet.batch_size)
+    for batch in (256, 1024):
+        training(batch)
+
+
+if __name__ == "__main__":
+    main()
