@@ -1,6 +1,6 @@
 """How much faster certification is than the plain loop, side by side in one run.
 
-    python benchmarks/certify.py [--device cpu|cuda] [--networks lenet resnet20 ...] [--json FILE]
+    python benchmarks/certify.py [--device cpu|cuda] [--networks lenet resnet20 ...] [--precision ...] [--json FILE]
 
 The baseline is the field's CERTIFY (plain_certify.py): one image at a time, batches of 1,000, PyTorch's own settings,
 counts on the host. Weights are random: speed does not depend on them. Each number is the median of several images,
@@ -41,13 +41,13 @@ def calibrated(model, shape, device):
     return model.eval()
 
 
-def measure(name, device, rounds, images):
+def measure(name, device, rounds, images, precision):
     shape, classes, normalisation, *sizes = NETWORKS[name]
     n = sizes[device.type == "cpu"]
     model = calibrated(build_model(name, classes, normalisation, seed=0).to(device), shape, device)
     rng = np.random.default_rng(0)
     pictures = [torch.from_numpy(rng.integers(0, 256, shape, dtype=np.uint8)) for _ in range(images)]
-    smoothed = SmoothedClassifier(model, SIGMA, classes, device=device)
+    smoothed = SmoothedClassifier(model, SIGMA, classes, device=device, precision=precision)
     smoothed.certify_many(pictures, range(images), n=min(n, 2_000))
     plain_count(model, pictures[0].to(device).float() / 255, SIGMA, min(n, 2_000), classes)
     plain, ours = [], []
@@ -93,13 +93,15 @@ def main() -> None:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--networks", nargs="+", choices=NETWORKS, default=None)
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--precision", default="auto")
     parser.add_argument("--json", type=Path, default=None)
     options = parser.parse_args()
     device = torch.device(options.device)
     cuda = device.type == "cuda"
     rows = []
     for name in options.networks or (list(NETWORKS) if cuda else ["lenet", "resnet20"]):
-        rows.append(measure(name, device, options.rounds, (20 if name == "lenet" else 2) if cuda else 1))
+        images = (20 if name == "lenet" else 2) if cuda else 1
+        rows.append(measure(name, device, options.rounds, images, options.precision))
         row = rows[-1]
         print(
             f"{name:10} n {row['n']:7}  plain {row['baseline_seconds']:9.4f} s  ours {row['seconds']:9.5f} s  "
