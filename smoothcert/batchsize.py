@@ -8,6 +8,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+SMALLEST = 32
+NO_MEMORY = (
+    f"out of memory with {SMALLEST} noisy copies at a time, the fewest that are sent at once: use a device with more "
+    "memory, or free some"
+)
 _LARGEST_ON_CPU, _LARGEST_ON_CUDA = 512, 2**15
 _CUDA_VALUES = 2**26  # of images in a batch: 256 of ImageNet, 16,384 of CIFAR
 _PROBE_SECONDS = 0.05

@@ -8,6 +8,8 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -127,7 +129,8 @@ def certify_dataset(
         "prepared": list(prepared.steps),
         **subject(model, dataset, chosen),
     }
-    store.claim(Manifest(identity, len(indices), {**environment(smoothed.device), "values": values}))
+    about = {**environment(smoothed.device), "values": values, "skipped": list(prepared.skipped)}
+    store.claim(Manifest(identity, len(indices), about))
     # dealt over all inputs, not over those missing: shards that start at different times still take disjoint ones
     mine = indices[chosen.shard :: chosen.shards]
     with store.writer(chosen.shard, chosen.shards) as part:
@@ -200,5 +203,6 @@ def environment(device: torch.device) -> dict[str, str]:
         "device": name,
         "host": platform.node(),
         "cuda": torch.version.cuda or "",
+        "triton": version("triton") if find_spec("triton") else "",
         "pid": str(os.getpid()),
     }

@@ -17,13 +17,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from smoothcert.batchsize import is_out_of_memory
+from smoothcert.batchsize import NO_MEMORY, SMALLEST, is_out_of_memory
 from smoothcert.errors import ModelError
 from smoothcert.fast.cpu import workers
 from smoothcert.fast.prepare import Prepared, arithmetic
 from smoothcert.noise import NoiseMode, NoisyCopies, Stage, eight_bit, fused_noise
 
-SMALLEST_FORWARD = 32
+_KEPT = 64  # images whose last block of noise is kept for their next look: half a MiB each
 
 
 @dataclass(frozen=True)
@@ -124,6 +124,9 @@ class Plain:
             each = stack.enter_context(workers()).map if threads else map
             for (owner, *_), logits in zip(batches, each(answer, batches), strict=True):
                 votes.add(logits, owner)
+        # on CUDA a block is large, and soon drawn again
+        if len(self._copies) > (_KEPT if self._images[0].device.type == "cpu" else 0):
+            self._copies.clear()
         return votes.read()
 
     def _noisy(self, request: Request) -> NoisyCopies:
@@ -190,11 +193,8 @@ def count_within_memory(
         except RuntimeError as error:
             if not is_out_of_memory(error):
                 raise
-            if batch_size <= SMALLEST_FORWARD:
-                raise ModelError(
-                    f"out of memory with {SMALLEST_FORWARD} noisy copies at a time, the fewest that are sent "
-                    "at once: use a device with more memory, or free some"
-                ) from error
+            if batch_size <= SMALLEST:
+                raise ModelError(NO_MEMORY) from error
             # keyed noise: starting again with smaller batches draws the same samples
             batch_size //= 2
         if torch.cuda.is_available():
@@ -208,4 +208,4 @@ def forward_size(count: int, batch_size: int) -> int:
     Kernels may round differently for other batch shapes. Few, round shapes keep them to those that, on the CPUs tried,
     give the same bits for an input at any batch size (tiny batches do not).
     """
-    return max(SMALLEST_FORWARD, min(batch_size, 1 << (count - 1).bit_length()))
+    return max(SMALLEST, min(batch_size, 1 << (count - 1).bit_length()))

@@ -21,8 +21,9 @@ from smoothcert.certificate import ABSTAIN
 from smoothcert.certification import Selection, device_kind, environment, subject
 from smoothcert.data import Dataset, ImageFolder
 from smoothcert.errors import ConfigError, unknown_name
+from smoothcert.fast.prepare import Precision
 from smoothcert.judge import foolbox_pgd
-from smoothcert.noise import NoiseMode, unit_range
+from smoothcert.noise import NoiseMode, stream, unit_range
 from smoothcert.progress import Progress
 from smoothcert.seeds import derive
 from smoothcert.smoothing import SmoothedClassifier
@@ -110,6 +111,12 @@ def attack_dataset(
         raise ConfigError(f"an attack needs radii above 0, found {list(radii)}")
     smoothed = SmoothedClassifier(model, sigma, dataset.classes, noise=noise_mode, seed=seed, device=device)
     indices = chosen.indices(len(dataset))
+    if not indices:
+        raise ConfigError(f"start={chosen.start} leaves no input: {dataset.name} ({dataset.split}) has {len(dataset)}")
+    known = certificates.manifest().identity if certificates is not None else {}
+    if known.get("device_type") == device_kind(smoothed.device) and known.get("precision") in get_args(Precision):
+        smoothed.precision = known["precision"]  # the network that was certified, not another precision of it
+    prepared = smoothed.prepare(dataset.image(indices[0]).shape)
     identity = {
         "attack": attack.name,
         "noises": attack.noises,
@@ -121,7 +128,9 @@ def attack_dataset(
         "seed": seed,
         "noise": noise_mode,
         "device_type": device_kind(smoothed.device),
-        "precision": smoothed.prepare(dataset.image(indices[0]).shape).precision,
+        "noise_stream": stream(noise_mode, smoothed.device),
+        "precision": prepared.precision,
+        "prepared": list(prepared.steps),
         **subject(model, dataset, chosen),
     }
     store = CertificateStore(Path(out), COLUMNS)

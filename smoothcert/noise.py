@@ -142,7 +142,8 @@ class NoisyCopies:
         out = torch.empty((last - first, *self.shape), dtype=self._dtype, device=self._image.device)
         sample = torch.arange(first, last, device=out.device).int()
         image = self._base.to(torch.uint8)[None].contiguous()
-        fused.fill(out, image, fused.words([(index, stage, last)]), torch.zeros_like(sample), sample)
+        with torch.cuda.device(out.device):  # Triton launches on the current device
+            fused.fill(out, image, fused.words([(index, stage, last)]), torch.zeros_like(sample), sample)
         return out
 
     def _standard(self, first: int, last: int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -11,11 +12,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from smoothcert import bounds
-from smoothcert.batchsize import choose_batch_size, is_out_of_memory
+from smoothcert.batchsize import NO_MEMORY, choose_batch_size, is_out_of_memory
 from smoothcert.certificate import ABSTAIN, Certificate, from_claim, from_counts
 from smoothcert.counting import Counter, Request, count_within_memory, open_counter
 from smoothcert.errors import ConfigError, DataError, ModelError
 from smoothcert.fast.prepare import Precision, Prepared, check_precision, prepare
+from smoothcert.fast.state import state_of
 from smoothcert.models.build import check_shape
 from smoothcert.noise import NoiseMode, Stage, check_mode, law_of, total_variation
 from smoothcert.sequential import NO_CLAIM, Claim, Procedure, procedure
@@ -99,6 +101,8 @@ class SmoothedClassifier:
         """The same certificates as one by one, of images of one shape: small networks keep a GPU busy only so."""
         bounds.check_samples(n0, n, alpha)
         xs = self._check_all(images, indices)
+        if skip_unless is not None and len(skip_unless) != len(xs):
+            raise DataError(f"expected a label for each of {len(xs)} images, found {len(skip_unless)}")
         slack = total_variation(self.noise, self.sigma, xs[0].numel())
         law = law_of(self.noise)
         test = procedure(n, alpha, self.sigma, radii=radii, tolerance=tolerance, slack=slack, law=law)
@@ -170,28 +174,41 @@ class SmoothedClassifier:
         return self._count(self._open(images), requests)
 
     def prepare(self, shape: tuple[int, ...]) -> Prepared:
-        """The network that is sampled from; made anew when the model's weights have changed."""
-        state = (shape, self._weights())
-        if self._prepared is None or self._prepared[0] != state:
-            self._prepared = state, prepare(self.model, shape, self.device, self.precision)
+        """The network that is sampled from; made anew when weights, hooks or plain attributes have changed.
+
+        A change of other objects that the forward uses is not seen: make a new SmoothedClassifier then.
+        """
+        with self._on_device():
+            state = (shape, state_of(self.model))
+            if self._prepared is None or self._prepared[0] != state:
+                try:
+                    ready = prepare(self.model, shape, self.device, self.precision)
+                except RuntimeError as error:
+                    if is_out_of_memory(error):
+                        raise ModelError(NO_MEMORY) from error
+                    raise
+                # again, since a lazy network has its weights only now
+                self._prepared = (shape, state_of(self.model)), ready
         return self._prepared[1]
 
-    def _weights(self) -> object:
-        tensors = [*self.model.parameters(), *self.model.buffers()]
-        return tuple((id(t), t.data_ptr(), -1 if t.is_inference() else t._version) for t in tensors)
+    def _on_device(self) -> AbstractContextManager[object]:
+        """Triton launches on the current device, whatever the tensors are on."""
+        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
 
     def _open(self, images: Sequence[Tensor]) -> Counter:
         self.model.eval()
         prepared = self.prepare(tuple(images[0].shape))
         if self.batch_size is None:
-            self.batch_size = prepared.batch_size or choose_batch_size(self._forward, prepared.inputs, self.device)
+            with self._on_device():
+                self.batch_size = prepared.batch_size or choose_batch_size(self._forward, prepared.inputs, self.device)
         settings: dict[str, Any] = {"sigma": self.sigma, "mode": self.noise, "seed": self.seed}
         return open_counter(images, prepared, self._forward, self.classes, **settings)
 
     @torch.inference_mode()
     def _count(self, counter: Counter, requests: Sequence[Request]) -> NDArray[np.int64]:
         assert self.batch_size is not None
-        counts, self.batch_size = count_within_memory(counter, requests, self.batch_size)
+        with self._on_device():
+            counts, self.batch_size = count_within_memory(counter, requests, self.batch_size)
         return counts
 
     def _forward(self, x: Tensor) -> Tensor:
@@ -209,7 +226,7 @@ class SmoothedClassifier:
         return check_shape(logits, len(x), self.classes)
 
     def _check_all(self, images: Sequence[Image], indices: Sequence[int]) -> list[Tensor]:
-        if len(images) != len(indices) or not images:
+        if len(images) != len(indices) or len(images) == 0:
             raise DataError(f"expected an index for each of at least one image, found {len(images)} and {len(indices)}")
         xs = [self._check(image) for image in images]
         if len({x.shape for x in xs}) > 1:

@@ -16,6 +16,7 @@ from smoothcert.training import fit
 
 pytest.importorskip("triton")
 from smoothcert.fast.lenet import FastLeNet
+from smoothcert.fast.lenet_training import FastLeNetTraining
 from smoothcert.fast.noise import FusedNoise
 from smoothcert.fast.prepare import arithmetic, kernels
 
@@ -92,6 +93,29 @@ class Similar(type(build_model("lenet")[1])):
 )
 def test_what_the_kernels_cannot_stand_for(model, shape, reason):
     assert reason in FastLeNet.misfit(model, shape)
+
+
+class Standardised(nn.Conv2d):
+    def forward(self, x):
+        weight = self.weight - self.weight.mean((1, 2, 3), keepdim=True)
+        return nn.functional.conv2d(x, weight, self.bias)
+
+
+@pytest.mark.parametrize(
+    ("name", "layer"),
+    [
+        ("conv1", Standardised(1, 20, 5)),
+        ("conv1", nn.Conv2d(1, 20, 5, bias=False)),
+        ("fc1", nn.Sequential(nn.Linear(800, 500))),
+        ("fc2", nn.Sequential(nn.Linear(500, 10))),
+        ("fc2", nn.Linear(500, 10, bias=False)),
+    ],
+)
+def test_other_layers_under_the_same_names_are_seen(name, layer):
+    model = build_model("lenet")
+    setattr(model[1], name, layer)
+    assert "layers" in FastLeNet.misfit(model, SHAPE)
+    assert "layers" in FastLeNetTraining.misfit(model)
 
 
 def test_hooks_and_damaged_weights_are_left_to_the_plain_network():

@@ -138,3 +138,22 @@ class Subclass(CifarResNet):
 def test_models_that_do_not_fit(model, shape, reason):
     found = FastResNet.misfit(model, shape)
     assert found is None if reason is None else reason in found
+
+
+def test_memory_that_runs_out_while_buffers_grow_leaves_none_that_are_too_small(monkeypatch):
+    """The kernels check no bounds: after a failed growth a smaller batch must get buffers of its own size."""
+    net = FastResNet(network(8), torch.float16, DEVICE, (8, 8), SMALL)
+    net.inputs(2)
+    real, calls = FastResNet._zeros, []
+
+    def zeros(self, *shape):
+        calls.append(shape)
+        if len(calls) == 2:
+            raise torch.OutOfMemoryError("out of memory")
+        return real(self, *shape)
+
+    monkeypatch.setattr(FastResNet, "_zeros", zeros)
+    with pytest.raises(torch.OutOfMemoryError):
+        net.inputs(64)
+    net.inputs(32)
+    assert all(len(buffer) >= 32 for pair in net._buffers for buffer in pair)

@@ -1,15 +1,19 @@
 """prepare(): equivalent networks, the steps back to slower ones, and what is written down about them."""
 
+import dataclasses
+import threading
 from contextlib import suppress
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 from smoothcert.certification import Selection, certify_dataset, next_group
-from smoothcert.data import load_dataset
+from smoothcert.data import Dataset, load_dataset
 from smoothcert.errors import ConfigError, DataError
-from smoothcert.fast.prepare import arithmetic, prepare
+from smoothcert.fast import prepare as prepare_module
+from smoothcert.fast.prepare import Prepared, arithmetic, prepare
 from smoothcert.models import build_model
 from smoothcert.smoothing import SmoothedClassifier
 
@@ -99,7 +103,7 @@ def test_a_network_that_cannot_be_traced_is_used_as_it_is_and_the_reason_kept():
     prepared = prepare(Branching(), (1, 4, 4), CPU)
     x = batch(5, (1, 4, 4))
     assert torch.equal(logits(prepared, x), Branching()(x))
-    assert any(step.startswith("not folded: ") for step in prepared.steps)
+    assert any(reason.startswith("not folded: ") for reason in prepared.skipped)
 
 
 class Overflows(nn.Module):
@@ -117,7 +121,7 @@ class Overflows(nn.Module):
 def test_a_network_too_large_for_float16_falls_back_to_bfloat16_and_says_so():
     prepared = prepare(Overflows().cuda().eval(), (1, 8, 8), torch.device("cuda"), "auto")
     assert prepared.precision == "bfloat16"
-    assert any("float16" in step for step in prepared.steps)
+    assert any("float16" in reason for reason in prepared.skipped)
 
 
 @pytest.mark.parametrize("precision", ["tf32", "float16", "double"])
@@ -194,3 +198,97 @@ def test_the_manifest_says_which_network_was_certified(tmp_path):
     assert identity["precision"] == "float32"
     assert identity["prepared"][0] == "folded"
     assert [int(row[0]) for row in store.rows()] == list(range(20))  # groups keep the order
+
+
+def changed_through_data(model):
+    model[1].fc2.bias.data[3] += 100
+
+
+def changed_by_a_hook(model):
+    model[1].fc2.register_forward_hook(lambda _, __, logits: logits + 100 * (torch.arange(10) == 3))
+
+
+def changed_by_an_attribute(model):
+    model[1].preferred = 3
+
+
+class Preferring(type(build_model("lenet")[1])):
+    preferred = None
+
+    def __init__(self):
+        super().__init__()
+        self.preferred = -1
+
+    def forward(self, x):
+        return super().forward(x) + (100.0 if self.preferred >= 0 else 0.0) * (torch.arange(10) == self.preferred)
+
+
+@pytest.mark.parametrize("change", [changed_through_data, changed_by_a_hook, changed_by_an_attribute])
+def test_no_change_of_the_model_goes_unseen(change):
+    model, image = nn.Sequential(nn.Identity(), Preferring()), torch.zeros(1, 28, 28, dtype=torch.uint8)
+    smoothed = SmoothedClassifier(model, 0.5, 10, batch_size=32)
+    assert smoothed.count(image, 64, "estimation", 0)[3] < 64
+    change(model)
+    assert smoothed.count(image, 64, "estimation", 0)[3] == 64
+
+
+def test_a_prepared_network_with_other_logits_is_refused_even_if_it_names_the_same_class():
+    probe = prepare_module._probe((1, 8, 8), CPU)
+    expected = torch.stack([probe.flatten(1).sum(1) + 100, probe.flatten(1).sum(1)], 1)  # always class 0
+    constant = torch.tensor([100.0, 0.0]).expand(len(probe), 2)
+    wrong = Prepared(lambda _: constant, lambda n: torch.zeros(n, 1, 8, 8), "float16", ("other",))
+    assert "spread" in prepare_module._disagreement(wrong, probe, expected)
+    broken = dataclasses.replace(wrong, forward=lambda _: torch.full_like(constant, torch.nan))
+    assert prepare_module._disagreement(broken, probe, expected) is not None
+    right = dataclasses.replace(wrong, forward=lambda _: expected.clone())
+    assert prepare_module._disagreement(right, probe, expected) is None
+
+
+class Votes(nn.Module):
+    """Hard votes, in integers."""
+
+    def forward(self, x):
+        return nn.functional.one_hot((x.flatten(1)[:, 0] > 0.5).long(), 2)
+
+
+class Uncopyable(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.lock = threading.Lock()
+        self.fc = nn.Linear(48, 2)
+
+    def forward(self, x):
+        return self.fc(x.flatten(1)) if len(x) else x
+
+
+@pytest.mark.parametrize("model", [Votes(), Uncopyable()])
+def test_odd_networks_are_certified_as_they_are(model):
+    certificate = SmoothedClassifier(model, 0.5, 2).certify(torch.zeros(3, 4, 4, dtype=torch.uint8), n0=10, n=100)
+    assert certificate.counts.sum() == 100
+
+
+def test_reasons_are_kept_but_do_not_decide_whether_a_store_is_the_same(tmp_path):
+    class Random(nn.Module):
+        def forward(self, x):
+            score = x.flatten(1)[:, 0] + torch.rand(len(x)) if len(x) else x
+            return torch.stack([score, -score], 1)
+
+    settings = {"sigma": 0.5, "n0": 10, "n": 50, "alpha": 0.01, "quiet": True}
+    data = Dataset("two", "test", np.zeros((2, 1, 4, 4), np.uint8), np.zeros(2, np.int64), 2)
+    for _ in range(2):
+        store = certify_dataset(Random(), data, tmp_path, **settings)
+    assert store.manifest().environment["skipped"]
+
+
+def test_the_newer_setting_of_products_is_respected():
+    matmul = torch.backends.cuda.matmul
+    before = matmul.fp32_precision
+    matmul.fp32_precision = "tf32"
+    try:
+        certificate = SmoothedClassifier(build_model("lenet", seed=0), 0.5, 10).certify(
+            torch.zeros(1, 28, 28, dtype=torch.uint8), n0=10, n=50
+        )
+        assert certificate.counts.sum() == 50
+        assert matmul.fp32_precision == "tf32"
+    finally:
+        matmul.fp32_precision = before

@@ -155,6 +155,7 @@ def _check_answers(expected: object, found: object) -> None:
     """Last bits may differ. More than that, and the trace missed something, such as chance in the forward."""
     if not isinstance(expected, Tensor) or not isinstance(found, Tensor) or expected.shape != found.shape:
         raise CannotFold("the network does not return one tensor")
-    error = float((expected - found).abs().max() / expected.abs().max().clamp_min(1e-30))
-    if not error <= torch.finfo(expected.dtype).eps ** 0.5:
+    error = float((expected.double() - found.double()).abs().max() / expected.double().abs().max().clamp_min(1e-30))
+    kind = expected.dtype if expected.is_floating_point() else torch.float32  # votes may be counted in integers
+    if not error <= torch.finfo(kind).eps ** 0.5:
         raise CannotFold(f"the folded network gives other answers, by {error:.1g} of the largest")

@@ -6,8 +6,9 @@ import torch
 import triton
 from torch import Tensor, nn
 
+from smoothcert.errors import ModelError
 from smoothcert.fast.lenet_kernels import conv1_pool, conv2_pool, dense
-from smoothcert.fast.misfits import unusual
+from smoothcert.fast.misfits import same_layers, unusual
 from smoothcert.models.lenet import LeNet
 from smoothcert.models.normalise import Normalise
 
@@ -32,10 +33,11 @@ class FastLeNet:
         if shape != (1, 28, 28):
             return f"made for images [1, 28, 28], found {list(shape)}"
         net = model[1]
-        assert isinstance(net, LeNet)
-        if net.fc2.out_features > 64:
-            return "more than 64 classes"
-        return unusual(model)
+        classes = getattr(net.fc2, "out_features", 0)
+        with torch.device("meta"):
+            if not same_layers(net, LeNet(max(classes, 2))):
+                return "its layers are not those of LeNet"
+        return "more than 64 classes" if classes > 64 else unusual(model)
 
     def __init__(self, model: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
         assert isinstance(model, nn.Sequential)
@@ -102,7 +104,10 @@ class FastLeNet:
         return self._logits[:count, : self.classes]
 
     def _half(self, tensor: Tensor) -> Tensor:
-        return tensor.to(self.device, self.dtype).contiguous()
+        half = tensor.to(self.device, self.dtype).contiguous()
+        if bool(half.isinf().any()):
+            raise ModelError(f"weights beyond what {self.dtype} can hold")
+        return half
 
     def _float(self, tensor: Tensor) -> Tensor:
         return tensor.to(self.device, torch.float32).contiguous()

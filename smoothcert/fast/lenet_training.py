@@ -12,6 +12,7 @@ from torch.autograd.function import once_differentiable
 
 from smoothcert.errors import ModelError
 from smoothcert.fast import lenet_training_kernels as kernels
+from smoothcert.fast.misfits import same_layers, unusual
 from smoothcert.models.lenet import LeNet
 from smoothcert.models.normalise import Normalise
 
@@ -49,7 +50,10 @@ class FastLeNetTraining(nn.Module):
             return "an unknown first layer"
         if any(parameter.dtype != torch.float32 for parameter in model.parameters()):
             return "made for float32"
-        return None
+        with torch.device("meta"):
+            if not same_layers(model[1], LeNet(max(getattr(model[1].fc2, "out_features", 0), 2))):
+                return "its layers are not those of LeNet"
+        return unusual(model)
 
     def __init__(self, model: nn.Module, precision: Precision = "tf32") -> None:
         super().__init__()

@@ -17,3 +17,9 @@ def unusual(model: nn.Module) -> str | None:
         if tensor.is_floating_point() and not bool(tensor.isfinite().all()):
             return f"{name} is not finite"
     return None
+
+
+def same_layers(net: nn.Module, reference: nn.Module) -> bool:
+    """Whether a network has exactly the layers of another: a subclass of a layer may compute anything."""
+    found, expected = ([(name, type(m), m.extra_repr()) for name, m in n.named_modules()] for n in (net, reference))
+    return found == expected

@@ -23,17 +23,21 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor, nn
 
+from smoothcert.batchsize import is_out_of_memory
 from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.fast.cpu import for_cpu
 from smoothcert.fast.folding import CannotFold, fold
 from smoothcert.fast.fusing import fuse
+from smoothcert.fast.settings import float32_products, full_sums, tf32_products
 from smoothcert.noise import block_size
 
 Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]
 
 _DTYPE = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _FALL_BACK = {"float16": "bfloat16", "bfloat16": "tf32", "tf32": "float32"}
-_PROBES = 64
+# how far logits may be from the plain network's, in units of how much these vary between images
+_NEAR = {"float32": 0.01, "tf32": 0.1, "float16": 0.1, "bfloat16": 0.3}
+_PROBES = 32  # no more than the fewest copies that are ever sent at once
 _log = logging.getLogger("smoothcert")
 
 
@@ -44,7 +48,8 @@ class Prepared:
     forward: Callable[[Tensor], Tensor]  # a batch as `inputs` lays it out -> logits [b, classes]
     inputs: Callable[[int], Tensor]  # where to write a batch [b, C, H, W]; the next call may reuse the memory
     precision: str
-    steps: tuple[str, ...]  # what was done, and what could not be done and why
+    steps: tuple[str, ...]  # what was done
+    skipped: tuple[str, ...] = ()  # what could not be done, and why
     batch_size: int | None = None  # that suits it; None: to be measured
     any_batch: bool = False  # logits of an image are the same bits in a batch of any size
     concurrent: bool = False  # several threads may call `forward` at once, each with a batch of its own
@@ -70,18 +75,22 @@ def prepare(model: nn.Module, shape: tuple[int, ...], device: torch.device, prec
     try:
         with torch.inference_mode(), arithmetic("float32"):
             expected = model(probe)
-    except Exception:  # what is wrong with it is said, in words, by the first real batch
+    except Exception as error:  # what is wrong with it is said, in words, by the first real batch
+        _raise_if_memory(error)
         return Prepared(_calm(model, "float32"), _plain_inputs(shape, device), "float32", ("as it is",))
     skipped: list[str] = []
     while True:
         for ready in _candidates(model, shape, device, wanted, skipped):
             reason = _disagreement(ready, probe, expected)
             if reason is None:
-                return replace(ready, precision=wanted, steps=(*ready.steps, *skipped))
+                return replace(ready, precision=wanted, skipped=tuple(skipped))
             _skip(skipped, f"not {' and '.join(ready.steps) or 'plain'} in {wanted}: {reason}")
         if wanted == "float32":
-            return Prepared(_calm(model, "float32"), _plain_inputs(shape, device), "float32", ("as it is", *skipped))
-        wanted = _FALL_BACK[wanted]
+            inputs = _plain_inputs(shape, device)
+            return Prepared(_calm(model, "float32"), inputs, "float32", ("as it is",), tuple(skipped))
+        slower = _FALL_BACK[wanted] if device.type == "cuda" else "float32"
+        _log.warning("the network is not fit for %s, and is taken in %s: %s", wanted, slower, skipped[-1])
+        wanted = slower
 
 
 def _candidates(
@@ -89,7 +98,11 @@ def _candidates(
 ) -> Iterator[Prepared]:
     dtype = _DTYPE[precision]
     if device.type == "cuda" and dtype in (torch.float16, torch.bfloat16) and has_triton():
-        yield from kernels(model, shape, device, dtype)
+        try:
+            yield from kernels(model, shape, device, dtype)
+        except Exception as error:  # whatever is wrong with them, PyTorch's kernels remain
+            _raise_if_memory(error)
+            _skip(skipped, f"no kernels of its own in {precision}: {type(error).__name__}")
     steps, net = [], model
     try:
         with arithmetic("float32"):
@@ -101,7 +114,11 @@ def _candidates(
     # the CPU's vector units want channels last too (for_cpu sees to the weights); one channel is the same layout
     last = shape[0] > 1 and len(shape) == 3
     if dtype != torch.float32 or steps or last:
-        net = deepcopy(net) if net is model else net
+        try:
+            net = deepcopy(net) if net is model else net
+        except Exception as error:  # it may hold anything
+            _skip(skipped, f"not copied: {type(error).__name__}")
+            return
         net = net.to(dtype)
         net = net.to(memory_format=torch.channels_last) if last else net  # type: ignore[call-overload]
         steps += ["channels last"] if last else []
@@ -113,7 +130,8 @@ def _candidates(
         # A traced network keeps nothing between its layers but values; one as it is may write to itself. Two blocks of
         # noise fit a core's cache with their activations, and no block is then drawn by two threads.
         size = max(32, 2 * block_size(math.prod(shape), device))
-        yield Prepared(_calm(net, precision), inputs, precision, tuple(steps), size, concurrent=True)
+        ready = Prepared(_calm(net, precision), inputs, precision, tuple(steps), batch_size=size)
+        yield replace(ready, concurrent=True)
 
 
 def _calm(net: nn.Module, precision: str) -> Callable[[Tensor], Tensor]:
@@ -131,12 +149,13 @@ def kernels(model: nn.Module, shape: tuple[int, ...], device: torch.device, dtyp
     from smoothcert.fast.lenet import FastLeNet
     from smoothcert.fast.resnet import FastResNet
 
+    name = str(dtype).removeprefix("torch.")
     if FastLeNet.misfit(model, shape) is None:
         lenet = FastLeNet(model, dtype, device)
-        yield Prepared(lenet, lenet.inputs, "", ("LeNet kernels",), lenet.batch_size, any_batch=True)
+        yield Prepared(lenet, lenet.inputs, name, ("LeNet kernels",), batch_size=lenet.batch_size, any_batch=True)
     if FastResNet.misfit(model, shape) is None:
         resnet = FastResNet(model, dtype, device, (shape[1], shape[2]))
-        yield Prepared(resnet, resnet.inputs, "", ("ResNet kernels",), resnet.batch_size, any_batch=True)
+        yield Prepared(resnet, resnet.inputs, name, ("ResNet kernels",), batch_size=resnet.batch_size, any_batch=True)
 
 
 @contextmanager
@@ -145,17 +164,16 @@ def arithmetic(precision: str) -> Iterator[None]:
 
     Autotuning is off: it picks kernels by their speed on the day, and every process must compute the same bits.
     """
-    tf32, before = precision == "tf32", torch.get_float32_matmul_precision()
-    wanted, cudnn = "high" if tf32 else "highest", torch.backends.cudnn
-    if (before, cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32) == (wanted, 1, 0, 1, tf32):
+    tf32 = precision == "tf32"
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    now = (tf32_products(), cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32)
+    halves = matmul.allow_fp16_reduced_precision_reduction or matmul.allow_bf16_reduced_precision_reduction
+    if now == (tf32, True, False, True, tf32) and not halves:
         yield  # nothing to set and nothing to restore, so threads may enter while another is inside
         return
-    torch.set_float32_matmul_precision(wanted)
-    try:
-        with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=tf32):
-            yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+    flags = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": tf32}
+    with float32_products(tf32), full_sums(), cudnn.flags(**flags):
+        yield
 
 
 def _plain_inputs(
@@ -167,10 +185,12 @@ def _plain_inputs(
 
 def _probe(shape: tuple[int, ...], device: torch.device) -> Tensor:
     """Images of all contrasts under noise, on which a prepared network must agree with the plain one."""
-    generator = torch.Generator().manual_seed(0)
-    base = torch.rand((_PROBES, *shape), generator=generator) * torch.linspace(0, 1, _PROBES).view(-1, 1, 1, 1)
-    noise = torch.randn(base.shape, generator=generator) * 0.5
-    return ((base + noise) * 255).round().div(255).to(device)
+    generator = torch.Generator("cpu").manual_seed(0)
+    # not what the caller may have set as defaults
+    base = torch.rand((_PROBES, *shape), generator=generator, dtype=torch.float32, device="cpu")
+    noise = torch.randn(base.shape, generator=generator, dtype=torch.float32, device="cpu") * 0.5
+    contrast = torch.linspace(0, 1, _PROBES, dtype=torch.float32, device="cpu").view(-1, 1, 1, 1)
+    return (base.mul_(contrast).add_(noise) * 255).round().div(255).to(device)
 
 
 def _disagreement(ready: Prepared, probe: Tensor, expected: object) -> str | None:
@@ -181,17 +201,24 @@ def _disagreement(ready: Prepared, probe: Tensor, expected: object) -> str | Non
             x.copy_(probe)
             found = ready.forward(x)
     except Exception as error:  # whatever a backend cannot do, a slower one can
+        _raise_if_memory(error)
         return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
     if not isinstance(expected, Tensor) or expected.ndim != 2 or found.shape != expected.shape:
         return None  # nothing to compare; the caller checks shapes
     if bool(expected.isnan().any()):
         return None  # refused later, in words
-    agree = float((found.argmax(1) == expected.argmax(1)).float().mean())
-    spread = (expected - expected.mean(0)).norm()
-    distance = float((found - expected).norm() / spread.clamp_min(1e-30))
-    if distance <= 0.1 or agree >= 0.9:
+    plain = expected.double()
+    spread = (plain - plain.mean(0)).norm().clamp_min(1e-3 * float(plain.norm())).clamp_min(1e-30)
+    distance = float((found.double() - plain).norm() / spread)
+    if distance <= _NEAR[ready.precision]:
         return None
-    return f"answers differ on {100 * (1 - agree):.0f} % of the probes"
+    return f"logits differ by {distance:.1g} of their spread"
+
+
+def _raise_if_memory(error: Exception) -> None:
+    """Too little memory says nothing about a network: fewer images may fit, later or in another process."""
+    if isinstance(error, RuntimeError) and is_out_of_memory(error):
+        raise error
 
 
 def _skip(skipped: list[str], reason: str) -> None:

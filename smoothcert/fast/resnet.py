@@ -11,6 +11,7 @@ import triton
 from torch import Tensor, nn
 
 from smoothcert.errors import ModelError
+from smoothcert.fast.misfits import same_layers, unusual
 from smoothcert.fast.resnet_kernels import head, one_conv, residual_blocks
 from smoothcert.models.cifar_resnet import BasicBlock, CifarResNet
 from smoothcert.models.normalise import Normalise
@@ -62,15 +63,13 @@ class FastResNet:
             return "an unknown first layer"
         if len(shape) != 3 or shape[0] != 3 or shape[1] % 4 or shape[2] % 4:
             return f"made for images [3, H, W] with sides divisible by 4, found {list(shape)}"
-        if any(m._forward_hooks or m._forward_pre_hooks or "forward" in vars(m) for m in model.modules()):
-            return "it has hooks, which would never run"
         if any(m.training for m in model.modules()):
             return "it is in training mode"
         net, classes = model[1], getattr(model[1].fc, "out_features", 0)
         with torch.device("meta"):
-            if str(net) != str(CifarResNet(6 * len(net.layer1) + 2, classes)):
+            if not same_layers(net, CifarResNet(6 * len(net.layer1) + 2, max(classes, 2))):
                 return "its layers are not those of a CIFAR ResNet"
-        return "more than 1024 classes" if classes > 1024 else None
+        return "more than 1024 classes" if classes > 1024 else unusual(model)
 
     def __init__(
         self,
@@ -176,13 +175,16 @@ class FastResNet:
 
     def _allocate(self, count: int) -> None:
         height, width = self.size
-        self._count, self._input = count, self._zeros(count, height, width, 4)
+        self._count = 0  # until all of it is there: memory may run out in between, and nothing checks bounds later
+        self._buffers = []
+        self._input = self._zeros(count, height, width, 4)
         # 1 in the image and 0 in its border: the weights of this channel subtract the mean, but not from the padding
         self._input[:, 1:-1, 1:-1, 3] = 1
         most = max(self._cut(number)["GROUP"] for number in range(3))
         rows = triton.cdiv(count, most) * most
         shapes = [(rows, height >> i, width >> i, stage.rest.outputs) for i, stage in enumerate(self._stages)]
         self._buffers = [(self._zeros(*shape), self._zeros(*shape)) for shape in shapes]
+        self._count = count
 
     def _zeros(self, count: int, height: int, width: int, channels: int) -> Tensor:
         return torch.zeros(count, height + 2, width + 2, channels, dtype=self.dtype, device=self.device)
@@ -191,6 +193,8 @@ class FastResNet:
         weight, bias = torch.stack([w for w, _ in convs]), torch.stack([b for _, b in convs])
         packed, biases = arranged(weight, bias, self.dtype)
         half, single = packed.to(self.device, self.dtype), biases.to(self.device, torch.float32)
+        if bool(half.isinf().any()):
+            raise ModelError(f"weights beyond what {self.dtype} can hold")
         return Convs(half, single.contiguous(), weight.shape[2], weight.shape[1], stride)
 
 

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.fast.prepare import has_triton
+from smoothcert.fast.settings import float32_products
 
 TrainingPrecision = Literal["tf32", "float32", "bfloat16"]
 
@@ -34,13 +35,10 @@ def trainable(model: nn.Module, device: torch.device, precision: TrainingPrecisi
 @contextmanager
 def products(precision: TrainingPrecision) -> Iterator[None]:
     """TF32 unless float32 was asked for, and the fastest convolutions: on CUDA, training is not repeated to the bit."""
-    tf32, before = precision != "float32", torch.get_float32_matmul_precision()
-    torch.set_float32_matmul_precision("high" if tf32 and torch.cuda.is_available() else "highest")
-    try:
-        with torch.backends.cudnn.flags(enabled=True, benchmark=tf32, deterministic=False, allow_tf32=tf32):
-            yield
-    finally:
-        torch.set_float32_matmul_precision(before)
+    tf32 = precision != "float32" and torch.cuda.is_available()
+    flags = {"enabled": True, "benchmark": tf32, "deterministic": False, "allow_tf32": tf32}
+    with float32_products(tf32), torch.backends.cudnn.flags(**flags):
+        yield
 
 
 class Autocast(nn.Module):
