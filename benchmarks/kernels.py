@@ -5,6 +5,7 @@ and backward of LeNet in training beside PyTorch's, as CUDA graphs. Weights and 
 """
 
 import torch
+from certify import calibrated
 
 from smoothcert.fast.lenet import FastLeNet
 from smoothcert.fast.lenet_training import FastLeNetTraining
@@ -58,13 +59,6 @@ def certification(name, network, batch):
             print(f"    {time * 1e5 / batch:8.2f} ms  {kernel}")
 
 
-def calibrated(model, shape):
-    with torch.no_grad():
-        for _ in range(10):
-            model.train()(torch.rand(64, *shape, device=DEVICE))
-    return model.eval()
-
-
 def training(batch):
     """Microseconds of an attack's pass and of a training pass, PyTorch's and ours, replayed as graphs."""
     model = build_model("lenet", seed=0).to(DEVICE)
@@ -98,7 +92,7 @@ def main() -> None:
     with torch.inference_mode():
         lenet = build_model("lenet", seed=0).to(DEVICE).eval()
         certification("LeNet", FastLeNet(lenet, torch.float16, DEVICE), FastLeNet.batch_size)
-        resnet = calibrated(build_model("resnet110", 10, "cifar10", seed=0).to(DEVICE), (3, 32, 32))
+        resnet = calibrated(build_model("resnet110", 10, "cifar10", seed=0).to(DEVICE), (3, 32, 32), DEVICE)
         certification("ResNet-110", FastResNet(resnet, torch.float16, DEVICE), FastResNet.batch_size)
     for batch in (256, 1024):
         training(batch)

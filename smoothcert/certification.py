@@ -9,7 +9,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +21,7 @@ from smoothcert import bounds, noise
 from smoothcert.data import Dataset, ImageFolder
 from smoothcert.errors import ConfigError, DataError
 from smoothcert.fast.prepare import Precision
+from smoothcert.imports import has_triton
 from smoothcert.models.weights import weights_hash
 from smoothcert.progress import Progress
 from smoothcert.sequential import procedure
@@ -203,6 +203,6 @@ def environment(device: torch.device) -> dict[str, str]:
         "device": name,
         "host": platform.node(),
         "cuda": torch.version.cuda or "",
-        "triton": version("triton") if find_spec("triton") else "",
+        "triton": version("triton") if has_triton() else "",
         "pid": str(os.getpid()),
     }

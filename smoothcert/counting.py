@@ -7,10 +7,11 @@ each thread has its own batch.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, get_args
 
 import numpy as np
 import torch
@@ -21,7 +22,7 @@ from smoothcert.batchsize import NO_MEMORY, SMALLEST, is_out_of_memory
 from smoothcert.errors import ModelError
 from smoothcert.fast.cpu import workers
 from smoothcert.fast.prepare import Prepared, arithmetic
-from smoothcert.noise import NoiseMode, NoisyCopies, Stage, eight_bit, fused_noise
+from smoothcert.noise import IntegerNoise, NoiseMode, NoisyCopies, Stage, eight_bit, fused_noise
 
 _KEPT = 64  # images whose last block of noise is kept for their next look: half a MiB each
 
@@ -37,26 +38,31 @@ class Request:
     last: int
 
 
-class Counter(Protocol):
+class Counter(ABC):
+    """Counts for some images, all of one shape and on one device. `forward` is the prepared one, with checks."""
+
+    def __init__(
+        self,
+        images: Sequence[Tensor],
+        prepared: Prepared,
+        forward: Callable[[Tensor], Tensor],
+        classes: int,
+        *,
+        sigma: float,
+        mode: NoiseMode,
+        seed: int,
+    ) -> None:
+        self._images, self._prepared, self._forward, self._classes = images, prepared, forward, classes
+        self._sigma, self._mode, self._seed = sigma, mode, seed
+        self._device = images[0].device
+
+    @abstractmethod
     def count(self, requests: Sequence[Request], batch_size: int) -> NDArray[np.int64]:
         """Counts [requests, classes]."""
-        ...
 
 
-def open_counter(
-    images: Sequence[Tensor],
-    prepared: Prepared,
-    forward: Callable[[Tensor], Tensor],
-    classes: int,
-    *,
-    sigma: float,
-    mode: NoiseMode,
-    seed: int,
-) -> Counter:
-    """A counter for these images, all of one shape and on one device. `forward` is the prepared one, with checks."""
-    if (mode == "quantised" or mode == "exact") and fused_noise(images[0].device):
-        return Fused(images, prepared, forward, classes, sigma=sigma, mode=mode, seed=seed)
-    return Plain(images, prepared, forward, classes, sigma=sigma, mode=mode, seed=seed)
+def counter_for(mode: NoiseMode, device: torch.device) -> type[Counter]:
+    return Fused if mode in get_args(IntegerNoise) and fused_noise(device) else Plain
 
 
 class Votes:
@@ -85,25 +91,16 @@ class Votes:
         return self._counts.view(-1, self._classes).cpu().numpy()
 
 
-class Plain:
-    def __init__(
-        self,
-        images: Sequence[Tensor],
-        prepared: Prepared,
-        forward: Callable[[Tensor], Tensor],
-        classes: int,
-        *,
-        sigma: float,
-        mode: NoiseMode,
-        seed: int,
-    ) -> None:
-        self._images, self._prepared, self._forward, self._classes = images, prepared, forward, classes
-        self._sigma, self._mode, self._seed = sigma, mode, seed
-        # kept between calls: the next look at an image goes on in the block of noise where the last one ended
-        self._copies: dict[tuple[int, int, Stage], NoisyCopies] = {}
+class Plain(Counter):
+    # kept between calls: the next look at an image goes on in the block of noise where the last one ended
+    _copies: dict[tuple[int, int, Stage], NoisyCopies]
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._copies = {}
 
     def count(self, requests: Sequence[Request], batch_size: int) -> NDArray[np.int64]:
-        votes = Votes(len(requests), self._classes, self._images[0].device)
+        votes = Votes(len(requests), self._classes, self._device)
         batches = [
             (owner, self._noisy(request), place, min(place + batch_size, request.last))
             for owner, request in enumerate(requests)
@@ -125,7 +122,7 @@ class Plain:
             for (owner, *_), logits in zip(batches, each(answer, batches), strict=True):
                 votes.add(logits, owner)
         # on CUDA a block is large, and soon drawn again
-        if len(self._copies) > (_KEPT if self._images[0].device.type == "cpu" else 0):
+        if len(self._copies) > (_KEPT if self._device.type == "cpu" else 0):
             self._copies.clear()
         return votes.read()
 
@@ -143,29 +140,19 @@ class Plain:
         return self._copies[key]
 
 
-class Fused:
-    def __init__(
-        self,
-        images: Sequence[Tensor],
-        prepared: Prepared,
-        forward: Callable[[Tensor], Tensor],
-        classes: int,
-        *,
-        sigma: float,
-        mode: NoiseMode,
-        seed: int,
-    ) -> None:
+class Fused(Counter):
+    def __init__(self, *args: Any, **settings: Any) -> None:
         from smoothcert.fast.noise import FusedNoise
 
-        assert mode == "quantised" or mode == "exact"
-        self._images = torch.stack([eight_bit(image).to(torch.uint8) for image in images])
-        self._prepared, self._forward, self._classes = prepared, forward, classes
-        self._noise = FusedNoise(sigma, mode, seed, self._images.device)
+        super().__init__(*args, **settings)
+        assert self._mode == "quantised" or self._mode == "exact"
+        self._pixels = torch.stack([eight_bit(image).to(torch.uint8) for image in self._images])
+        self._noise = FusedNoise(self._sigma, self._mode, self._seed, self._device)
 
     def count(self, requests: Sequence[Request], batch_size: int) -> NDArray[np.int64]:
-        device = self._images.device
+        device = self._device
         votes = Votes(len(requests), self._classes, device)
-        images = self._images[torch.tensor([r.image for r in requests], device=device)]
+        images = self._pixels[torch.tensor([r.image for r in requests], device=device)]
         words = self._noise.words([(r.index, r.stage, r.last) for r in requests])
         sizes = np.array([r.last - r.first for r in requests])
         ends = np.cumsum(sizes)

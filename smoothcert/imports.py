@@ -1,13 +1,19 @@
-"""Classes of yours by dotted path, with errors that name the path."""
+"""What can be imported: optional packages, and classes of yours by dotted path, with errors that name the path."""
 
 from __future__ import annotations
 
 import os
 import sys
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from smoothcert.errors import ConfigError
+
+
+def has_triton() -> bool:
+    """Triton comes with PyTorch's CUDA builds for Linux."""
+    return find_spec("triton") is not None
 
 
 def import_name(path: str, kind: str) -> Any:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from smoothcert import bounds
 from smoothcert.batchsize import NO_MEMORY, choose_batch_size, is_out_of_memory
 from smoothcert.certificate import ABSTAIN, Certificate, from_claim, from_counts
-from smoothcert.counting import Counter, Request, count_within_memory, open_counter
+from smoothcert.counting import Counter, Request, count_within_memory, counter_for
 from smoothcert.errors import ConfigError, DataError, ModelError
 from smoothcert.fast.prepare import Precision, Prepared, check_precision, prepare
 from smoothcert.fast.state import state_of
@@ -202,7 +202,7 @@ class SmoothedClassifier:
             with self._on_device():
                 self.batch_size = prepared.batch_size or choose_batch_size(self._forward, prepared.inputs, self.device)
         settings: dict[str, Any] = {"sigma": self.sigma, "mode": self.noise, "seed": self.seed}
-        return open_counter(images, prepared, self._forward, self.classes, **settings)
+        return counter_for(self.noise, self.device)(images, prepared, self._forward, self.classes, **settings)
 
     @torch.inference_mode()
     def _count(self, counter: Counter, requests: Sequence[Request]) -> NDArray[np.int64]:

@@ -138,16 +138,20 @@ def _foldable(net: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     return before if norm.running_mean is not None and norm.running_var is not None else None
 
 
-def _merged(layer: nn.Module | None, norm: nn.BatchNorm2d) -> nn.Module:
-    """A copy of the layer with the scale and shift of the BatchNorm in its weights."""
-    merged = cast(nn.Conv2d, deepcopy(layer))
+def affine(norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
+    """Scale and shift of each channel that a BatchNorm is in eval mode, in float64."""
     mean, variance = (cast(Tensor, value).double() for value in (norm.running_mean, norm.running_var))
     scale = (variance + norm.eps).rsqrt() * (1.0 if norm.weight is None else norm.weight.detach().double())
+    return scale, (0.0 if norm.bias is None else norm.bias.detach().double()) - mean * scale
+
+
+def _merged(layer: nn.Module | None, norm: nn.BatchNorm2d) -> nn.Module:
+    """A copy of the layer with the scale and shift of the BatchNorm in its weights."""
+    merged, (scale, shift) = cast(nn.Conv2d, deepcopy(layer)), affine(norm)
     weight, bias = merged.weight.detach(), 0.0 if merged.bias is None else merged.bias.detach().double()
-    shift = (bias - mean) * scale + (0.0 if norm.bias is None else norm.bias.detach().double())
     scaled = weight.double() * scale.view(-1, *[1] * (weight.ndim - 1))
     merged.weight = nn.Parameter(scaled.to(weight.dtype), requires_grad=False)
-    merged.bias = nn.Parameter(shift.to(weight.dtype), requires_grad=False)
+    merged.bias = nn.Parameter((bias * scale + shift).to(weight.dtype), requires_grad=False)
     return merged
 
 

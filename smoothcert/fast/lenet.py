@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 import triton
 from torch import Tensor, nn
 
 from smoothcert.errors import ModelError
 from smoothcert.fast.lenet_kernels import conv1_pool, conv2_pool, dense
-from smoothcert.fast.misfits import same_layers, unusual
+from smoothcert.fast.misfits import not_lenet
 from smoothcert.models.lenet import LeNet
 from smoothcert.models.normalise import Normalise
 
@@ -26,18 +28,12 @@ class FastLeNet:
     @staticmethod
     def misfit(model: nn.Module, shape: tuple[int, ...]) -> str | None:
         """Why these kernels cannot stand for a model, or None."""
-        if not isinstance(model, nn.Sequential) or len(model) != 2 or type(model[1]) is not LeNet:
-            return "not a LeNet of this package"
-        if type(model[0]) not in (nn.Identity, Normalise):
-            return "an unknown first layer"
+        if (reason := not_lenet(model)) is not None:
+            return reason
         if shape != (1, 28, 28):
             return f"made for images [1, 28, 28], found {list(shape)}"
-        net = model[1]
-        classes = getattr(net.fc2, "out_features", 0)
-        with torch.device("meta"):
-            if not same_layers(net, LeNet(max(classes, 2))):
-                return "its layers are not those of LeNet"
-        return "more than 64 classes" if classes > 64 else unusual(model)
+        _, net = cast(tuple[nn.Module, LeNet], model)
+        return "more than 64 classes" if net.fc2.out_features > 64 else None
 
     def __init__(self, model: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
         assert isinstance(model, nn.Sequential)

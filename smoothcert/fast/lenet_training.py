@@ -12,9 +12,8 @@ from torch.autograd.function import once_differentiable
 
 from smoothcert.errors import ModelError
 from smoothcert.fast import lenet_training_kernels as kernels
-from smoothcert.fast.misfits import same_layers, unusual
+from smoothcert.fast.misfits import not_lenet
 from smoothcert.models.lenet import LeNet
-from smoothcert.models.normalise import Normalise
 
 Precision = Literal["tf32", "ieee"]
 
@@ -44,16 +43,10 @@ class FastLeNetTraining(nn.Module):
     @staticmethod
     def misfit(model: nn.Module) -> str | None:
         """Why these kernels cannot stand for a model, or None."""
-        if not isinstance(model, nn.Sequential) or len(model) != 2 or type(model[1]) is not LeNet:
-            return "not a LeNet of this package"
-        if type(model[0]) not in (nn.Identity, Normalise):
-            return "an unknown first layer"
-        if any(parameter.dtype != torch.float32 for parameter in model.parameters()):
-            return "made for float32"
-        with torch.device("meta"):
-            if not same_layers(model[1], LeNet(max(getattr(model[1].fc2, "out_features", 0), 2))):
-                return "its layers are not those of LeNet"
-        return unusual(model)
+        if (reason := not_lenet(model)) is not None:
+            return reason
+        others = any(parameter.dtype != torch.float32 for parameter in model.parameters())
+        return "made for float32" if others else None
 
     def __init__(self, model: nn.Module, precision: Precision = "tf32") -> None:
         super().__init__()

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import torch
 from torch import nn
+
+from smoothcert.models.lenet import LeNet
+from smoothcert.models.normalise import Normalise
 
 
 def unusual(model: nn.Module) -> str | None:
@@ -23,3 +27,22 @@ def same_layers(net: nn.Module, reference: nn.Module) -> bool:
     """Whether a network has exactly the layers of another: a subclass of a layer may compute anything."""
     found, expected = ([(name, type(m), m.extra_repr()) for name, m in n.named_modules()] for n in (net, reference))
     return found == expected
+
+
+def stranger(model: nn.Module, kind: type[nn.Module], name: str) -> str | None:
+    """Why a model is not ``Sequential(normalisation, kind)``, or None."""
+    if not isinstance(model, nn.Sequential) or len(model) != 2 or type(model[1]) is not kind:
+        return f"not a {name} of this package"
+    return None if type(model[0]) in (nn.Identity, Normalise) else "an unknown first layer"
+
+
+def not_lenet(model: nn.Module) -> str | None:
+    """Why a model does not compute what this package's LeNet with its weights does, or None."""
+    if (reason := stranger(model, LeNet, "LeNet")) is not None:
+        return reason
+    assert isinstance(model, nn.Sequential)
+    net = model[1]
+    with torch.device("meta"):
+        if not same_layers(net, LeNet(max(getattr(net.fc2, "out_features", 0), 2))):
+            return "its layers are not those of LeNet"
+    return unusual(model)

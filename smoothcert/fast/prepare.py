@@ -17,18 +17,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
-from smoothcert.batchsize import is_out_of_memory
+from smoothcert.batchsize import SMALLEST, is_out_of_memory
 from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.fast.cpu import for_cpu
 from smoothcert.fast.folding import CannotFold, fold
 from smoothcert.fast.fusing import fuse
 from smoothcert.fast.settings import float32_products, full_sums, tf32_products
+from smoothcert.imports import has_triton
 from smoothcert.noise import block_size
 
 Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]
@@ -37,7 +37,7 @@ _DTYPE = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfl
 _FALL_BACK = {"float16": "bfloat16", "bfloat16": "tf32", "tf32": "float32"}
 # how far logits may be from the plain network's, in units of how much these vary between images
 _NEAR = {"float32": 0.01, "tf32": 0.1, "float16": 0.1, "bfloat16": 0.3}
-_PROBES = 32  # no more than the fewest copies that are ever sent at once
+_PROBES = SMALLEST
 _log = logging.getLogger("smoothcert")
 
 
@@ -60,10 +60,6 @@ def check_precision(precision: str, device: torch.device) -> None:
         raise unknown_name("precision", precision, get_args(Precision))
     if device.type == "cpu" and precision in ("tf32", "float16"):
         raise ConfigError(f"precision {precision} is for CUDA devices: use float32 or bfloat16 on the CPU")
-
-
-def has_triton() -> bool:
-    return find_spec("triton") is not None
 
 
 def prepare(model: nn.Module, shape: tuple[int, ...], device: torch.device, precision: Precision = "auto") -> Prepared:
@@ -129,9 +125,9 @@ def _candidates(
     else:
         # A traced network keeps nothing between its layers but values; one as it is may write to itself. Two blocks of
         # noise fit a core's cache with their activations, and no block is then drawn by two threads.
-        size = max(32, 2 * block_size(math.prod(shape), device))
-        ready = Prepared(_calm(net, precision), inputs, precision, tuple(steps), batch_size=size)
-        yield replace(ready, concurrent=True)
+        size = max(SMALLEST, 2 * block_size(math.prod(shape), device))
+        forward = _calm(net, precision)
+        yield Prepared(forward, inputs, precision, tuple(steps), batch_size=size, concurrent=True)
 
 
 def _calm(net: nn.Module, precision: str) -> Callable[[Tensor], Tensor]:

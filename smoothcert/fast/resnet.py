@@ -11,7 +11,8 @@ import triton
 from torch import Tensor, nn
 
 from smoothcert.errors import ModelError
-from smoothcert.fast.misfits import same_layers, unusual
+from smoothcert.fast.folding import affine
+from smoothcert.fast.misfits import same_layers, stranger, unusual
 from smoothcert.fast.resnet_kernels import head, one_conv, residual_blocks
 from smoothcert.models.cifar_resnet import BasicBlock, CifarResNet
 from smoothcert.models.normalise import Normalise
@@ -57,15 +58,14 @@ class FastResNet:
     @staticmethod
     def misfit(model: nn.Module, shape: tuple[int, ...]) -> str | None:
         """Why these kernels cannot stand for a model, or None."""
-        if type(model) is not nn.Sequential or len(model) != 2 or type(model[1]) is not CifarResNet:
-            return "not a CIFAR ResNet of this package"
-        if type(model[0]) not in (nn.Identity, Normalise):
-            return "an unknown first layer"
+        if (reason := stranger(model, CifarResNet, "CIFAR ResNet")) is not None:
+            return reason
+        _, net = cast(tuple[nn.Module, CifarResNet], model)
         if len(shape) != 3 or shape[0] != 3 or shape[1] % 4 or shape[2] % 4:
             return f"made for images [3, H, W] with sides divisible by 4, found {list(shape)}"
         if any(m.training for m in model.modules()):
             return "it is in training mode"
-        net, classes = model[1], getattr(model[1].fc, "out_features", 0)
+        classes = getattr(net.fc, "out_features", 0)
         with torch.device("meta"):
             if not same_layers(net, CifarResNet(6 * len(net.layer1) + 2, max(classes, 2))):
                 return "its layers are not those of a CIFAR ResNet"
@@ -223,10 +223,8 @@ def _convs(blocks: nn.Sequential) -> list[tuple[Tensor, Tensor]]:
 
 def _folded(conv: nn.Module, norm: nn.Module) -> tuple[Tensor, Tensor]:
     """Weight and bias, in float64, of a convolution with the BatchNorm after it."""
-    values = conv.weight, norm.weight, norm.bias, norm.running_mean, norm.running_var
-    weight, gamma, beta, mean, variance = (cast(Tensor, value).detach().double().cpu() for value in values)
-    scale = gamma / (variance + cast(float, norm.eps)).sqrt()
-    return weight * scale.view(-1, 1, 1, 1), beta - mean * scale
+    scale, shift = (value.cpu() for value in affine(cast(nn.BatchNorm2d, norm)))
+    return cast(Tensor, conv.weight).detach().double().cpu() * scale.view(-1, 1, 1, 1), shift
 
 
 def _stem(first: nn.Module, net: CifarResNet) -> tuple[Tensor, Tensor]:
