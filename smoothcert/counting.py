@@ -69,26 +69,24 @@ class Votes:
     """Class counts that stay on the device until they are read."""
 
     def __init__(self, requests: int, classes: int, device: torch.device) -> None:
-        self._classes = classes
-        self._counts = torch.zeros(requests * classes, dtype=torch.int64, device=device)
-        self._nan = torch.zeros((), dtype=torch.int64, device=device)
-        self._one = torch.ones((), dtype=torch.int64, device=device)
-        self._samples = 0
+        self.counts = torch.zeros(requests, classes, dtype=torch.int64, device=device)
+        self.nan = torch.zeros(1, dtype=torch.int64, device=device)
+        self._one = torch.ones(1, dtype=torch.int64, device=device)
 
-    def add(self, logits: Tensor, owner: Tensor | int) -> None:
-        self._nan += logits.isnan().any(1).sum()
-        self._counts.scatter_add_(0, logits.argmax(1) + self._classes * owner, self._one.expand(len(logits)))
-        self._samples += len(logits)
+    def add(self, logits: Tensor, owner: int) -> None:
+        self.nan += logits.isnan().any(1).sum()
+        # not bincount, which waits for the device
+        self.counts[owner].scatter_add_(0, logits.argmax(1), self._one.expand(len(logits)))
 
-    def read(self) -> NDArray[np.int64]:
+    def read(self, samples: int) -> NDArray[np.int64]:
         # the only wait for the device: once for all requests, not once a batch
-        if bad := int(self._nan):
+        if bad := int(self.nan):
             raise ModelError(
-                f"the model returned NaN for {bad} of {self._samples} noisy copies, so its class is arbitrary and "
+                f"the model returned NaN for {bad} of {samples} noisy copies, so its class is arbitrary and "
                 "nothing can be certified: the weights are damaged, training diverged, or the precision is too low "
                 "(use float32)"
             )
-        return self._counts.view(-1, self._classes).cpu().numpy()
+        return self.counts.cpu().numpy()
 
 
 class Plain(Counter):
@@ -124,7 +122,7 @@ class Plain(Counter):
         # on CUDA a block is large, and soon drawn again
         if len(self._copies) > (_KEPT if self._device.type == "cpu" else 0):
             self._copies.clear()
-        return votes.read()
+        return votes.read(sum(r.last - r.first for r in requests))
 
     def _noisy(self, request: Request) -> NoisyCopies:
         key = (request.image, request.index, request.stage)
@@ -150,24 +148,19 @@ class Fused(Counter):
         self._noise = FusedNoise(self._sigma, self._mode, self._seed, self._device)
 
     def count(self, requests: Sequence[Request], batch_size: int) -> NDArray[np.int64]:
-        device = self._device
-        votes = Votes(len(requests), self._classes, device)
-        images = self._pixels[torch.tensor([r.image for r in requests], device=device)]
+        from smoothcert.fast.votes import Rows, add_votes
+
+        votes = Votes(len(requests), self._classes, self._device)
+        images = self._pixels[torch.tensor([r.image for r in requests], device=self._device)]
         words = self._noise.words([(r.index, r.stage, r.last) for r in requests])
-        sizes = np.array([r.last - r.first for r in requests])
-        ends = np.cumsum(sizes)
-        skip = np.array([r.first for r in requests]) - (ends - sizes)
-        ends_there, skip_there = torch.from_numpy(ends).to(device), torch.from_numpy(skip).to(device)
-        for start in range(0, int(ends[-1]), batch_size):
-            # the rows of all requests one after the other: which request, and which sample of it
-            row = torch.arange(start, min(start + batch_size, int(ends[-1])), device=device)
-            owner = torch.searchsorted(ends_there, row, right=True)
-            sample = row + skip_there[owner]
-            size = len(row) if self._prepared.any_batch else forward_size(len(row), batch_size)
-            x = self._prepared.inputs(size)
-            self._noise.fill(x[: len(row)], images, words, owner.int(), sample.int())
-            votes.add(self._forward(x)[: len(row)], owner)
-        return votes.read()
+        rows = Rows([(r.first, r.last) for r in requests], self._device)
+        for start in range(0, rows.total, batch_size):
+            size = min(batch_size, rows.total - start)
+            owner, sample = rows.batch(start, size)
+            x = self._prepared.inputs(size if self._prepared.any_batch else forward_size(size, batch_size))
+            self._noise.fill(x[:size], images, words, owner, sample)
+            add_votes(self._forward(x)[:size], owner, votes.counts, votes.nan)
+        return votes.read(rows.total)
 
 
 def count_within_memory(

@@ -14,10 +14,13 @@ from smoothcert.fast.misfits import not_lenet
 from smoothcert.models.lenet import LeNet
 from smoothcert.models.normalise import Normalise
 
-# Rows a program takes, and its warps. Fixed, not tuned on the spot: every process must compute the same bits.
-_CONV1 = (64, 4)
-_CONV2 = (128, 8)
-_DENSE = (128, 8)
+# Rows a program takes at a time, and its warps. Fixed, not tuned on the spot: every process must compute the same bits.
+_CONV1 = {"M": 64, "num_warps": 4, "num_stages": 2}
+_CONV2 = {"M": 128, "KEEP": True, "num_warps": 8, "num_stages": 1}
+_CONV2_SMALL = {"M": 64, "KEEP": False, "num_warps": 4, "num_stages": 1}  # for less shared memory than
+_CONV2_BYTES = 229376
+_DENSE = {"M": 128, "N": 128, "num_warps": 8}
+_CONV1_PROGRAMS = 2  # on a multiprocessor at a time
 
 
 class FastLeNet:
@@ -49,7 +52,7 @@ class FastLeNet:
         # no padding in LeNet, so the normalisation is an affine map inside of the first layer
         bias = weight["conv1.bias"] - shift * filters.sum((1, 2))
         self._conv1 = self._half(_windows(filters))
-        self._bias1 = self._float(_padded(bias, 32).repeat(4))
+        self._bias1 = self._float(_padded(bias.repeat(3), 64))
         self._conv2 = self._half(_lines(weight["conv2.weight"]))
         self._bias2 = self._float(_padded(weight["conv2.bias"], 64))
         fc1 = torch.zeros(512, 4, 4, 64, dtype=torch.float64)
@@ -62,6 +65,8 @@ class FastLeNet:
         self._fc2 = self._half(fc2)
         self._fc2_bias = self._float(_padded(weight["fc2.bias"], self._columns))
         self._rows = 0
+        self._processors, shared = _capacity(device)
+        self._conv2_settings = _CONV2 if shared >= _CONV2_BYTES else _CONV2_SMALL
 
     def inputs(self, count: int) -> Tensor:
         """Where the images [count, 1, 28, 28] are to be written."""
@@ -75,28 +80,11 @@ class FastLeNet:
 
     def __call__(self, x: Tensor) -> Tensor:
         count = len(x)
-        rows, warps = _CONV1
-        conv1_pool[(triton.cdiv(36 * count, rows),)](
-            x, self._conv1, self._bias1, self._a, count, M=rows, num_warps=warps
-        )
-        rows, warps = _CONV2
-        conv2_pool[(triton.cdiv(16 * count, rows),)](
-            self._a, self._conv2, self._bias2, self._h, count, M=rows, num_warps=warps
-        )
-        rows, warps = _DENSE
-        dense[(triton.cdiv(count, rows),)](
-            self._h,
-            self._fc1,
-            self._fc1_bias,
-            self._fc2,
-            self._fc2_bias,
-            self._logits,
-            count,
-            M=rows,
-            N=128,
-            CLASSES=self._columns,
-            num_warps=warps,
-        )
+        conv1_pool[(_CONV1_PROGRAMS * self._processors,)](x, self._conv1, self._bias1, self._a, count, **_CONV1)
+        conv2_pool[(self._processors,)](self._a, self._conv2, self._bias2, self._h, count, **self._conv2_settings)
+        weights = (self._fc1, self._fc1_bias, self._fc2, self._fc2_bias)
+        grid = (triton.cdiv(count, _DENSE["M"]),)
+        dense[grid](self._h, *weights, self._logits, count, CLASSES=self._columns, **_DENSE)
         return self._logits[:count, : self.classes]
 
     def _half(self, tensor: Tensor) -> Tensor:
@@ -113,16 +101,22 @@ def _padded(vector: Tensor, size: int) -> Tensor:
     return nn.functional.pad(vector, (0, size - len(vector)))
 
 
+def _capacity(device: torch.device) -> tuple[int, int]:
+    """Multiprocessors, and the bytes of shared memory that a program may have."""
+    if device.type != "cuda":  # kernels are interpreted
+        return 1, _CONV2_BYTES
+    properties = torch.cuda.get_device_properties(device)
+    return properties.multi_processor_count, getattr(properties, "shared_memory_per_block_optin", 0)
+
+
 def _windows(filters: Tensor) -> Tensor:
-    """[20, 5, 5] -> [4 positions of pooling, 8 * 8 pixels, 2 * 2 pooled outputs * 32 channels]."""
-    matrix = filters.new_zeros(2, 2, 8, 8, 2, 2, 32)
+    """[20, 5, 5] -> [6 lines * 10 pixels (64), 4 positions of pooling * 3 pooled outputs * 20 channels (64)]."""
+    matrix = filters.new_zeros(6, 10, 2, 2, 3, 20)
     for a in range(2):
         for b in range(2):
-            for i in range(2):
-                for j in range(2):
-                    top, left = 2 * i + a, 2 * j + b
-                    matrix[a, b, top : top + 5, left : left + 5, i, j, :20] = filters.permute(1, 2, 0)
-    return matrix.view(4, 64, 128)
+            for j in range(3):
+                matrix[a : a + 5, 2 * j + b : 2 * j + b + 5, a, b, j] = filters.permute(1, 2, 0)
+    return nn.functional.pad(matrix.view(60, 4, 60), (0, 4, 0, 0, 0, 4)).view(64, 256)
 
 
 def _lines(filters: Tensor) -> Tensor:

@@ -22,54 +22,71 @@ def saturated(value, like):
 def conv1_pool(x, weight, bias, out, samples, M: tl.constexpr):
     """[28, 28] -> ReLU, 2x2 max-pooled 5x5 convolution [12, 12, 20].
 
-    A row is an 8x8 window (6 x 6 of them, 4 apart), a column one of 2x2 pooled outputs and of 32 channels (20 used);
-    `weight` [4, 64, 128] has one matrix for each of the four positions that pooling compares.
+    A row is 3 neighbouring pooled outputs (48 a sample), whose 60 values lie next to each other. It needs 6 lines of 10
+    pixels. A column is one of four positions that pooling compares and one of these values: `weight` [64, 4 * 64].
     """
-    row = tl.program_id(0) * M + tl.arange(0, M)
-    sample, window = row // 36, row % 36
-    k = tl.arange(0, 64)
-    corner = sample.to(tl.int64) * 784 + window // 6 * (4 * 28) + window % 6 * 4
-    a = tl.load(x + corner[:, None] + (k // 8 * 28 + k % 8)[None, :], mask=(sample < samples)[:, None], other=0.0)
-    n = tl.arange(0, 128)
-    at = weight + k[:, None] * 128 + n[None, :]
-    best = tl.dot(a, tl.load(at))
-    for offset in tl.static_range(1, 4):
-        best = tl.maximum(best, tl.dot(a, tl.load(at + offset * (64 * 128))))
-    best = saturated(tl.maximum(best + tl.load(bias + n)[None, :], 0.0), out)
-    place = sample.to(tl.int64) * 2880 + window // 6 * (2 * 12 * 20) + window % 6 * (2 * 20)
-    pixel, channel = n // 32, n % 32
-    shift = pixel // 2 * (12 * 20) + pixel % 2 * 20 + channel
-    keep = (sample < samples)[:, None] & (channel < 20)[None, :]
-    tl.store(out + place[:, None] + shift[None, :], best.to(out.dtype.element_ty), mask=keep)
+    k, n, value = tl.arange(0, 64), tl.arange(0, 256), tl.arange(0, 64)
+    matrix = tl.load(weight + k[:, None] * 256 + n[None, :])
+    shift = tl.load(bias + value)[None, :]
+    pixel = (k // 10 * 28 + k % 10)[None, :]
+    for tile in range(tl.program_id(0), tl.cdiv(samples * 48, M), tl.num_programs(0)):
+        row = tile * M + tl.arange(0, M)
+        sample, window = row // 48, row % 48
+        inside = (sample < samples)[:, None]
+        corner = sample.to(tl.int64) * 784 + window // 4 * (2 * 28) + window % 4 * 6
+        a = tl.load(x + corner[:, None] + pixel, mask=inside & (k < 60)[None, :], other=0.0)
+        best = tl.max(tl.reshape(tl.dot(a, matrix), [M, 4, 64]), axis=1)
+        best = saturated(tl.maximum(best + shift, 0.0), out)
+        place = out + row.to(tl.int64)[:, None] * 60 + value[None, :]
+        tl.store(place, best.to(out.dtype.element_ty), mask=inside & (value < 60)[None, :])
+
+
+@triton.jit
+def pooled_line(x, row, line: tl.constexpr, samples):
+    """A line of the 6 that pooled outputs of layer two need: 6 pixels, which are 120 values next to each other."""
+    k = tl.arange(0, 128)
+    corner = row.to(tl.int64) // 16 * 2880 + row % 16 // 4 * (2 * 12 * 20) + row % 4 * (2 * 20)
+    inside = (row < samples * 16)[:, None] & (k < 120)[None, :]
+    return tl.load(x + corner[:, None] + (line * 240 + k)[None, :], mask=inside, other=0.0)
 
 
 @triton.jit(do_not_specialize=["samples"])
-def conv2_pool(x, weight, bias, out, samples, M: tl.constexpr):
+def conv2_pool(x, weight, bias, out, samples, M: tl.constexpr, KEEP: tl.constexpr):
     """[12, 12, 20] -> ReLU, 2x2 max-pooled 5x5 convolution [4, 4, 64], of which 50 channels are used.
 
-    A row is a pooled output (16 a sample). It needs 6 lines of 6 pixels; a line is 120 values next to each other.
-    Columns are 64 channels times two neighbouring positions; `weight` [5, 128, 128] has a matrix a filter line.
+    A row is a pooled output (16 a sample). Columns are 64 channels times two neighbouring positions; `weight`
+    [5, 128, 128] has a matrix a filter line. With KEEP all five stay in shared memory (160 KiB).
     """
+    k, n, channel = tl.arange(0, 128), tl.arange(0, 128), tl.arange(0, 64)
+    at = weight + k[:, None] * 128 + n[None, :]
+    if KEEP:
+        kept = (
+            tl.load(at),
+            tl.load(at + 128 * 128),
+            tl.load(at + 2 * 128 * 128),
+            tl.load(at + 3 * 128 * 128),
+            tl.load(at + 4 * 128 * 128),
+        )
+    shift = tl.load(bias + channel)[None, :]
     row = tl.program_id(0) * M + tl.arange(0, M)
-    sample, pooled = row // 16, row % 16
-    k, n = tl.arange(0, 128), tl.arange(0, 128)
-    corner = sample.to(tl.int64) * 2880 + pooled // 4 * (2 * 12 * 20) + pooled % 4 * (2 * 20)
-    at = x + corner[:, None] + k[None, :]
-    inside = (sample < samples)[:, None] & (k < 120)[None, :]
-    matrix = weight + k[:, None] * 128 + n[None, :]
-    upper = tl.zeros([M, 128], tl.float32)
-    lower = tl.zeros([M, 128], tl.float32)
-    for line in tl.static_range(6):
-        a = tl.load(at + line * 240, mask=inside, other=0.0)
-        if line < 5:
-            upper = tl.dot(a, tl.load(matrix + line * (128 * 128)), upper)
-        if line > 0:
-            lower = tl.dot(a, tl.load(matrix + (line - 1) * (128 * 128)), lower)
-    best = tl.max(tl.reshape(tl.maximum(upper, lower), [M, 64, 2]), axis=2)
-    channel = tl.arange(0, 64)
-    best = saturated(tl.maximum(best + tl.load(bias + channel)[None, :], 0.0), out)
-    place = out + row.to(tl.int64)[:, None] * 64 + channel[None, :]
-    tl.store(place, best.to(out.dtype.element_ty), mask=(sample < samples)[:, None])
+    a = pooled_line(x, row, 0, samples)
+    for _ in range(tl.program_id(0), tl.cdiv(samples * 16, M), tl.num_programs(0)):
+        after = row + tl.num_programs(0) * M
+        upper = tl.zeros([M, 128], tl.float32)
+        lower = tl.zeros([M, 128], tl.float32)
+        for line in tl.static_range(6):
+            # the next line is on its way while this one is multiplied
+            later = pooled_line(x, row, line + 1, samples) if line < 5 else pooled_line(x, after, 0, samples)
+            if line < 5:
+                upper = tl.dot(a, kept[line] if KEEP else tl.load(at + line * (128 * 128)), upper)
+            if line > 0:
+                lower = tl.dot(a, kept[line - 1] if KEEP else tl.load(at + (line - 1) * (128 * 128)), lower)
+            a = later
+        best = tl.max(tl.reshape(tl.maximum(upper, lower), [M, 64, 2]), axis=2)
+        best = saturated(tl.maximum(best + shift, 0.0), out)
+        place = out + row.to(tl.int64)[:, None] * 64 + channel[None, :]
+        tl.store(place, best.to(out.dtype.element_ty), mask=(row < samples * 16)[:, None])
+        row = after
 
 
 @triton.jit(do_not_specialize=["samples"])

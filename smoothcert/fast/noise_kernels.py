@@ -61,6 +61,14 @@ def uniform62(high, low):
     return (high.to(tl.int64) << 30) | (low >> 2).to(tl.int64)
 
 
+@triton.jit
+def noisy_value(steps, pixel, OFFSET: tl.constexpr, left, low, high):
+    """Pixel OFFSET of a group plus so many steps of noise, clipped, in units of the [0,1] image."""
+    level = tl.load(pixel + OFFSET, mask=left > OFFSET, other=0).to(tl.float32) + steps
+    # integers below 2^24 are exact in float32; a true division, as the CPU divides
+    return tl.div_rn(tl.minimum(tl.maximum(level, low), high), tl.full(level.shape, 255.0, tl.float32))
+
+
 @triton.jit(do_not_specialize=["rows"])  # one kernel for all sizes of the last batch
 def noisy_rows(
     out,
@@ -88,9 +96,12 @@ def noisy_rows(
 ):
     PER_GROUP: tl.constexpr = 2 if EXACT else 4
     PER_ROW: tl.constexpr = (VALUES + PER_GROUP - 1) // PER_GROUP
-    group = tl.program_id(0).to(tl.int64) * GROUPS + tl.arange(0, GROUPS)
-    row = (group // PER_ROW).to(tl.int32)
-    place = (group % PER_ROW).to(tl.int32)
+    # only here in 64 bits, whose divisions are slow
+    start = tl.program_id(0).to(tl.int64) * GROUPS
+    first_row = start // PER_ROW
+    skipped = (start - first_row * PER_ROW).to(tl.int32)
+    group = skipped + tl.arange(0, GROUPS)
+    row, place = first_row.to(tl.int32) + group // PER_ROW, group % PER_ROW
     inside = row < rows
     owner = tl.load(request + row, mask=inside, other=0)
     c1 = tl.load(sample + row, mask=inside, other=0).to(tl.uint32, bitcast=True)
@@ -99,30 +110,32 @@ def noisy_rows(
     k0 = tl.load(word + 4 * owner + 2).to(tl.uint32, bitcast=True)
     k1 = tl.load(word + 4 * owner + 3).to(tl.uint32, bitcast=True)
     w0, w1, w2, w3 = philox(place.to(tl.uint32), c1, c2, c3, k0, k1)
+    pixel = image + owner.to(tl.int64) * VALUES + place * PER_GROUP
+    left = tl.where(inside, VALUES - place * PER_GROUP, 0)  # values from here to the end of the row
     if EXACT:
+        # high is 255 (reach + 1) = M
         first = count_thresholds(uniform62(w0, w1), thresholds, guide, STEPS).to(tl.float32) - high
         second = count_thresholds(uniform62(w2, w3), thresholds, guide, STEPS).to(tl.float32) - high
-        steps = tl.interleave(first, second)  # high is 255 (reach + 1) = M
+        unit = tl.interleave(
+            noisy_value(first, pixel, 0, left, low, high), noisy_value(second, pixel, 1, left, low, high)
+        )
     else:
         z0, z1 = two_gaussians(w0, w1)
         z2, z3 = two_gaussians(w2, w3)
-        z = tl.interleave(tl.interleave(z0, z2), tl.interleave(z1, z3))
-        steps = tl.floor(z * scale + 0.5)
-    value = tl.program_id(0).to(tl.int64) * (GROUPS * PER_GROUP) + tl.arange(0, GROUPS * PER_GROUP)
-    row = (value // (PER_ROW * PER_GROUP)).to(tl.int32)
-    place = (value % (PER_ROW * PER_GROUP)).to(tl.int32)
-    inside = (row < rows) & (place < VALUES)
-    owner = tl.load(request + row, mask=inside, other=0)
-    pixel = tl.load(image + owner.to(tl.int64) * VALUES + place, mask=inside, other=0).to(tl.float32)
-    # integers below 2^24 are exact in float32; a true division, as the CPU divides
-    levels = tl.minimum(tl.maximum(steps + pixel, low), high)
-    unit = tl.div_rn(levels, tl.full([GROUPS * PER_GROUP], 255.0, tl.float32))
+        v0 = noisy_value(tl.floor(z0 * scale + 0.5), pixel, 0, left, low, high)
+        v1 = noisy_value(tl.floor(z1 * scale + 0.5), pixel, 1, left, low, high)
+        v2 = noisy_value(tl.floor(z2 * scale + 0.5), pixel, 2, left, low, high)
+        v3 = noisy_value(tl.floor(z3 * scale + 0.5), pixel, 3, left, low, high)
+        unit = tl.interleave(tl.interleave(v0, v2), tl.interleave(v1, v3))
     if FLAT:
-        at = value
+        at = start * PER_GROUP + tl.arange(0, GROUPS * PER_GROUP)
+        there = at < rows.to(tl.int64) * VALUES
     else:
-        channel = place // (HEIGHT * WIDTH)
-        line = place // WIDTH % HEIGHT
+        value = skipped * PER_GROUP + tl.arange(0, GROUPS * PER_GROUP)
+        row, place = first_row.to(tl.int32) + value // (PER_ROW * PER_GROUP), value % (PER_ROW * PER_GROUP)
+        channel, line = place // (HEIGHT * WIDTH), place // WIDTH % HEIGHT
         at = row.to(tl.int64) * row_stride + (
             channel * CHANNEL_STRIDE + line * LINE_STRIDE + place % WIDTH * PIXEL_STRIDE
         )
-    tl.store(out + at, unit.to(out.dtype.element_ty), mask=inside)
+        there = (row < rows) & (place < VALUES)
+    tl.store(out + at, unit.to(out.dtype.element_ty), mask=there)

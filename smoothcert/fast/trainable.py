@@ -19,7 +19,8 @@ def trainable(model: nn.Module, device: torch.device, precision: TrainingPrecisi
     """`model` itself, or a module that shares its parameters. On the CPU, and with float32, nothing is changed.
 
     LeNet trains by kernels of its own. Other networks are put into channels-last layout; with bfloat16 their layers
-    run under autocast, while parameters, losses and optimiser stay in float32.
+    run under autocast, while parameters, losses and optimiser stay in float32. Attacks on the CIFAR ResNets, whose
+    parameters are frozen meanwhile, run with BatchNorm folded.
     """
     if device.type != "cuda" or precision == "float32":
         return model
@@ -29,7 +30,13 @@ def trainable(model: nn.Module, device: torch.device, precision: TrainingPrecisi
         if FastLeNetTraining.misfit(model) is None:
             return FastLeNetTraining(model)
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    return Autocast(model) if precision == "bfloat16" else model
+    plain = Autocast(model) if precision == "bfloat16" else model
+    if has_triton():
+        from smoothcert.fast.resnet_training import FastAttackResNet
+
+        if FastAttackResNet.misfit(model) is None:
+            return FastAttackResNet(model, plain, torch.bfloat16 if precision == "bfloat16" else torch.float32)
+    return plain
 
 
 @contextmanager

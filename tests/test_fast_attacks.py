@@ -1,0 +1,108 @@
+"""Attacks on a ResNet with folded BatchNorms against the plain network; by Triton's interpreter without a GPU."""
+
+import copy
+
+import pytest
+import torch
+
+from smoothcert.attacks import frozen, pgd, smoothed_gradient
+from smoothcert.models import build_model
+from tests.test_prepare import with_statistics
+
+pytest.importorskip("triton")
+from smoothcert.fast.prepare import arithmetic
+from smoothcert.fast.resnet_training import FastAttackResNet
+from smoothcert.fast.trainable import Autocast
+
+DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+def networks(dtype=torch.float32):
+    model = with_statistics(build_model("resnet14", normalisation="cifar10", seed=0)).to(DEVICE)
+    model.to(memory_format=torch.channels_last)
+    plain = model if dtype == torch.float32 else Autocast(model)
+    return model, FastAttackResNet(model, plain, dtype)
+
+
+def inputs(count=3, size=16):
+    generator = torch.Generator().manual_seed(1)
+    images = torch.rand(count, 3, size, size, generator=generator).to(DEVICE)
+    noise = 0.25 * torch.randn(2, count, 3, size, size, generator=generator).to(DEVICE)
+    return images, torch.arange(count, device=DEVICE), noise
+
+
+def gradients(network, images, labels, noise):
+    with frozen(network), arithmetic("float32"):
+        return smoothed_gradient(network, labels, noise)(images)
+
+
+def near(found, expected, error):
+    return float((found - expected).norm()) <= error * float(expected.norm())
+
+
+def test_logits_and_input_gradients_are_those_of_the_plain_network():
+    model, fast = networks()
+    images, labels, noise = inputs()
+    with frozen(fast), torch.no_grad(), arithmetic("float32"):
+        assert near(fast(images), model(images), 1e-5)
+    assert near(gradients(fast, images, labels, noise), gradients(model, images, labels, noise), 1e-4)
+
+
+@pytest.mark.cuda
+def test_bfloat16_is_near():
+    model, fast = networks(torch.bfloat16)
+    images, labels, noise = inputs(64, 32)
+    with frozen(fast), torch.no_grad(), arithmetic("float32"):
+        assert near(fast(images), model(images), 0.05)
+    found, expected = (gradients(net, images, labels, noise).flatten(1) for net in (fast, model))
+    assert torch.cosine_similarity(found, expected).mean() > 0.9
+
+
+def test_a_whole_attack_ends_where_the_plain_one_does():
+    model, fast = networks()
+    images, labels, noise = inputs()
+    settings = {"epsilon": 0.5, "steps": 3}
+    with arithmetic("float32"):
+        ends = [
+            pgd(net, images, labels, noise, generator=torch.Generator(DEVICE).manual_seed(0), **settings)
+            for net in (model, fast)
+        ]
+    assert near(ends[1] - images, ends[0] - images, 1e-3)
+
+
+def test_training_passes_are_the_plain_network_s():
+    """Parameters that want gradients, or training mode: statistics move and gradients come as without the wrapper."""
+    model, fast = networks()
+    twin = copy.deepcopy(model)
+    images, labels, _ = inputs()
+    for network in (fast, twin):
+        network.train()
+        with arithmetic("float32"):
+            torch.nn.functional.cross_entropy(network(images), labels).backward()
+    for (name, one), other in zip(model.named_parameters(), twin.parameters(), strict=True):
+        assert torch.equal(one.grad, other.grad) or near(one.grad, other.grad, 1e-5), name
+    assert torch.equal(model[1].bn1.running_mean, twin[1].bn1.running_mean)
+    fast.eval()
+    assert fast(images).requires_grad  # in eval mode, too, as long as parameters are not frozen
+
+
+def test_new_parameters_are_used_at_once():
+    model, fast = networks()
+    images, _, _ = inputs()
+    with frozen(fast), torch.no_grad(), arithmetic("float32"):
+        before = fast(images)
+        model[1].layer1[0].conv1.weight.mul_(2)
+        model[1].bn1.running_mean.add_(0.1)
+        assert not near(fast(images), before, 1e-3)
+        assert near(fast(images), model(images), 1e-5)
+
+
+def test_what_it_cannot_stand_for():
+    assert FastAttackResNet.misfit(build_model("resnet8")) is None
+    assert "not a CIFAR ResNet" in FastAttackResNet.misfit(build_model("lenet"))
+    odd = build_model("resnet8")
+    odd[1].bn1.eps = 1e-3
+    assert "BatchNorms" in FastAttackResNet.misfit(odd)
+    odd = build_model("resnet8")
+    odd[1].layer1[0].register_forward_hook(lambda *_: None)
+    assert "hooks" in FastAttackResNet.misfit(odd)
