@@ -15,11 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
+
+from smoothcert.imports import has_triton
 
 Objective = Callable[[Tensor], Tensor]  # points [B, ...] -> a loss a point [B]
 Gradient = Callable[[Tensor], Tensor]  # points [B, ...] -> directions of ascent [B, ...], of any length
@@ -55,6 +58,10 @@ def smoothed_nll(logits: Tensor, labels: Tensor, beta: float = 1.0) -> Tensor:
 
     The mean is clamped at 1e-20. A single noise has the equal cross-entropy of its logits, which needs no clamp.
     """
+    if _by_kernels(logits, logits.shape[-1]):
+        from smoothcert.fast.attack_steps import smoothed_nll as fast_nll
+
+        return fast_nll(logits, labels, beta)
     if len(logits) == 1:
         return F.cross_entropy(beta * logits[0], labels, reduction="none")
     return -label_probabilities(logits, labels, beta).mean(0).clamp(min=1e-20).log()
@@ -68,17 +75,22 @@ def label_probabilities(logits: Tensor, labels: Tensor, beta: float = 1.0) -> Te
 
 def divergence(logits: Tensor, target: Tensor) -> Tensor:
     """KL(target || softmax(z)) of logits [m, B, classes]: [m, B]. Classes with target 0 add nothing."""
+    if _by_kernels(logits, logits.shape[-1]) and not target.requires_grad:
+        from smoothcert.fast.attack_steps import divergence as fast_divergence
+
+        return fast_divergence(logits, target)
     each: Tensor = torch.special.xlogy(target, target) - target * logits.log_softmax(-1)
     return each.sum(-1)
 
 
 def input_gradient(objective: Objective) -> Gradient:
-    """The gradient of an objective; the sum over points keeps each point's own gradient."""
+    """The gradient of an objective; that of the sum over points is each point's own gradient."""
 
     def gradient(point: Tensor) -> Tensor:
         with torch.enable_grad():
             point = point.detach().requires_grad_()
-            return torch.autograd.grad(objective(point).sum(), point)[0]
+            losses = objective(point)
+            return torch.autograd.grad(losses, point, torch.ones_like(losses))[0]
 
     return gradient
 
@@ -111,32 +123,36 @@ def project(point: Tensor, centre: Tensor, radius: float) -> Tensor:
     return centre + d * (radius / norms(d).clamp(min=1e-30)).clamp(max=1.0)
 
 
-def within(centre: Tensor, radius: float | None, clamp: Literal["first", "last", "never"] = "last") -> Constraint:
+@dataclass(frozen=True)
+class Within:
     """The l2 ball around each centre (no ball where `radius` is None), and images kept in [0,1] before or after."""
 
-    def constrain(point: Tensor) -> Tensor:
-        if clamp == "first":
+    centre: Tensor
+    radius: float | None
+    clamp: Literal["first", "last", "never"] = "last"
+
+    def __call__(self, point: Tensor) -> Tensor:
+        if self.clamp == "first":
             point = point.clamp(0.0, 1.0)
-        if radius is not None:
-            point = project(point, centre, radius)
-        return point.clamp(0.0, 1.0) if clamp == "last" else point
-
-    return constrain
+        if self.radius is not None:
+            point = project(point, self.centre, self.radius)
+        return point.clamp(0.0, 1.0) if self.clamp == "last" else point
 
 
-def gaussian_like(noise: Tensor, radius: float) -> Constraint:
+@dataclass(frozen=True)
+class GaussianLike:
     """For attacks on the noise itself (CAT-RS): within the ball around it, then with its mean and its scale again.
 
     As in the published code the scale is the root mean square about 0, and the point is centred before it is scaled.
     """
-    mean, scale = _moments(noise)
 
-    def constrain(point: Tensor) -> Tensor:
-        point = project(point, noise, radius)
-        point_mean, point_scale = _moments(point)
+    noise: Tensor
+    radius: float
+
+    def __call__(self, point: Tensor) -> Tensor:
+        point = project(point, self.noise, self.radius)
+        (mean, scale), (point_mean, point_scale) = _moments(self.noise), _moments(point)
         return mean + scale * (point - point_mean) / point_scale
-
-    return constrain
 
 
 def _moments(v: Tensor) -> tuple[Tensor, Tensor]:
@@ -153,8 +169,11 @@ def unit(gradient: Tensor, generator: torch.Generator | None = None, offset: flo
     length = norms(gradient)
     if generator is None:
         return gradient / (length + offset)
-    random = torch.randn(gradient.shape, generator=generator, device=gradient.device, dtype=gradient.dtype)
-    return torch.where(length == 0, random, gradient / length)
+    return torch.where(length == 0, _gaussian(gradient, generator), gradient / length)
+
+
+def _gaussian(like: Tensor, generator: torch.Generator) -> Tensor:
+    return torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype)
 
 
 def ascend(
@@ -170,8 +189,39 @@ def ascend(
     """`steps` times: a step of length `step` up the gradient, then the constraint. Directions are those of `unit`."""
     point = start.detach()
     for _ in range(steps):
-        point = constrain(point + step * unit(gradient(point), generator, offset)).detach()
+        point = _step_up(point, gradient(point), step, constrain, generator, offset).detach()
     return point
+
+
+def _step_up(
+    point: Tensor,
+    gradient: Tensor,
+    step: float,
+    constrain: Constraint,
+    generator: torch.Generator | None,
+    offset: float,
+) -> Tensor:
+    if not isinstance(constrain, Within | GaussianLike) or not _by_kernels(point, point[0].numel()):
+        return constrain(point + step * unit(gradient, generator, offset))
+    from smoothcert.fast.attack_steps import step_up
+
+    centre, clamp = (constrain.centre, constrain.clamp) if isinstance(constrain, Within) else (constrain.noise, "never")
+    return step_up(
+        point,
+        gradient,
+        centre,
+        step=step,
+        radius=constrain.radius,
+        clamp=clamp,
+        moments=isinstance(constrain, GaussianLike),
+        offset=offset,
+        random=None if generator is None else _gaussian(gradient, generator),
+    )
+
+
+def _by_kernels(tensor: Tensor, size: int) -> bool:
+    """Whether kernels of our own take less time: small ones cost a GPU more to launch than to run."""
+    return tensor.is_cuda and tensor.dtype == torch.float32 and size <= 2**14 and has_triton()
 
 
 def pgd(
@@ -197,7 +247,7 @@ def pgd(
             images,
             steps=steps,
             step=2 * epsilon / steps,
-            constrain=within(images, epsilon, clamp="first"),
+            constrain=Within(images, epsilon, clamp="first"),
             generator=generator,
         )
 

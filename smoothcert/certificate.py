@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +44,13 @@ class Certificate:
 
 
 def from_counts(
+    counts0: NDArray[np.int64], counts: NDArray[np.int64], sigma: float, alpha: float, **rest: Any
+) -> Certificate:
+    """`from_many` for one input: counts [classes]."""
+    return from_many(counts0[None], counts[None], sigma, alpha, **rest)[0]
+
+
+def from_many(
     counts0: NDArray[np.int64],
     counts: NDArray[np.int64],
     sigma: float,
@@ -50,20 +58,26 @@ def from_counts(
     split: float = bounds.DEFAULT_SPLIT,
     slack: float = 0.0,
     law: bounds.Law = "gaussian",
-) -> Certificate:
-    """CERTIFY from the class counts of the selection and of the (independent) estimation samples.
+) -> list[Certificate]:
+    """CERTIFY from the class counts [inputs, classes] of the selection and of the (independent) estimation samples.
 
     The class comes from the selection counts alone (ties: lowest class), the bound from the estimation counts alone.
     `slack` is how far the law of the samples may be from `law`, the noise that the certificate is about.
     """
-    n = int(counts.sum())
-    bounds.check_samples(int(counts0.sum()), n, alpha)
-    selected = int(np.argmax(counts0))
-    p_lower = float(bounds.lower_bound(counts[selected], n, alpha, slack))
-    other = int(np.delete(counts, selected).max(initial=0))
-    radius = float(bounds.radius(p_lower, sigma, law)) if p_lower >= 0.5 else None
-    multiclass = float(bounds.multiclass_radius(counts[selected], other, n, alpha, sigma, split, slack, law))
-    return from_claim(counts0, counts, Claim(p_lower, radius), sigma, alpha, multiclass, law)
+    totals = counts.sum(1)
+    for n0, n in set(zip(counts0.sum(1).tolist(), totals.tolist(), strict=True)):
+        bounds.check_samples(n0, n, alpha)
+    inputs, selected = np.arange(len(counts)), counts0.argmax(1)
+    top, others = counts[inputs, selected], counts.copy()
+    others[inputs, selected] = 0
+    p_lower = bounds.lower_bound(top, totals, alpha, slack)
+    radius = bounds.radius(p_lower, sigma, law)
+    multiclass = bounds.multiclass_radius(top, others.max(1), totals, alpha, sigma, split, slack, law)
+    claims = [Claim(p, r if p >= 0.5 else None) for p, r in zip(p_lower.tolist(), radius.tolist(), strict=True)]
+    return [
+        from_claim(c0, c, claim, sigma, alpha, m, law)
+        for c0, c, claim, m in zip(counts0, counts, claims, multiclass.tolist(), strict=True)
+    ]
 
 
 def from_claim(

@@ -144,7 +144,9 @@ class Fused(Counter):
 
         super().__init__(*args, **settings)
         assert self._mode == "quantised" or self._mode == "exact"
-        self._pixels = torch.stack([eight_bit(image).to(torch.uint8) for image in self._images])
+        self._pixels = torch.stack(
+            [x if x.dtype == torch.uint8 else eight_bit(x).to(torch.uint8) for x in self._images]
+        )
         self._noise = FusedNoise(self._sigma, self._mode, self._seed, self._device)
 
     def count(self, requests: Sequence[Request], batch_size: int) -> NDArray[np.int64]:

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from smoothcert.attacks import ascend, frozen, noisy_logits, smoothed_gradient, within
+from smoothcert.attacks import Within, ascend, frozen, noisy_logits, smoothed_gradient
 from smoothcert.errors import ConfigError
 from smoothcert.seeds import derive
 
@@ -77,7 +77,7 @@ def adversarial_path(
             start,
             steps=steps,
             step=alpha,
-            constrain=within(start, None, clamp="last"),
+            constrain=Within(start, None, clamp="last"),
         )
         ratios = torch.linspace(0, 1, points, device=image.device)
         with torch.inference_mode():  # one point at a time: memory for `noises` copies, whatever the number of points

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from smoothcert import bounds
 from smoothcert.batchsize import NO_MEMORY, choose_batch_size, is_out_of_memory
-from smoothcert.certificate import ABSTAIN, Certificate, from_claim, from_counts
+from smoothcert.certificate import ABSTAIN, Certificate, from_claim, from_many
 from smoothcert.counting import Counter, Request, count_within_memory, counter_for
 from smoothcert.errors import ConfigError, DataError, ModelError
 from smoothcert.fast.prepare import Precision, Prepared, check_precision, prepare
@@ -112,23 +112,21 @@ class SmoothedClassifier:
         if test is None and skip_unless is None:
             # what is sampled does not depend on the class selected: one trip to the device for both stages
             both = self._count(counter, [*selection, *estimation])
-            pairs = zip(both[: len(xs)], both[len(xs) :], strict=True)
-            return [from_counts(c0, c, self.sigma, alpha, slack=slack, law=law) for c0, c in pairs]
+            return from_many(both[: len(xs)], both[len(xs) :], self.sigma, alpha, slack=slack, law=law)
         counts0 = self._count(counter, selection)
         selected = counts0.argmax(1)
         wanted = [r for r in estimation if skip_unless is None or selected[r.image] == skip_unless[r.image]]
         counts, claims = np.zeros_like(counts0), [NO_CLAIM] * len(xs)
         if test is not None:
             self._sample_until(test, counter, wanted, selected, counts, claims)
-        elif wanted:
-            counts[[r.image for r in wanted]] = self._count(counter, wanted)
-        certified = {r.image for r in wanted} if test is None else set()
-        return [
-            from_counts(counts0[i], counts[i], self.sigma, alpha, slack=slack, law=law)
-            if i in certified
-            else from_claim(counts0[i], counts[i], claims[i], self.sigma, alpha, law=law)
-            for i in range(len(xs))
-        ]
+        found = [from_claim(*of, self.sigma, alpha, law=law) for of in zip(counts0, counts, claims, strict=True)]
+        if test is None and wanted:
+            chosen = [r.image for r in wanted]
+            counts[chosen] = self._count(counter, wanted)
+            certified = from_many(counts0[chosen], counts[chosen], self.sigma, alpha, slack=slack, law=law)
+            for place, certificate in zip(chosen, certified, strict=True):
+                found[place] = certificate
+        return found
 
     def _sample_until(
         self,
@@ -202,6 +200,10 @@ class SmoothedClassifier:
             with self._on_device():
                 self.batch_size = prepared.batch_size or choose_batch_size(self._forward, prepared.inputs, self.device)
         settings: dict[str, Any] = {"sigma": self.sigma, "mode": self.noise, "seed": self.seed}
+        if len({(x.dtype, x.device) for x in images}) == 1:
+            images = torch.stack(list(images)).to(self.device).unbind()  # one transfer
+        else:
+            images = [x.to(self.device) for x in images]
         return counter_for(self.noise, self.device)(images, prepared, self._forward, self.classes, **settings)
 
     @torch.inference_mode()
@@ -234,7 +236,7 @@ class SmoothedClassifier:
         return xs
 
     def _check(self, image: Image) -> Tensor:
-        """A usable image on the device, or an error: bad input must never yield a certificate."""
+        """A usable image, or an error: bad input must never yield a certificate."""
         try:
             x = image if isinstance(image, Tensor) else torch.from_numpy(np.array(image))  # a copy: it may be read-only
         except TypeError as error:
@@ -244,7 +246,7 @@ class SmoothedClassifier:
                 f"expected one image of shape [C, H, W], found shape {list(x.shape)}: pass images one by one"
             )
         if x.dtype == torch.uint8:
-            return x.to(self.device)
+            return x
         if not x.is_floating_point():
             raise DataError(f"expected an image of uint8 (0..255) or floats in [0,1], found {x.dtype}")
         if not bool(x.isfinite().all()):
@@ -255,4 +257,4 @@ class SmoothedClassifier:
                 f"expected pixels in [0,1], found {low:g} to {high:g}: divide 8-bit values by 255, and put any "
                 "normalisation inside the model, since sigma and radii are in units of the [0,1] image"
             )
-        return x.to(self.device)
+        return x

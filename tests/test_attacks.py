@@ -82,7 +82,7 @@ def test_pgd_reaches_the_best_point_of_a_linear_model(m, steps):
 )
 def test_each_order_of_clamp_and_projection_has_its_own_answer(clamp, expected):
     images, g = torch.tensor([[[[0.9, 0.5]]]]), torch.tensor([[[[3.0, 4.0]]]])
-    found = attacks.ascend(lambda x: g, images, steps=2, step=0.5, constrain=attacks.within(images, 0.5, clamp))
+    found = attacks.ascend(lambda x: g, images, steps=2, step=0.5, constrain=attacks.Within(images, 0.5, clamp))
     assert found.flatten().tolist() == pytest.approx(expected, abs=1e-6)
 
 

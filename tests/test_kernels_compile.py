@@ -12,10 +12,14 @@ CODE = """
 import sys
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
-from smoothcert.fast import lenet_kernels, noise_kernels, resnet_kernels, resnet_training_kernels, vote_kernels
+from smoothcert.fast import attack_kernels, lenet_kernels, noise_kernels, resnet_kernels
+from smoothcert.fast import resnet_training_kernels, vote_kernels
 
 PARAMETERS = {
     "noisy_rows": "*{t} *u8 *i32 *i32 *i32 *i64 *i32 i32 fp32 fp32 fp32 i32",
+    "smoothed_nll": "*fp32 *i64 *fp32 *fp32 i32 fp32",
+    "divergence": "*fp32 *fp32 *fp32 *fp32 i32 i32",
+    "step_up": "*fp32 *fp32 *fp32 *fp32 *fp32 fp32 fp32 fp32",
     "rows_of_batch": "*i64 *i64 *i32 *i32 i64 i32 i32",
     "count_votes": "*fp32 *i32 *i64 *i64 i32 i32",
     "bias_relu": "*{t} *fp32 *{t} *{t} i32",
@@ -27,6 +31,7 @@ PARAMETERS = {
 }
 STRIDES = {"VALUES": 784, "HEIGHT": 28, "WIDTH": 28, "CHANNEL_STRIDE": 784, "LINE_STRIDE": 28, "PIXEL_STRIDE": 1}
 STAGE = {"HEIGHT": 8, "WIDTH": 8, "PATCHES": 16, "WARPS": 1, "GROUP": 1, "TILES": 4}
+STEP = {"VALUES": 784, "BLOCK": 1024}
 CASES = [
     ("noisy_rows", {**STRIDES, "FLAT": True, "EXACT": False, "STEPS": 0, "GROUPS": 512}),
     ("noisy_rows", {**STRIDES, "FLAT": False, "EXACT": True, "STEPS": 3, "GROUPS": 512}),
@@ -34,6 +39,12 @@ CASES = [
     ("count_votes", {"CLASSES": 10, "COLUMNS": 16, "ROWS": 256}),
     ("count_votes", {"CLASSES": 1000, "COLUMNS": 1024, "ROWS": 16}),
     ("bias_relu", {"CHANNELS": 16, "ADD": True, "BLOCK": 1024}),
+    ("smoothed_nll", {"NOISES": 4, "CLASSES": 10, "COLUMNS": 16, "ROWS": 16}),
+    ("smoothed_nll", {"NOISES": 1, "CLASSES": 10, "COLUMNS": 16, "ROWS": 16}),
+    ("divergence", {"CLASSES": 10, "COLUMNS": 16, "ROWS": 16}),
+    ("step_up", {**STEP, "RANDOM": True, "BALL": True, "CLAMP": "first", "MOMENTS": False}),
+    ("step_up", {**STEP, "RANDOM": False, "BALL": False, "CLAMP": "last", "MOMENTS": False}),
+    ("step_up", {**STEP, "RANDOM": False, "BALL": True, "CLAMP": "never", "MOMENTS": True}),
     ("conv1_pool", {"M": 64}),
     ("conv2_pool", {"M": 128, "KEEP": True}),
     ("conv2_pool", {"M": 64, "KEEP": False}),
@@ -42,7 +53,9 @@ CASES = [
     ("head", {"HEIGHT": 8, "WIDTH": 8, "CHANNELS": 64, "CLASSES": 10, "PIXELS": 64, "COLUMNS": 16}),
 ]
 for name, constants in CASES:
-    modules = (lenet_kernels, noise_kernels, resnet_kernels, resnet_training_kernels, vote_kernels)
+    modules = (
+        attack_kernels, lenet_kernels, noise_kernels, resnet_kernels, resnet_training_kernels, vote_kernels
+    )
     (kernel,) = (getattr(module, name) for module in modules if hasattr(module, name))
     names = [parameter for parameter in kernel.arg_names if parameter not in constants]
     types = PARAMETERS[name].format(t=sys.argv[1]).split()
@@ -60,4 +73,4 @@ def test_kernels_compile_for_a_gpu(dtype, tmp_path):
     environment |= {"TRITON_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", CODE, dtype], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.count("compiled") == 12
+    assert done.stdout.count("compiled") == 18

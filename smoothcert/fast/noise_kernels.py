@@ -16,7 +16,7 @@ import triton
 import triton.language as tl
 
 # One program draws this many groups of two (exact) or four (quantised) values.
-GROUPS = 512
+GROUPS = 256
 
 
 @triton.jit

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smoothcert.attacks import ascend, divergence, frozen, gaussian_like, input_gradient, noisy_logits
+from smoothcert.attacks import GaussianLike, ascend, divergence, frozen, input_gradient, noisy_logits
 from smoothcert.errors import ConfigError
 from smoothcert.methods.base import Batch, Losses, Method, Progress, check_domain, draw_noise
 
@@ -105,7 +105,7 @@ class CatRs(Method):
                 flat,
                 steps=self.steps,
                 step=2 * epsilon / self.steps,
-                constrain=gaussian_like(flat, epsilon),
+                constrain=GaussianLike(flat, epsilon),
                 offset=1e-8 * self.noises,  # the code's 1e-8 stands beside the gradient of a mean over noises
             )
         return found.view_as(noise)

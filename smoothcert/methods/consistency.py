@@ -8,7 +8,7 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smoothcert.attacks import ascend, frozen, noisy_logits, smoothed_gradient, within
+from smoothcert.attacks import Within, ascend, frozen, noisy_logits, smoothed_gradient
 from smoothcert.errors import ConfigError
 from smoothcert.methods.base import Batch, Losses, Method, Progress, check_domain, draw_noise
 
@@ -78,6 +78,6 @@ class Consistency(Method):
                 batch.images,
                 steps=self.steps,
                 step=2 * epsilon / self.steps,
-                constrain=within(batch.images, epsilon),
+                constrain=Within(batch.images, epsilon),
                 offset=1e-8 * len(batch.labels),  # the code's 1e-8 stands beside the gradient of a mean over images
             )

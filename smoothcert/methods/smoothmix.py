@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smoothcert.attacks import ascend, frozen, noisy_logits, smoothed_gradient, within
+from smoothcert.attacks import Within, ascend, frozen, noisy_logits, smoothed_gradient
 from smoothcert.methods.base import Batch, Losses, Method, Progress, check_domain, draw_noise
 
 
@@ -68,10 +68,10 @@ class SmoothMix(Method):
     def _attack(self, model: nn.Module, batch: Batch, noise: Tensor, ramp: float) -> tuple[Tensor, Tensor]:
         """x' and x~(T)."""
         images, gradient = batch.images, smoothed_gradient(model, batch.labels, noise)
-        constrain = within(images, self.max_norm)
+        constrain = Within(images, self.max_norm)
         with frozen(model):
             first = ascend(gradient, images, steps=1, step=self.alpha, constrain=constrain)
             last = ascend(gradient, first, steps=self.steps - 1, step=self.alpha, constrain=constrain)
         if not self.one_step:
             return images, last
-        return within(images, ramp * (self.one_step_radius or self.alpha))(first), last
+        return Within(images, ramp * (self.one_step_radius or self.alpha))(first), last
