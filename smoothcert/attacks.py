@@ -15,14 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smoothcert.imports import has_triton
+from smoothcert.constraints import GaussianLike, Within, norms, project
+from smoothcert.imports import runs_triton
 
 Objective = Callable[[Tensor], Tensor]  # points [B, ...] -> a loss a point [B]
 Gradient = Callable[[Tensor], Tensor]  # points [B, ...] -> directions of ascent [B, ...], of any length
@@ -111,55 +110,6 @@ def stein_gradient(model: nn.Module, labels: Tensor, noise: Tensor, beta: float 
     return gradient
 
 
-def norms(v: Tensor) -> Tensor:
-    """l2 norm of each sample, [B, 1, 1, ...]."""
-    length: Tensor = torch.linalg.vector_norm(v, dim=tuple(range(1, v.ndim)), keepdim=True)
-    return length
-
-
-def project(point: Tensor, centre: Tensor, radius: float) -> Tensor:
-    """Each point, or the nearest to it on the sphere of that radius around its centre if it lies outside."""
-    d = point - centre
-    return centre + d * (radius / norms(d).clamp(min=1e-30)).clamp(max=1.0)
-
-
-@dataclass(frozen=True)
-class Within:
-    """The l2 ball around each centre (no ball where `radius` is None), and images kept in [0,1] before or after."""
-
-    centre: Tensor
-    radius: float | None
-    clamp: Literal["first", "last", "never"] = "last"
-
-    def __call__(self, point: Tensor) -> Tensor:
-        if self.clamp == "first":
-            point = point.clamp(0.0, 1.0)
-        if self.radius is not None:
-            point = project(point, self.centre, self.radius)
-        return point.clamp(0.0, 1.0) if self.clamp == "last" else point
-
-
-@dataclass(frozen=True)
-class GaussianLike:
-    """For attacks on the noise itself (CAT-RS): within the ball around it, then with its mean and its scale again.
-
-    As in the published code the scale is the root mean square about 0, and the point is centred before it is scaled.
-    """
-
-    noise: Tensor
-    radius: float
-
-    def __call__(self, point: Tensor) -> Tensor:
-        point = project(point, self.noise, self.radius)
-        (mean, scale), (point_mean, point_scale) = _moments(self.noise), _moments(point)
-        return mean + scale * (point - point_mean) / point_scale
-
-
-def _moments(v: Tensor) -> tuple[Tensor, Tensor]:
-    dims = tuple(range(1, v.ndim))
-    return v.mean(dims, keepdim=True), v.square().mean(dims, keepdim=True).sqrt()
-
-
 def unit(gradient: Tensor, generator: torch.Generator | None = None, offset: float = 1e-8) -> Tensor:
     """g / (||g|| + offset) for each sample; with a generator, g / ||g||, and a vector of N(0, I) where g is exactly 0.
 
@@ -221,7 +171,7 @@ def _step_up(
 
 def _by_kernels(tensor: Tensor, size: int) -> bool:
     """Whether kernels of our own take less time: small ones cost a GPU more to launch than to run."""
-    return tensor.is_cuda and tensor.dtype == torch.float32 and size <= 2**14 and has_triton()
+    return tensor.dtype == torch.float32 and size <= 2**14 and runs_triton(tensor.device)
 
 
 def pgd(

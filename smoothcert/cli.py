@@ -69,10 +69,23 @@ def _train(parser: ArgumentParser) -> None:
     parser.add_argument("--out", type=Path, required=True, help="run folder; the same command resumes a stopped run")
     _machine(parser)
     parser.add_argument("--track", type=str, nargs="+", default=None, help="also log to: tensorboard, wandb")
-    # every setting of a recipe can be overridden; no defaults here, because the recipe has them
+    _settings(parser)
+
+
+def _soft_labels(parser: ArgumentParser) -> None:
+    parser.add_argument("recipe", help="recipe or YAML file that the labels are for; its method must read soft labels")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the labels; kept if they are there already")
+    _machine(parser)
+    _option(parser, "--n", int, None, "votes an image; default: the recipe's")
+    _settings(parser, but=("method", "soft_labels", "self_training"))
+
+
+def _settings(parser: ArgumentParser, but: Sequence[str] = ()) -> None:
+    """Every setting of a recipe can be overridden; no defaults here, because the recipe has them."""
     hints = typing.get_type_hints(TrainConfig)
     for field in dataclasses.fields(TrainConfig):
-        _option(parser, f"--{field.name.replace('_', '-')}", hints[field.name], None, field.metadata["help"])
+        if field.name not in but:
+            _option(parser, f"--{field.name.replace('_', '-')}", hints[field.name], None, field.metadata["help"])
 
 
 def _certify(parser: ArgumentParser) -> None:
@@ -129,7 +142,7 @@ def _reproduce(parser: ArgumentParser) -> None:
     parser.add_argument("--rows", type=str, nargs="+", default=[], help="only these, e.g. gaussian-0.50 'smoothmix-*'")
     _option(parser, "--seeds", str, "0", "seeds, e.g. 0,1,2")
     _option(parser, "--out", Path, Path("reproduce"), "folder for the runs, results.json and results.md")
-    _option(parser, "--jobs", int, 1, "trainings at a time on this machine; certification comes after, one by one")
+    _option(parser, "--jobs", int, 1, "trainings at a time on this machine; certification comes after, two by two")
     _option(parser, "--epochs", int, None, "fewer epochs, for a first look")
     _option(parser, "--every", int, 1, "certify every k-th test image")
     _option(parser, "--max", int, None, "certify at most this many")
@@ -242,6 +255,11 @@ _COMMANDS = {
         _demo,
     ),
     "train": ("Train a model by a recipe; any of its settings can be overridden.", _train),
+    "soft-labels": (
+        "Make CAT-RS's soft labels ahead of training. Settings are those of the model that votes: sigma 0.25, seed 0, "
+        "and for the rest the recipe's.",
+        _soft_labels,
+    ),
     "certify": ("Certify a trained model's answers on a data set; resumes by itself.", _certify),
     "predict": ("Class (or abstention) and certified radius of image files.", _predict),
     "attack": ("Accuracy of the smoothed classifier under attack, beside what was certified.", _attack),

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -22,10 +24,8 @@ def demo(options: Options) -> None:
 def train(options: Options) -> None:
     from smoothcert.training import fit
 
-    given = {field.name: options[field.name] for field in dataclasses.fields(TrainConfig)}
-    recipe = load_recipe(options.recipe, {name: value for name, value in given.items() if value is not None})
     run = fit(
-        recipe.config,
+        load_recipe(options.recipe, given_settings(options)).config,
         options.out,
         data_dir=options.data_dir,
         device=options.device,
@@ -34,6 +34,44 @@ def train(options: Options) -> None:
     metrics = run.records("metrics.jsonl")
     last = ", ".join(f"{name} {value:.4g}" for name, value in metrics[-1].items() if name not in ("epoch", "lr"))
     print(f"{run.path}: {len(metrics)} epochs done; {last}")
+
+
+def given_settings(options: Options) -> dict[str, Any]:
+    """Those settings of a recipe that the command line overrides."""
+    names = [field.name for field in dataclasses.fields(TrainConfig)]
+    return {name: options[name] for name in names if options.get(name) is not None}
+
+
+def soft_labels(options: Options) -> None:
+    from smoothcert import runtime
+    from smoothcert.data import load_dataset
+    from smoothcert.soft_labels import plan
+    from smoothcert.training import make_soft_labels
+
+    given = given_settings(options)
+    # the data set is the run's; any other setting is one of the model that votes, soft_labels.X for `train`
+    data = {"dataset": given.pop("dataset")} if "dataset" in given else {}
+    votes_each = {} if options.n is None else {"n": options.n}
+    own = {"folder": str(options.out), **votes_each, **given}
+    wanted = plan(load_recipe(options.recipe, {**data, "soft_labels": own}).config, options.out)
+    ranks = runtime.start(options.device)
+    try:
+        train = load_dataset(wanted.model.dataset, "train", options.data_dir)
+        test = load_dataset(wanted.model.dataset, "test", options.data_dir) if wanted.model.evaluate_every else None
+        votes = make_soft_labels(wanted, ranks, train, test, quiet=not ranks.is_main)
+    finally:
+        ranks.close()
+    if ranks.is_main:
+        share = 100 * (votes.argmax(axis=1) == train.labels).mean()
+        use = {**data, **{f"soft-labels.{name}": value for name, value in own.items()}}
+        words = [word for name, value in use.items() for word in (f"--{name}", as_argument(value))]
+        print(f"{wanted.folder}: soft labels of {len(votes)} images of {train.name}, {wanted.n} votes each")
+        print(f"the most-voted class is the label of {share:.1f} % of the images")
+        print(f"to use them: smoothcert train {shlex.join([options.recipe, *words])} --out RUN")
+
+
+def as_argument(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
 def certify(options: Options) -> None:

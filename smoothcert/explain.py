@@ -15,7 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from smoothcert.attacks import Within, ascend, frozen, noisy_logits, smoothed_gradient
+from smoothcert.attacks import ascend, frozen, noisy_logits, smoothed_gradient
+from smoothcert.constraints import Within
 from smoothcert.errors import ConfigError
 from smoothcert.seeds import derive
 

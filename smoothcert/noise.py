@@ -31,7 +31,7 @@ from smoothcert import exact_noise
 from smoothcert.bounds import Law
 from smoothcert.errors import ConfigError, DataError, unknown_name
 from smoothcert.exact_noise import ExactNoise
-from smoothcert.imports import has_triton
+from smoothcert.imports import runs_triton
 from smoothcert.seeds import derive
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def law_of(mode: NoiseMode) -> Law:
 
 def fused_noise(device: torch.device) -> bool:
     """Whether Gaussian integer noise comes from the fused kernel there."""
-    return device.type == "cuda" and has_triton()
+    return runs_triton(device)
 
 
 def stream(mode: NoiseMode, device: torch.device) -> str:

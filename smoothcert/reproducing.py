@@ -70,15 +70,16 @@ def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int]
 def run_jobs(jobs: Sequence[Job], train: Sequence[str], certify: Sequence[str], parallel: int) -> list[str]:
     """Train, `parallel` jobs at a time, then certify; returns what failed, in words. Output goes to FOLDER.log.
 
-    Certification comes last and one by one: it fills a device alone, and trainings beside it would starve.
+    Certification comes last, since it fills a device and trainings beside it would starve; two at a time, so that one
+    starts up while the other samples.
     """
     if parallel < 1:
         raise ConfigError(f"jobs must be at least 1, found {parallel}")
     with ThreadPoolExecutor(parallel) as pool:
         failures = list(pool.map(lambda job: _run(job, [*job.train, *train]), jobs))
-    for place, job in enumerate(jobs):
-        if failures[place] is None:
-            failures[place] = _run(job, [*job.certify, *certify])
+    trained = [job for job, failure in zip(jobs, failures, strict=True) if failure is None]
+    with ThreadPoolExecutor(min(2, parallel)) as pool:
+        failures += pool.map(lambda job: _run(job, [*job.certify, *certify]), trained)
     return [failure for failure in failures if failure]
 
 

@@ -32,6 +32,7 @@ from smoothcert.data import Dataset, ImageFolder
 from smoothcert.data.augment import crop_flip
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.files import atomic_write
+from smoothcert.methods import build_method
 from smoothcert.models.weights import weights_hash
 from smoothcert.progress import Progress
 from smoothcert.run import open_locked
@@ -67,6 +68,14 @@ def plan(config: TrainConfig, out: Path) -> Plan:
     What they do not say is as in the run itself, but for sigma 0.25 and seed 0: runs that differ only in method, sigma
     or seed need the same labels and may share a `folder`. By default it is ``<out>/soft-labels``.
     """
+    method, name = build_method(config.method), config.method["name"]
+    if not method.uses_soft_labels:
+        raise ConfigError(
+            f"expected a method that reads soft labels, such as catrs, found {name}, which as it is set reads none: "
+            "give another recipe, or train this one without soft labels"
+        )
+    if config.self_training:
+        raise ConfigError(f"self_training has no soft labels, which the method {name} needs: leave one of them out")
     given = dict(config.soft_labels)
     n, folder = given.pop("n", 10_000), given.pop("folder", None)
     if not isinstance(n, int) or not 1 <= n < 2**31:
@@ -173,7 +182,7 @@ def _read(folder: Path, identity: dict[str, Any]) -> np.ndarray:
     if differing:
         raise StoreError(
             f"{folder} holds other soft labels than this run needs ({'; '.join(differing)}): give another "
-            "soft_labels.folder, or the settings they were made with"
+            "folder, or the settings they were made with"
         )
     path = folder / "counts.npy"
     if not path.is_file() or _digest(path) != digest:

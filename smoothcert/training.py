@@ -84,12 +84,8 @@ def _train(
     method = build_method(config.method)
     # with the defaults written out, config.yaml means the same under every later version
     config = dataclasses.replace(config, method={"name": config.method["name"], **dataclasses.asdict(method)})
-    if config.self_training and method.uses_soft_labels:
-        raise ConfigError(
-            f"self_training has no soft labels, which the method {config.method['name']} needs: leave one of them out"
-        )
-    config, pseudo = load_pseudo_labelled(config, train)
     labels = soft_labels.plan(config, run.path) if method.uses_soft_labels else None
+    config, pseudo = load_pseudo_labelled(config, train)
     # whatever can be wrong with the settings is said before the folder becomes theirs
     check_trackers(track)
     network = build_model(config.model, train.classes, config.normalisation, seed=0)
@@ -101,14 +97,25 @@ def _train(
         if run.finished:
             _same_data(run, run.spec().data, fingerprint(train, pseudo))
             return
-        votes = None
-        if labels is not None:
-            teacher = RunFolder(labels.model_folder)
-            with labels.lock() if ranks.is_main else nullcontext():
-                _train(labels.model, teacher, ranks, train, test, (), quiet, every)
-                votes = soft_labels.vote(labels, teacher.load_model()[0], train, ranks, quiet)
+        votes = None if labels is None else make_soft_labels(labels, ranks, train, test, quiet, every)
         loop = _Loop(config, method, run, ranks, train, test, votes, pseudo)
         loop.run_epochs(track if ranks.is_main else (), every, quiet)
+
+
+def make_soft_labels(
+    wanted: soft_labels.Plan,
+    ranks: runtime.Runtime,
+    train: Dataset | ImageFolder,
+    test: Dataset | ImageFolder | None,
+    quiet: bool,
+    every: float = CHECKPOINT_SECONDS,
+) -> np.ndarray:
+    """The votes [images, classes] of the plan's model, which is trained first; what is there already is kept."""
+    run = RunFolder(wanted.model_folder)
+    with wanted.lock() if ranks.is_main else nullcontext():
+        _train(wanted.model, run, ranks, train, test, (), quiet, every)
+        ranks.wait()  # the main rank saves the model, which the others load
+        return soft_labels.vote(wanted, run.load_model()[0], train, ranks, quiet)
 
 
 def _same_data(run: RunFolder, there: str, given: str) -> None:
@@ -163,13 +170,8 @@ class _Loop:
             self._resume()
             trackers = open_trackers(track, self.run.path, dataclasses.asdict(config))
             steps = len(self.batches)
-            bar = progress.Progress(
-                f"train {self.run.path.name}",
-                config.epochs * steps,
-                "steps",
-                done=self.epoch * steps + self.step,
-                quiet=quiet,
-            )
+            total, done = config.epochs * steps, self.epoch * steps + self.step
+            bar = progress.Progress(f"train {self.run.path.name}", total, "steps", done=done, quiet=quiet)
             with bar, products(config.precision):
                 while self.epoch < config.epochs:
                     metrics = self._train_epoch(bar, every)

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from smoothcert import attacks
+from smoothcert import attacks, constraints
 from tests.methods import literal
 
 SIGMA = 0.3
@@ -82,7 +82,7 @@ def test_pgd_reaches_the_best_point_of_a_linear_model(m, steps):
 )
 def test_each_order_of_clamp_and_projection_has_its_own_answer(clamp, expected):
     images, g = torch.tensor([[[[0.9, 0.5]]]]), torch.tensor([[[[3.0, 4.0]]]])
-    found = attacks.ascend(lambda x: g, images, steps=2, step=0.5, constrain=attacks.Within(images, 0.5, clamp))
+    found = attacks.ascend(lambda x: g, images, steps=2, step=0.5, constrain=constraints.Within(images, 0.5, clamp))
     assert found.flatten().tolist() == pytest.approx(expected, abs=1e-6)
 
 
@@ -200,8 +200,8 @@ def test_a_point_where_the_gradient_is_zero_moves_at_random_or_not_at_all():
 
 def test_projection_to_a_ball_of_radius_zero_is_its_centre():
     x = torch.rand(3, 1, 4, 4)
-    assert torch.equal(attacks.project(x + 0.1, x, 0.0), x)
-    assert torch.equal(attacks.project(x, x, 0.0), x)
+    assert torch.equal(constraints.project(x + 0.1, x, 0.0), x)
+    assert torch.equal(constraints.project(x, x, 0.0), x)
 
 
 def test_a_frozen_network_is_given_back_as_it_was_even_after_an_error():

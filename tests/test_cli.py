@@ -15,7 +15,7 @@ from smoothcert.cli import main
 from smoothcert.data import load_dataset
 from smoothcert.models import build_model
 
-COMMANDS = ["demo", "train", "certify", "predict", "attack", "explain", "report", "status", "reproduce"]
+COMMANDS = ["demo", "train", "soft-labels", "certify", "predict", "attack", "explain", "report", "status", "reproduce"]
 COMMANDS += ["input-noise", "selftest-noise", "import", "models", "methods", "recipes", "datasets"]
 
 

@@ -5,7 +5,7 @@ import itertools
 import pytest
 import torch
 
-from smoothcert import attacks
+from smoothcert import attacks, constraints
 
 pytest.importorskip("triton")
 from smoothcert.fast import attack_steps
@@ -76,6 +76,9 @@ def test_not_a_number_is_not_hidden():
     logits[1, 1, 5] = float("nan")
     losses = attack_steps.smoothed_nll(logits, labels, 1.0)
     assert losses.isnan().tolist() == [False, True, False]
+    for wrong in (-1, 10):  # labels that are no classes
+        labels[0] = wrong
+        assert attack_steps.smoothed_nll(logits, labels, 1.0).isnan().tolist() == [True, True, False]
     images = torch.full((2, 1, 4, 4), 0.5, device=DEVICE)
     gradient = torch.ones_like(images)
     gradient[1, 0, 0, 0] = float("nan")
@@ -84,11 +87,11 @@ def test_not_a_number_is_not_hidden():
 
 
 STEPS = {
-    "ball, then clamp": (attacks.Within, {"radius": 0.5}),
-    "clamp, then ball": (attacks.Within, {"radius": 0.5, "clamp": "first"}),
-    "no clamp": (attacks.Within, {"radius": 0.5, "clamp": "never"}),
-    "no ball": (attacks.Within, {"radius": None}),
-    "like noise": (attacks.GaussianLike, {"radius": 0.5}),
+    "ball, then clamp": (constraints.Within, {"radius": 0.5}),
+    "clamp, then ball": (constraints.Within, {"radius": 0.5, "clamp": "first"}),
+    "no clamp": (constraints.Within, {"radius": 0.5, "clamp": "never"}),
+    "no ball": (constraints.Within, {"radius": None}),
+    "like noise": (constraints.GaussianLike, {"radius": 0.5}),
 }
 
 
@@ -101,15 +104,15 @@ def test_a_step_is_direction_and_constraint(case, step, random):
     point, gradient = start + 0.01 * draw(3, 2, 5, 7, seed=1), draw(3, 2, 5, 7, seed=2)
     gradient[1] = 0
     where_zero = draw(3, 2, 5, 7, seed=3)
-    length = attacks.norms(gradient)
+    length = constraints.norms(gradient)
     direction = torch.where(length == 0, where_zero, gradient / length) if random else gradient / (length + 1e-3)
     expected = kind(start, **settings)(point + step * direction)
     found = attack_steps.step_up(
         *[x.float().to(DEVICE) for x in (point, gradient, start)],
         step=step,
         radius=settings["radius"],
-        clamp=settings.get("clamp", "last") if kind is attacks.Within else "never",
-        moments=kind is attacks.GaussianLike,
+        clamp=settings.get("clamp", "last") if kind is constraints.Within else "never",
+        moments=kind is constraints.GaussianLike,
         offset=1e-3,
         random=where_zero.float().to(DEVICE) if random else None,
     )
@@ -117,7 +120,7 @@ def test_a_step_is_direction_and_constraint(case, step, random):
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("constraint", [attacks.Within, attacks.GaussianLike])
+@pytest.mark.parametrize("constraint", [constraints.Within, constraints.GaussianLike])
 def test_ascent_on_a_gpu_is_that_on_the_cpu(constraint):
     """The kernels are what runs there: the same start and the same objective lead to the same point."""
     start, slope, labels = draw(6, 1, 8, 8).float(), draw(64, 10, seed=1).float(), torch.arange(6)

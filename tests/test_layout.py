@@ -14,13 +14,14 @@ ROOT = Path(smoothcert.__file__).parent
 # A module may import from its own layer and from those before it, never from those after.
 LAYERS = [
     {"errors", "seeds", "philox"},
-    {"files", "imports", "progress", "config"},
+    {"files", "imports", "triton_trial", "progress", "config"},
     {
         "bounds",
         "sequential",
         "noise",
         "exact_noise",
         "attacks",
+        "constraints",
         "judge",
         "models",
         "data",

@@ -3,6 +3,8 @@
 import dataclasses
 import json
 import os
+import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,8 +19,9 @@ from scipy.special import ndtr
 from torch import nn
 
 from smoothcert import soft_labels
+from smoothcert.cli import main
 from smoothcert.config import TrainConfig, load_recipe
-from smoothcert.data import Batches, Dataset, ImageFolder
+from smoothcert.data import Batches, Dataset, ImageFolder, load_dataset
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.run import RunFolder
 from smoothcert.runtime import Runtime
@@ -246,3 +249,137 @@ def test_killed_at_any_moment_and_resumed_a_run_with_soft_labels_ends_the_same(t
     for name in ("weights.safetensors", "metrics.jsonl", "soft-labels/counts.npy", "soft-labels/labels.json"):
         assert (again.path / name).read_bytes() == (whole.path / name).read_bytes(), name
     assert json.loads((again.path / "soft-labels/labels.json").read_text())["identity"]["n"] == 40
+
+
+RANKS = """
+import sys
+from tests.test_soft_labels import *
+real = RunFolder.save_model
+def save_model(self, model, spec):
+    time.sleep(1)
+    real(self, model, spec)
+RunFolder.save_model = save_model
+train(sys.argv[1])
+os._exit(0)  # PyTorch's threads now and then abort a process that exits on a busy machine
+"""
+
+
+def test_a_second_process_waits_until_the_model_that_votes_is_saved(tmp_path):
+    (tmp_path / "script.py").write_text(RANKS)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [*command, str(tmp_path / "script.py"), str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (np.load(tmp_path / "run" / "soft-labels" / "counts.npy").sum(axis=1) == 40).all()
+
+
+class Coarse(nn.Sequential):
+    """A linear classifier of 7 x 7 pixels: fast, and far better than chance."""
+
+    def __init__(self, classes=10):
+        super().__init__(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(49, classes))
+
+
+MAKE = ["soft-labels", "mnist/catrs-0.50", "--dataset", "mnist-mini", "--device", "cpu", "--n", "3"]
+MAKE += ["--model", "tests.test_soft_labels.Coarse", "--epochs", "1", "--lr", "0.1", "--lr-drops", "[1]"]
+SHORT = ["--model", "tests.test_soft_labels.Coarse", "--epochs", "1", "--method.noises", "2"]
+
+
+@pytest.fixture(scope="module")
+def labels(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made ahead") / "labels"
+    main([*MAKE, "--out", str(folder)])
+    return folder
+
+
+def contents(folder):
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*") if path.is_file()}
+
+
+def refusal(capsys, *arguments):
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    assert stop.value.code == 2
+    printed = capsys.readouterr()
+    assert not printed.out
+    (line,) = printed.err.splitlines()
+    return line
+
+
+def train_as_printed(printed, labels, out):
+    """The command that `soft-labels` ended with, for labels in another place and a short training."""
+    command = shlex.split(printed.splitlines()[-1].removeprefix("to use them: smoothcert "))
+    command[command.index("--soft-labels.folder") + 1], command[command.index("RUN")] = str(labels), str(out)
+    main([*command, "--device", "cpu", *SHORT])
+    assert not (out / "soft-labels").exists()
+    return (out / "weights.safetensors").read_bytes()
+
+
+def test_labels_made_ahead_are_kept_and_are_those_that_train_reads(capsys, labels, tmp_path):
+    before = contents(labels)
+    main([*MAKE, "--out", str(labels)])
+    printed = capsys.readouterr().out
+    counts = np.load(labels / "counts.npy")
+    assert counts.sum(axis=1).tolist() == [3] * 10_000
+    right = (counts.argmax(axis=1) == load_dataset("mnist-mini", "train").labels).mean()
+    assert right > 0.5
+    assert printed.splitlines()[:2] == [
+        f"{labels}: soft labels of 10000 images of mnist-mini, 3 votes each",
+        f"the most-voted class is the label of {100 * right:.1f} % of the images",
+    ]
+    assert f"--soft-labels.folder {shlex.quote(str(labels))} --soft-labels.n 3 " in printed
+    weights = train_as_printed(printed, labels, tmp_path / "run")
+    assert contents(labels) == before
+
+    other = shutil.copytree(labels, tmp_path / "other")  # votes for the wrong classes, under a true checksum
+    np.save(other / "counts.npy", np.roll(counts, 1, axis=1))
+    record = json.loads((other / "labels.json").read_text())
+    (other / "labels.json").write_text(json.dumps({**record, "sha256": soft_labels._digest(other / "counts.npy")}))
+    assert train_as_printed(printed, other, tmp_path / "misled") != weights
+    assert train_as_printed(printed, shutil.copytree(labels, tmp_path / "same"), tmp_path / "again") == weights
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["--n", "4"], "holds other soft labels than this run needs (n: 3 there, 4 asked): give another folder"),
+        (["--seed", "1"], "model belongs to another configuration (seed: 0 there, 1 asked)"),
+        (["--sigma", "0.5"], "model belongs to another configuration (sigma: 0.25 there, 0.5 asked)"),
+        (["--model", "lenet"], "model belongs to another configuration (model: 'tests.test_soft_labels.Coarse' there"),
+    ],
+)
+def test_a_folder_of_other_labels_is_refused_by_the_command(capsys, labels, settings, message):
+    before = contents(labels)
+    assert message in refusal(capsys, *MAKE, *settings, "--out", str(labels))
+    assert contents(labels) == before
+
+
+def test_labels_made_ahead_of_other_data_or_damaged_are_refused(capsys, labels, tmp_path):
+    copy = shutil.copytree(labels, tmp_path / "copy")
+    model = json.loads((copy / "model" / "model.json").read_text())
+    (copy / "model" / "model.json").write_text(json.dumps({**model, "data": "0" * 64}))
+    assert "model was trained on other data than given now" in refusal(capsys, *MAKE, "--out", str(copy))
+    (copy / "model" / "model.json").write_text(json.dumps(model))
+    (copy / "counts.npy").write_bytes((labels / "counts.npy").read_bytes()[:-1])
+    assert "is not the file that labels.json describes" in refusal(capsys, *MAKE, "--out", str(copy))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        ("method: {name: gaussian}", "expected a method that reads soft labels, such as catrs, found gaussian"),
+        ("method: {name: catrs, lam: 0}", "found catrs, which as it is set reads none: give another recipe"),
+        ("method: {name: catrs}\nself_training: {path: x}", "no soft labels, which the method catrs needs"),
+    ],
+)
+def test_a_recipe_without_use_for_soft_labels_is_refused(capsys, tmp_path, recipe, message):
+    (tmp_path / "own.yaml").write_text(f"dataset: mnist-mini\nmodel: lenet\nsigma: 0.5\n{recipe}\n")
+    assert message in refusal(capsys, "soft-labels", str(tmp_path / "own.yaml"), "--out", str(tmp_path / "labels"))
+    assert not (tmp_path / "labels").exists()

@@ -34,6 +34,8 @@ def smoothed_nll(
     b, c = tl.program_id(0) * ROWS + tl.arange(0, ROWS), tl.arange(0, COLUMNS)
     inside, each = b < samples, (c < CLASSES)[None, :]
     y = tl.load(label + b, mask=inside, other=0)
+    # PyTorch stops at labels that are no classes; a kernel cannot, but NaN is noticed
+    right = tl.where((y >= 0) & (y < CLASSES), 1.0, float("nan"))
     hit = c[None, :] == y[:, None]
     at = b.to(tl.int64)[:, None] * CLASSES + c[None, :]
     stride = samples.to(tl.int64) * CLASSES
@@ -47,13 +49,14 @@ def smoothed_nll(
         nll = log_sum - beta * tl.sum(tl.where(hit, z, 0.0), axis=1)
     if NOISES > 1:
         nll = -tl.log(tl.maximum(mean, 1e-20, propagate_nan=tl.PropagateNan.ALL))
-    tl.store(loss + b, nll, mask=inside)
+    tl.store(loss + b, right * nll, mask=inside)
     for i in range(NOISES):
         z = tl.where(each, tl.load(logits + i * stride + at, mask=inside[:, None] & each, other=0.0), float("-inf"))
         p, _ = softmax(beta * z)
-        share = 1.0 + tl.zeros([ROWS], tl.float32)
+        share = right
         if NOISES > 1:  # softmax_y / (m mean); nothing flows through the clamp
-            share = tl.sum(tl.where(hit, p, 0.0), axis=1) * tl.where(mean < 1e-20, 0.0, 1.0 / (NOISES * mean))
+            flows = tl.where(mean < 1e-20, 0.0, 1.0 / tl.maximum(NOISES * mean, 1e-20))
+            share *= flows * tl.sum(tl.where(hit, p, 0.0), axis=1)
         tl.store(
             gradient + i * stride + at, (beta * share)[:, None] * (p - hit.to(tl.float32)), mask=inside[:, None] & each
         )

@@ -28,7 +28,7 @@ from smoothcert.fast.cpu import for_cpu
 from smoothcert.fast.folding import CannotFold, fold
 from smoothcert.fast.fusing import fuse
 from smoothcert.fast.settings import float32_products, full_sums, tf32_products
-from smoothcert.imports import has_triton
+from smoothcert.imports import runs_triton
 from smoothcert.noise import block_size
 
 Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]
@@ -93,7 +93,7 @@ def _candidates(
     model: nn.Module, shape: tuple[int, ...], device: torch.device, precision: str, skipped: list[str]
 ) -> Iterator[Prepared]:
     dtype = _DTYPE[precision]
-    if device.type == "cuda" and dtype in (torch.float16, torch.bfloat16) and has_triton():
+    if dtype in (torch.float16, torch.bfloat16) and runs_triton(device):
         try:
             yield from kernels(model, shape, device, dtype)
         except Exception as error:  # whatever is wrong with them, PyTorch's kernels remain

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.fast.settings import float32_products
-from smoothcert.imports import has_triton
+from smoothcert.imports import runs_triton
 
 TrainingPrecision = Literal["tf32", "float32", "bfloat16"]
 
@@ -24,14 +24,14 @@ def trainable(model: nn.Module, device: torch.device, precision: TrainingPrecisi
     """
     if device.type != "cuda" or precision == "float32":
         return model
-    if has_triton():
+    if runs_triton(device):
         from smoothcert.fast.lenet_training import FastLeNetTraining
 
         if FastLeNetTraining.misfit(model) is None:
             return FastLeNetTraining(model)
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     plain = Autocast(model) if precision == "bfloat16" else model
-    if has_triton():
+    if runs_triton(device):
         from smoothcert.fast.resnet_training import FastAttackResNet
 
         if FastAttackResNet.misfit(model) is None:
