@@ -151,22 +151,13 @@ def _step_up(
     generator: torch.Generator | None,
     offset: float,
 ) -> Tensor:
-    if not isinstance(constrain, Within | GaussianLike) or not _by_kernels(point, point[0].numel()):
+    # exactly these: a subclass may have another rule
+    if type(constrain) not in (Within, GaussianLike) or not _by_kernels(point, point.shape[1:].numel()):
         return constrain(point + step * unit(gradient, generator, offset))
     from smoothcert.fast.attack_steps import step_up
 
-    centre, clamp = (constrain.centre, constrain.clamp) if isinstance(constrain, Within) else (constrain.noise, "never")
-    return step_up(
-        point,
-        gradient,
-        centre,
-        step=step,
-        radius=constrain.radius,
-        clamp=clamp,
-        moments=isinstance(constrain, GaussianLike),
-        offset=offset,
-        random=None if generator is None else _gaussian(gradient, generator),
-    )
+    random = None if generator is None else _gaussian(gradient, generator)
+    return step_up(point, gradient, constrain, step=step, offset=offset, random=random)
 
 
 def _by_kernels(tensor: Tensor, size: int) -> bool:

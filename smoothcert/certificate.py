@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,10 +43,16 @@ class Certificate:
 
 
 def from_counts(
-    counts0: NDArray[np.int64], counts: NDArray[np.int64], sigma: float, alpha: float, **rest: Any
+    counts0: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    sigma: float,
+    alpha: float,
+    split: float = bounds.DEFAULT_SPLIT,
+    slack: float = 0.0,
+    law: bounds.Law = "gaussian",
 ) -> Certificate:
     """`from_many` for one input: counts [classes]."""
-    return from_many(counts0[None], counts[None], sigma, alpha, **rest)[0]
+    return from_many(counts0[None], counts[None], sigma, alpha, split, slack, law)[0]
 
 
 def from_many(

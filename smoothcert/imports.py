@@ -33,6 +33,8 @@ def runs_triton(device: torch.device) -> bool:
     try:
         launch(device)
     except Exception as error:  # a compiler may fail in any way
+        if "out of memory" in str(error):  # says nothing about Triton, and is not remembered
+            raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         _log.warning(
             "Triton is installed but runs no kernel on %s (%s): PyTorch's own are used, which are slower. Usually a C "

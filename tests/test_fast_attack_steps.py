@@ -1,7 +1,5 @@
 """The kernels of attack steps against the plain functions of attacks.py; by Triton's interpreter without a GPU."""
 
-import itertools
-
 import pytest
 import torch
 
@@ -71,6 +69,7 @@ def test_divergence_with_classes_of_no_weight():
     assert torch.allclose(fast_gradient, gradient, rtol=1e-4, atol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the interpreter's NumPy warns of what is meant here
 def test_not_a_number_is_not_hidden():
     logits, labels = torch.zeros(2, 3, 10, device=DEVICE), torch.arange(3, device=DEVICE)
     logits[1, 1, 5] = float("nan")
@@ -81,9 +80,10 @@ def test_not_a_number_is_not_hidden():
         assert attack_steps.smoothed_nll(logits, labels, 1.0).isnan().tolist() == [True, True, False]
     images = torch.full((2, 1, 4, 4), 0.5, device=DEVICE)
     gradient = torch.ones_like(images)
-    gradient[1, 0, 0, 0] = float("nan")
-    found = attack_steps.step_up(images, gradient, images, step=0.1, radius=0.5, clamp="last")
-    assert found.flatten(1).isnan().any(1).tolist() == [False, True]
+    for bad in ("nan", "inf"):
+        gradient[1, 0, 0, 0] = float(bad)
+        found = attack_steps.step_up(images, gradient, constraints.Within(images, 0.5), step=0.1)
+        assert found.flatten(1).isnan().all(1).tolist() == [False, True]
 
 
 STEPS = {
@@ -107,32 +107,64 @@ def test_a_step_is_direction_and_constraint(case, step, random):
     length = constraints.norms(gradient)
     direction = torch.where(length == 0, where_zero, gradient / length) if random else gradient / (length + 1e-3)
     expected = kind(start, **settings)(point + step * direction)
-    found = attack_steps.step_up(
-        *[x.float().to(DEVICE) for x in (point, gradient, start)],
-        step=step,
-        radius=settings["radius"],
-        clamp=settings.get("clamp", "last") if kind is constraints.Within else "never",
-        moments=kind is constraints.GaussianLike,
-        offset=1e-3,
-        random=where_zero.float().to(DEVICE) if random else None,
-    )
+    x, g, centre = (tensor.float().to(DEVICE) for tensor in (point, gradient, start))
+    chance = where_zero.float().to(DEVICE) if random else None
+    found = attack_steps.step_up(x, g, kind(centre, **settings), step=step, offset=1e-3, random=chance)
     assert torch.allclose(found.double().cpu(), expected, atol=1e-5)
 
 
-@pytest.mark.cuda
-@pytest.mark.parametrize("constraint", [constraints.Within, constraints.GaussianLike])
-def test_ascent_on_a_gpu_is_that_on_the_cpu(constraint):
-    """The kernels are what runs there: the same start and the same objective lead to the same point."""
+def ascent(constraint, device):
     start, slope, labels = draw(6, 1, 8, 8).float(), draw(64, 10, seed=1).float(), torch.arange(6)
-    found = []
-    for device in ("cpu", "cuda"):
-        x, w, y, noise = (t.to(device) for t in (start, slope, labels, draw(4, 6, 1, 8, 8, seed=2).float()))
+    x, w, y, noise = (t.to(device) for t in (start, slope, labels, draw(4, 6, 1, 8, 8, seed=2).float()))
 
-        def objective(point, w=w, y=y, noise=noise):
-            logits = (point + noise).flatten(2) @ w
-            return attacks.smoothed_nll(logits, y) + attacks.divergence(logits, w[:6].softmax(-1)).sum(0)
+    def objective(point):
+        logits = (point + noise).flatten(2) @ w
+        return attacks.smoothed_nll(logits, y) + attacks.divergence(logits, w[:6].softmax(-1)).sum(0)
 
-        ascent = attacks.ascend(attacks.input_gradient(objective), x, steps=5, step=0.2, constrain=constraint(x, 0.5))
-        found.append(ascent.cpu())
-    assert torch.allclose(found[0], found[1], atol=1e-4)
-    assert all(not torch.equal(a, b) for a, b in itertools.pairwise([start, *found[:1]]))
+    gradient = attacks.input_gradient(objective)
+    return attacks.ascend(gradient, x, steps=5, step=0.2, constrain=constraint(x, 0.5)).cpu() - start
+
+
+class Box(constraints.Within):
+    """A rule of one's own, which no kernel knows."""
+
+    def __call__(self, point):
+        return self.centre + (point - self.centre).clamp(-0.01, 0.01)
+
+
+@pytest.mark.parametrize("constraint", [constraints.Within, constraints.GaussianLike, Box])
+@pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
+def test_an_attack_by_kernels_ends_where_the_plain_one_does(constraint, device, monkeypatch):
+    expected = ascent(constraint, "cpu")
+    assert float(expected.abs().max()) > 0.005
+    used = []
+    if device == "cpu":
+        if torch.cuda.is_available():
+            pytest.skip("the interpreter, as if it were a GPU, is for machines without one")
+        monkeypatch.setattr(attacks, "_by_kernels", lambda *_: True)
+    for name in ("smoothed_nll", "divergence", "step_up"):
+        kernel = getattr(attack_steps, name)
+        monkeypatch.setattr(
+            attack_steps, name, lambda *a, name=name, kernel=kernel, **k: used.append(name) or kernel(*a, **k)
+        )
+    assert torch.allclose(ascent(constraint, device), expected, atol=1e-4)
+    assert set(used) == {"smoothed_nll", "divergence", "step_up"} - ({"step_up"} if constraint is Box else set())
+
+
+def test_no_images_are_no_error():
+    none = torch.zeros(0, 1, 8, 8)
+    gradient = attacks.input_gradient(lambda point: point.flatten(1).sum(1))
+    assert (
+        attacks.ascend(gradient, none, steps=2, step=0.1, constrain=constraints.Within(none, 0.5)).shape == none.shape
+    )
+
+
+def test_one_target_or_centre_serves_all():
+    logits, target = draw(3, 4, 10).float().to(DEVICE), draw(1, 10).softmax(-1).float().to(DEVICE)
+    assert torch.equal(
+        attack_steps.divergence(logits, target), attack_steps.divergence(logits, target.expand(4, 10).contiguous())
+    )
+    point, gradient, centre = (draw(*shape).float().to(DEVICE) for shape in ((3, 20), (3, 20), (1, 20)))
+    found = attack_steps.step_up(point, gradient, constraints.Within(centre, 0.5), step=0.1)
+    all_three = attack_steps.step_up(point, gradient, constraints.Within(centre.expand(3, 20), 0.5), step=0.1)
+    assert torch.equal(found, all_three)

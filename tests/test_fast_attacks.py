@@ -97,12 +97,37 @@ def test_new_parameters_are_used_at_once():
         assert near(fast(images), model(images), 1e-5)
 
 
-def test_what_it_cannot_stand_for():
+def changed(change):
+    model = build_model("resnet8")
+    change(model[1])
+    return model
+
+
+def exchanged(**settings):
+    def change(net):
+        net.conv1 = torch.nn.Conv2d(3, 16, 3, **{"padding": 1, "bias": False, **settings})
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("model", "reason"),
+    [
+        (build_model("lenet"), "not a CIFAR ResNet"),
+        (changed(lambda net: setattr(net.bn1, "eps", 1e-3)), "layers"),
+        (changed(lambda net: setattr(net, "bn1", torch.nn.GroupNorm(4, 16))), "layers"),
+        (changed(lambda net: setattr(net, "fc", torch.nn.Sequential(net.fc))), "layers"),
+        (changed(lambda net: net.layer1.__setitem__(0, torch.nn.Identity())), "layers"),
+        (changed(exchanged(bias=True)), "layers"),
+        (changed(exchanged(padding_mode="reflect")), "layers"),
+        (changed(exchanged(dilation=2, padding=2)), "layers"),
+        (changed(lambda net: net.layer1[0].register_forward_hook(lambda *_: None)), "hooks"),
+    ],
+)
+def test_what_it_cannot_stand_for(model, reason):
+    assert reason in FastAttackResNet.misfit(model)
+
+
+def test_what_it_stands_for():
     assert FastAttackResNet.misfit(build_model("resnet8")) is None
-    assert "not a CIFAR ResNet" in FastAttackResNet.misfit(build_model("lenet"))
-    odd = build_model("resnet8")
-    odd[1].bn1.eps = 1e-3
-    assert "BatchNorms" in FastAttackResNet.misfit(odd)
-    odd = build_model("resnet8")
-    odd[1].layer1[0].register_forward_hook(lambda *_: None)
-    assert "hooks" in FastAttackResNet.misfit(odd)
+    assert FastAttackResNet.misfit(build_model("resnet8", 100, "cifar10")) is None

@@ -15,6 +15,7 @@ from smoothcert.smoothing import SmoothedClassifier
 from smoothcert.training import fit
 
 pytest.importorskip("triton")
+from smoothcert.fast import lenet
 from smoothcert.fast.lenet import FastLeNet
 from smoothcert.fast.lenet_training import FastLeNetTraining
 from smoothcert.fast.noise import FusedNoise
@@ -65,6 +66,13 @@ def test_an_image_gets_the_same_bits_in_any_batch():
     whole = run(net, batch)
     assert torch.equal(whole[4:5], run(net, batch[4:5]))
     assert torch.equal(whole[2:], run(net, batch[2:]))
+
+
+def test_less_shared_memory_means_the_same_bits(monkeypatch):
+    model, batch = build_model("lenet", seed=1), noisy(9).to(DEVICE)
+    expected = run(FastLeNet(model, torch.float16, DEVICE), batch)
+    monkeypatch.setattr(lenet, "_capacity", lambda device: (3, 100_000))
+    assert torch.equal(run(FastLeNet(model, torch.float16, DEVICE), batch), expected)
 
 
 def test_huge_activations_stay_finite():

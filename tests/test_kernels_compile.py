@@ -12,7 +12,7 @@ CODE = """
 import sys
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
-from smoothcert.fast import attack_kernels, lenet_kernels, noise_kernels, resnet_kernels
+from smoothcert.fast import attack_kernels, lenet, lenet_kernels, noise_kernels, resnet_kernels
 from smoothcert.fast import resnet_training_kernels, vote_kernels
 
 PARAMETERS = {
@@ -33,8 +33,8 @@ STRIDES = {"VALUES": 784, "HEIGHT": 28, "WIDTH": 28, "CHANNEL_STRIDE": 784, "LIN
 STAGE = {"HEIGHT": 8, "WIDTH": 8, "PATCHES": 16, "WARPS": 1, "GROUP": 1, "TILES": 4}
 STEP = {"VALUES": 784, "BLOCK": 1024}
 CASES = [
-    ("noisy_rows", {**STRIDES, "FLAT": True, "EXACT": False, "STEPS": 0, "GROUPS": 512}),
-    ("noisy_rows", {**STRIDES, "FLAT": False, "EXACT": True, "STEPS": 3, "GROUPS": 512}),
+    ("noisy_rows", {**STRIDES, "FLAT": True, "EXACT": False, "STEPS": 0, "GROUPS": noise_kernels.GROUPS}),
+    ("noisy_rows", {**STRIDES, "FLAT": False, "EXACT": True, "STEPS": 3, "GROUPS": noise_kernels.GROUPS}),
     ("rows_of_batch", {"STEPS": 5, "ROWS": 256}),
     ("count_votes", {"CLASSES": 10, "COLUMNS": 16, "ROWS": 256}),
     ("count_votes", {"CLASSES": 1000, "COLUMNS": 1024, "ROWS": 16}),
@@ -45,14 +45,17 @@ CASES = [
     ("step_up", {**STEP, "RANDOM": True, "BALL": True, "CLAMP": "first", "MOMENTS": False}),
     ("step_up", {**STEP, "RANDOM": False, "BALL": False, "CLAMP": "last", "MOMENTS": False}),
     ("step_up", {**STEP, "RANDOM": False, "BALL": True, "CLAMP": "never", "MOMENTS": True}),
-    ("conv1_pool", {"M": 64}),
-    ("conv2_pool", {"M": 128, "KEEP": True}),
-    ("conv2_pool", {"M": 64, "KEEP": False}),
-    ("dense", {"M": 64, "N": 128, "CLASSES": 16}),
+    ("conv1_pool", lenet._CONV1),
+    ("conv2_pool", lenet._CONV2),
+    ("conv2_pool", lenet._CONV2_SMALL),
+    ("dense", {**lenet._DENSE, "CLASSES": 16}),
     ("one_conv", {**STAGE, "IN": 32, "OUT": 64, "STRIDE": 2, "RELU": True, "ADD": False}),
     ("head", {"HEIGHT": 8, "WIDTH": 8, "CHANNELS": 64, "CLASSES": 10, "PIXELS": 64, "COLUMNS": 16}),
 ]
-for name, constants in CASES:
+for name, settings in CASES:
+    constants = {key: value for key, value in settings.items() if not key.startswith("num_")}
+    options = {"num_warps": 4, "num_stages": 3} | {key: settings[key] for key in settings if key not in constants}
+    options |= {"num_warps": constants["WARPS"]} if "WARPS" in constants else {}
     modules = (
         attack_kernels, lenet_kernels, noise_kernels, resnet_kernels, resnet_training_kernels, vote_kernels
     )
@@ -61,8 +64,11 @@ for name, constants in CASES:
     types = PARAMETERS[name].format(t=sys.argv[1]).split()
     signature = dict(zip(names, types, strict=True)) | dict.fromkeys(constants, "constexpr")
     source = ASTSource(kernel, signature, constexprs={(kernel.arg_names.index(k),): v for k, v in constants.items()})
-    compiled = compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": constants.get("WARPS", 4)})
+    compiled = compile(source, target=GPUTarget("cuda", 90, 32), options=options)
     assert compiled.asm["ptx"]
+    # what a program may have on an H100, and on smaller GPUs
+    room = 232448 if name != "conv2_pool" else lenet._CONV2_BYTES if settings is lenet._CONV2 else 166912
+    assert compiled.metadata.shared <= room, (name, compiled.metadata.shared)
     print(name, "compiled")
 """
 

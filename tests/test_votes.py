@@ -28,7 +28,7 @@ def test_rows_are_the_samples_of_one_request_after_the_other(spans, size):
     assert found == expected
 
 
-@pytest.mark.parametrize("classes", [2, 10, 17, 1000])
+@pytest.mark.parametrize("classes", [2, 10, 17, 1000, 5000])
 @pytest.mark.parametrize("spread", [True, False])  # rows of one request in a program, or of many
 def test_votes_are_counted_for_their_requests(classes, spread):
     rng, rows = np.random.default_rng(classes), 700

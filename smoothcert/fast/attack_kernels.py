@@ -10,6 +10,11 @@ import triton.language as tl
 
 
 @triton.jit
+def clamped(value, low):
+    return tl.maximum(value, low, propagate_nan=tl.PropagateNan.ALL)
+
+
+@triton.jit
 def softmax(z):
     """Of each row, with the logarithm of the sum of exponentials."""
     top = tl.max(z, axis=1)
@@ -48,14 +53,14 @@ def smoothed_nll(
         mean += tl.sum(tl.where(hit, p, 0.0), axis=1) / NOISES
         nll = log_sum - beta * tl.sum(tl.where(hit, z, 0.0), axis=1)
     if NOISES > 1:
-        nll = -tl.log(tl.maximum(mean, 1e-20, propagate_nan=tl.PropagateNan.ALL))
+        nll = -tl.log(clamped(mean, 1e-20))
     tl.store(loss + b, right * nll, mask=inside)
     for i in range(NOISES):
         z = tl.where(each, tl.load(logits + i * stride + at, mask=inside[:, None] & each, other=0.0), float("-inf"))
         p, _ = softmax(beta * z)
         share = right
         if NOISES > 1:  # softmax_y / (m mean); nothing flows through the clamp
-            flows = tl.where(mean < 1e-20, 0.0, 1.0 / tl.maximum(NOISES * mean, 1e-20))
+            flows = tl.where(mean < 1e-20, 0.0, 1.0 / clamped(NOISES * mean, 1e-20))
             share *= flows * tl.sum(tl.where(hit, p, 0.0), axis=1)
         tl.store(
             gradient + i * stride + at, (beta * share)[:, None] * (p - hit.to(tl.float32)), mask=inside[:, None] & each
@@ -121,7 +126,8 @@ def step_up(
         p = tl.clamp(p, 0.0, 1.0, propagate_nan=tl.PropagateNan.ALL)
     if BALL:
         d = tl.where(inside, p - c, 0.0)
-        p = c + d * tl.minimum(radius / tl.maximum(tl.sqrt(tl.sum(d * d)), 1e-30), 1.0)
+        shrink = radius / clamped(tl.sqrt(tl.sum(d * d)), 1e-30)
+        p = c + d * tl.minimum(shrink, 1.0, propagate_nan=tl.PropagateNan.ALL)
     if CLAMP == "last":
         p = tl.clamp(p, 0.0, 1.0, propagate_nan=tl.PropagateNan.ALL)
     if MOMENTS:

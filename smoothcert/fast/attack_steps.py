@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 import triton
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
+from smoothcert.constraints import GaussianLike, Within
 from smoothcert.fast import attack_kernels as kernels
 
 
@@ -30,9 +32,11 @@ class SmoothedNll(torch.autograd.Function):
         loss, gradient = logits.new_empty(samples), torch.empty_like(logits)
         sizes = _sizes(classes)
         grid = (triton.cdiv(samples, sizes["ROWS"]),)
-        kernels.smoothed_nll[grid](
-            logits, labels.contiguous(), loss, gradient, samples, float(beta), NOISES=noises, CLASSES=classes, **sizes
-        )
+        labels = labels.expand(samples).contiguous()
+        with _device_of(logits):
+            kernels.smoothed_nll[grid](
+                logits, labels, loss, gradient, samples, float(beta), NOISES=noises, CLASSES=classes, **sizes
+            )
         ctx.save_for_backward(gradient)
         return loss
 
@@ -46,12 +50,14 @@ class SmoothedNll(torch.autograd.Function):
 class Divergence(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, logits: Tensor, target: Tensor) -> Tensor:
-        logits, target = logits.contiguous(), target.contiguous()
         noises, samples, classes = logits.shape
+        logits, target = logits.contiguous(), target.expand(samples, classes).contiguous()
         loss, gradient = logits.new_empty(noises, samples), torch.empty_like(logits)
         sizes = _sizes(classes)
         grid = (triton.cdiv(noises * samples, sizes["ROWS"]),)
-        kernels.divergence[grid](logits, target, loss, gradient, noises * samples, samples, CLASSES=classes, **sizes)
+        rows = noises * samples
+        with _device_of(logits):
+            kernels.divergence[grid](logits, target, loss, gradient, rows, samples, CLASSES=classes, **sizes)
         ctx.save_for_backward(gradient)
         return loss
 
@@ -65,37 +71,45 @@ class Divergence(torch.autograd.Function):
 def step_up(
     point: Tensor,
     gradient: Tensor,
-    centre: Tensor,
+    constrain: object,
     *,
     step: float,
-    radius: float | None,
-    clamp: Literal["first", "last", "never"] = "never",
-    moments: bool = False,
     offset: float = 0.0,
     random: Tensor | None = None,
 ) -> Tensor:
-    """A step of `ascend`, direction and constraint included."""
-    point, gradient, centre = (tensor.contiguous() for tensor in (point, gradient, centre))
+    """A step of `ascend`, direction and constraint (Within or GaussianLike) included."""
+    assert isinstance(constrain, Within | GaussianLike)
+    if isinstance(constrain, Within):
+        centre, clamp = constrain.centre, str(constrain.clamp)
+    else:
+        centre, clamp = constrain.noise, "never"
+    point, gradient, centre = (x.expand_as(point).contiguous() for x in (point, gradient, centre))
     out, values = torch.empty_like(point), point[0].numel()
     block = triton.next_power_of_2(values)
-    kernels.step_up[(len(point),)](
-        point,
-        gradient,
-        gradient if random is None else random,
-        centre,
-        out,
-        float(step),
-        float(offset),
-        0.0 if radius is None else float(radius),
-        VALUES=values,
-        RANDOM=random is not None,
-        BALL=radius is not None,
-        CLAMP=clamp,
-        MOMENTS=moments,
-        BLOCK=block,
-        num_warps=4 if block <= 1024 else 8,
-    )
+    with _device_of(point):
+        kernels.step_up[(len(point),)](
+            point,
+            gradient,
+            gradient if random is None else random,
+            centre,
+            out,
+            float(step),
+            float(offset),
+            float(constrain.radius or 0.0),
+            VALUES=values,
+            RANDOM=random is not None,
+            BALL=constrain.radius is not None,
+            CLAMP=clamp,
+            MOMENTS=isinstance(constrain, GaussianLike),
+            BLOCK=block,
+            num_warps=4 if block <= 1024 else 8,
+        )
     return out
+
+
+def _device_of(tensor: Tensor) -> AbstractContextManager[object]:
+    """Triton launches on the current device, wherever the tensors are."""
+    return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
 
 
 def _sizes(classes: int) -> dict[str, int]:

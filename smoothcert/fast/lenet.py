@@ -17,8 +17,8 @@ from smoothcert.models.normalise import Normalise
 # Rows a program takes at a time, and its warps. Fixed, not tuned on the spot: every process must compute the same bits.
 _CONV1 = {"M": 64, "num_warps": 4, "num_stages": 3}
 _CONV2 = {"M": 128, "KEEP": True, "num_warps": 8, "num_stages": 1}
-_CONV2_SMALL = {"M": 64, "KEEP": False, "num_warps": 4, "num_stages": 1}  # for less shared memory than
-_CONV2_BYTES = 229376
+_CONV2_BYTES = 229376  # of shared memory, which not all GPUs have
+_CONV2_SMALL = {"M": 64, "KEEP": False, "num_warps": 4, "num_stages": 1}
 _DENSE = {"M": 128, "N": 256, "num_warps": 8}
 _CONV1_PROGRAMS = 2  # on a multiprocessor at a time
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import torch
 from torch import nn
 
+from smoothcert.models.cifar_resnet import CifarResNet
 from smoothcert.models.lenet import LeNet
 from smoothcert.models.normalise import Normalise
 
@@ -34,6 +37,17 @@ def stranger(model: nn.Module, kind: type[nn.Module], name: str) -> str | None:
     if not isinstance(model, nn.Sequential) or len(model) != 2 or type(model[1]) is not kind:
         return f"not a {name} of this package"
     return None if type(model[0]) in (nn.Identity, Normalise) else "an unknown first layer"
+
+
+def not_cifar_resnet(model: nn.Module) -> str | None:
+    """Why a model does not compute what this package's CIFAR ResNet with its weights does, or None."""
+    if (reason := stranger(model, CifarResNet, "CIFAR ResNet")) is not None:
+        return reason
+    _, net = cast(tuple[nn.Module, CifarResNet], model)
+    with torch.device("meta"):
+        if not same_layers(net, CifarResNet(6 * len(net.layer1) + 2, max(getattr(net.fc, "out_features", 0), 2))):
+            return "its layers are not those of a CIFAR ResNet"
+    return unusual(model)
 
 
 def not_lenet(model: nn.Module) -> str | None:

@@ -141,14 +141,14 @@ def _calm(net: nn.Module, precision: str) -> Callable[[Tensor], Tensor]:
 
 
 def kernels(model: nn.Module, shape: tuple[int, ...], device: torch.device, dtype: torch.dtype) -> Iterator[Prepared]:
-    """Networks that this package has kernels for."""
+    """Networks that this package has kernels for. A name has a number that rises when other bits come out."""
     from smoothcert.fast.lenet import FastLeNet
     from smoothcert.fast.resnet import FastResNet
 
     name = str(dtype).removeprefix("torch.")
     if FastLeNet.misfit(model, shape) is None:
         lenet = FastLeNet(model, dtype, device)
-        yield Prepared(lenet, lenet.inputs, name, ("LeNet kernels",), batch_size=lenet.batch_size, any_batch=True)
+        yield Prepared(lenet, lenet.inputs, name, ("LeNet kernels 2",), batch_size=lenet.batch_size, any_batch=True)
     if FastResNet.misfit(model, shape) is None:
         resnet = FastResNet(model, dtype, device, (shape[1], shape[2]))
         yield Prepared(resnet, resnet.inputs, name, ("ResNet kernels",), batch_size=resnet.batch_size, any_batch=True)

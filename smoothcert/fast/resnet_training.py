@@ -16,7 +16,7 @@ import triton
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from smoothcert.fast.misfits import unusual
+from smoothcert.fast.misfits import not_cifar_resnet
 from smoothcert.fast.resnet_training_kernels import bias_relu
 from smoothcert.models.cifar_resnet import BasicBlock, CifarResNet
 
@@ -33,11 +33,7 @@ class FastAttackResNet(nn.Module):
     @staticmethod
     def misfit(model: nn.Module) -> str | None:
         """Why this cannot stand for a model, or None."""
-        if not isinstance(model, nn.Sequential) or len(model) != 2 or type(model[1]) is not CifarResNet:
-            return "not a CIFAR ResNet of this package"
-        norms = [norm for _, norm in _pairs(model[1])]
-        usual = all(norm.affine and norm.track_running_stats and norm.eps == norms[0].eps for norm in norms)
-        return unusual(model) if usual else "unusual BatchNorms"
+        return not_cifar_resnet(model)
 
     def __init__(self, model: nn.Module, plain: nn.Module, dtype: torch.dtype) -> None:
         super().__init__()

@@ -25,7 +25,8 @@ class Rows:
 
     def batch(self, start: int, size: int) -> tuple[Tensor, Tensor]:
         """(request, sample) of rows start to start + size - 1, int32 (the bits of a uint32)."""
-        owner, sample = torch.empty((2, size), dtype=torch.int32, device=self._ends.device)
+        # not halves of one tensor: Triton compiles again for one that does not begin at 16 bytes
+        owner, sample = (torch.empty(size, dtype=torch.int32, device=self._ends.device) for _ in range(2))
         rows_of_batch[(triton.cdiv(size, ROWS),)](
             self._ends, self._skip, owner, sample, start, size, len(self._ends), STEPS=self._steps, ROWS=ROWS
         )
@@ -37,7 +38,7 @@ def add_votes(logits: Tensor, owner: Tensor, counts: Tensor, nan: Tensor) -> Non
     logits = logits if logits.stride(1) == 1 else logits.contiguous()
     rows, classes = logits.shape
     columns = triton.next_power_of_2(classes)
-    block = max(16, min(ROWS, 2**14 // columns))
+    block = max(1, min(ROWS, 2**14 // columns))
     count_votes[(triton.cdiv(rows, block),)](
         logits, owner, counts, nan, rows, logits.stride(0), CLASSES=classes, COLUMNS=columns, ROWS=block
     )
