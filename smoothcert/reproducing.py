@@ -58,10 +58,13 @@ def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int]
     for pattern in rows:
         if not fnmatch.filter(names, pattern):
             raise unknown_name(f"row of {dataset}", pattern, names)
-    chosen = sorted(name for name in names if not rows or any(fnmatch.fnmatch(name, pattern) for pattern in rows))
+    chosen = {
+        name: load_recipe(f"{dataset}/{name}").config
+        for name in names
+        if not rows or any(fnmatch.fnmatch(name, pattern) for pattern in rows)
+    }
     jobs = []
-    for name in chosen:
-        config = load_recipe(f"{dataset}/{name}").config
+    for name, config in sorted(chosen.items(), key=lambda item: (item[1].sigma, item[0])):  # as the tables are read
         shared = out / "soft-labels" if build_method(config.method).uses_soft_labels else None
         jobs += [Job(f"{dataset}/{name}", seed, out / name / f"seed{seed}", shared) for seed in seeds]
     return jobs
