@@ -31,6 +31,9 @@ from smoothcert.store import CertificateStore
 CLOSE = 0.004
 """A row counts as reproduced within max(3 published standard deviations, this) of a published ACR."""
 
+CLOSE_TO_ONE_RUN = 0.01
+"""The same where a single run is all that is published, and nothing says how much runs differ."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -137,7 +140,7 @@ def _published(row: Published | None, found: Any) -> dict[str, Any] | None:
     if row is None:
         return None
     acr = average_certified_radius(found, rounded=True)
-    allowed = max(3 * (row.std or 0.0), CLOSE)
+    allowed = CLOSE_TO_ONE_RUN if row.std is None else max(3 * row.std, CLOSE)
     near = any(abs(acr - value) <= allowed for value in (row.mean, row.acr) if value is not None)
     return {
         "acr": row.acr,
