@@ -84,7 +84,7 @@ def step_up(
     else:
         centre, clamp = constrain.noise, "never"
     point, gradient, centre = (x.expand_as(point).contiguous() for x in (point, gradient, centre))
-    out, values = torch.empty_like(point), point[0].numel()
+    out, values = torch.empty_like(point), point.shape[1:].numel()
     block = triton.next_power_of_2(values)
     with _device_of(point):
         kernels.step_up[(len(point),)](
