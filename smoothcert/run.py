@@ -75,6 +75,12 @@ class RunFolder:
                 file.write(dump_config(config).encode())
             return
         remove_leftovers(self.path)
+        self.check(config)
+
+    def check(self, config: TrainConfig) -> None:
+        """Refuse a folder of another configuration; one of none is anyone's."""
+        if not self.config_path.exists():
+            return
         # compared as they are written: YAML knows no tuples
         there, wanted = (yaml.safe_load(dump_config(entry)) for entry in (self.config(), config))
         differing = [

@@ -32,10 +32,10 @@ from smoothcert.data import Dataset, ImageFolder
 from smoothcert.data.augment import crop_flip
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.files import atomic_write
-from smoothcert.methods import build_method
+from smoothcert.methods import build_method, written_out
 from smoothcert.models.weights import weights_hash
 from smoothcert.progress import Progress
-from smoothcert.run import open_locked
+from smoothcert.run import RunFolder, open_locked
 from smoothcert.runtime import Runtime
 from smoothcert.seeds import derive
 from smoothcert.smoothing import SmoothedClassifier
@@ -88,16 +88,23 @@ def plan(config: TrainConfig, out: Path) -> Plan:
     return Plan(Path(folder) if folder else out / "soft-labels", model, n)
 
 
+def check(wanted: Plan, train: Dataset | ImageFolder) -> None:
+    """Refuse a folder of other labels, before anything is written for the run that wants them."""
+    RunFolder(wanted.model_folder).check(written_out(wanted.model))
+    if (wanted.folder / "labels.json").exists():
+        _record(wanted.folder, _settings(wanted, train))
+
+
+def _settings(wanted: Plan, train: Dataset | ImageFolder) -> dict[str, Any]:
+    """What labels depend on, but for the weights of the model that votes."""
+    model = wanted.model
+    settings = {"n": wanted.n, "sigma": model.sigma, "seed": model.seed, "augment": model.augment}
+    return {**settings, "data": train.fingerprint()}
+
+
 def vote(wanted: Plan, model: nn.Module, train: Dataset | ImageFolder, ranks: Runtime, quiet: bool) -> np.ndarray:
     """The votes [images, classes] of the plan's model, memory-mapped: read if they are there, else made to the end."""
-    identity = {
-        "n": wanted.n,
-        "sigma": wanted.model.sigma,
-        "seed": wanted.model.seed,
-        "augment": wanted.model.augment,
-        "model": weights_hash(model),
-        "data": train.fingerprint(),
-    }
+    identity = {**_settings(wanted, train), "model": weights_hash(model)}
     if not (wanted.folder / "labels.json").exists():
         key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
         parts = wanted.folder / f"parts-{key}"
@@ -166,7 +173,8 @@ def _join(parts: Path, folder: Path, identity: dict[str, Any], images: int, clas
     shutil.rmtree(parts)
 
 
-def _read(folder: Path, identity: dict[str, Any]) -> np.ndarray:
+def _record(folder: Path, identity: dict[str, Any]) -> str:
+    """The checksum that labels.json states, if it says all that is asked."""
     try:
         record = json.loads((folder / "labels.json").read_text())
         there, digest = dict(record["identity"]), record["sha256"]
@@ -184,6 +192,11 @@ def _read(folder: Path, identity: dict[str, Any]) -> np.ndarray:
             f"{folder} holds other soft labels than this run needs ({'; '.join(differing)}): give another "
             "folder, or the settings they were made with"
         )
+    return str(digest)
+
+
+def _read(folder: Path, identity: dict[str, Any]) -> np.ndarray:
+    digest = _record(folder, identity)
     path = folder / "counts.npy"
     if not path.is_file() or _digest(path) != digest:
         raise StoreError(f"{path} is not the file that labels.json describes: delete labels.json to make it again")

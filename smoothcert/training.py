@@ -28,7 +28,7 @@ from smoothcert.data.interleaved import Interleaved
 from smoothcert.data.pseudo_labels import fingerprint, load_pseudo_labelled
 from smoothcert.errors import COLLAPSED, ConfigError, StoreError, TrainingDiverged
 from smoothcert.fast.trainable import products, trainable
-from smoothcert.methods import build_method
+from smoothcert.methods import build_method, written_out
 from smoothcert.methods.base import Method, Progress
 from smoothcert.models.build import build_model, check_network
 from smoothcert.models.start import start_from
@@ -81,12 +81,12 @@ def _train(
     quiet: bool,
     every: float,
 ) -> None:
-    method = build_method(config.method)
-    # with the defaults written out, config.yaml means the same under every later version
-    config = dataclasses.replace(config, method={"name": config.method["name"], **dataclasses.asdict(method)})
+    method, config = build_method(config.method), written_out(config)
     labels = soft_labels.plan(config, run.path) if method.uses_soft_labels else None
     config, pseudo = load_pseudo_labelled(config, train)
     # whatever can be wrong with the settings is said before the folder becomes theirs
+    if labels is not None:
+        soft_labels.check(labels, train)
     check_trackers(track)
     network = build_model(config.model, train.classes, config.normalisation, seed=0)
     check_network(network, torch.from_numpy(np.array(train.image(0))), train.classes)

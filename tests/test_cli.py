@@ -127,6 +127,8 @@ def test_predict_reads_pictures_and_arrays(capsys, trained, tmp_path):
         ("no.png", None, "no image file at"),
         ("wide.png", lambda path: Image.fromarray(np.zeros((28, 30), np.uint8)).save(path), r"found \[1, 28, 30\]"),
         ("text.png", lambda path: path.write_text("not a picture"), "is not a readable picture"),
+        ("deep.png", lambda path: Image.fromarray(np.full((28, 28), 300, np.uint16)).save(path), "8 bits a channel"),
+        ("float.tif", lambda path: Image.fromarray(np.zeros((28, 28), np.float32)).save(path), "8 bits a channel"),
         ("text.npy", lambda path: path.write_text("not an array"), "is not a readable .npy array"),
         ("nan.npy", lambda path: np.save(path, np.full((1, 28, 28), np.nan)), "NaN or infinite pixels"),
         ("rgb.npy", lambda path: np.save(path, np.zeros((3, 28, 28), np.uint8)), r"found \[3, 28, 28\]"),

@@ -346,6 +346,16 @@ def test_labels_made_ahead_are_kept_and_are_those_that_train_reads(capsys, label
     assert train_as_printed(printed, shutil.copytree(labels, tmp_path / "same"), tmp_path / "again") == weights
 
 
+def test_a_run_whose_labels_are_refused_can_be_given_again(tmp_path):
+    right = {**CONFIG.soft_labels, "folder": str(tmp_path / "labels")}
+    train(tmp_path / "first", dataclasses.replace(CONFIG, soft_labels=right))
+    for wrong in ({"n": 41}, {"epochs": 2}):
+        with pytest.raises(StoreError, match=f"{next(iter(wrong))}: "):
+            train(tmp_path / "second", dataclasses.replace(CONFIG, soft_labels={**right, **wrong}))
+        assert not (tmp_path / "second").exists()
+    assert train(tmp_path / "second", dataclasses.replace(CONFIG, soft_labels=right)).finished
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from smoothcert.data.image_file import check_depth
 from smoothcert.errors import DataError, MissingExtra
 
 if TYPE_CHECKING:
@@ -88,6 +89,7 @@ class ImageFolder:
             raise MissingExtra("pillow", "imagenet", f"reading images of {self.name}") from None
         try:
             with PIL.Image.open(self.files[i]) as image:
+                check_depth(image, self.files[i])
                 # a palette with transparency goes through RGBA, since Pillow warns of the single step
                 palette = image.mode == "P" and "transparency" in image.info
                 return (image.convert("RGBA") if palette else image).convert("RGB")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,16 @@ def _read_array(path: Path) -> NDArray[np.generic]:
     return array
 
 
+def check_depth(picture: Any, path: Path) -> None:
+    """Refuse more than 8 bits a channel: Pillow would clip or cut them without a word, and show another picture."""
+    stored = str(picture.tile[0][3]) if picture.tile else ""  # 16-bit RGB calls itself RGB, but is stored as RGB;16B
+    if picture.mode in ("I", "F") or ";16" in picture.mode or ";16" in stored:
+        raise DataError(
+            f"{path}: expected a picture of 8 bits a channel, found more ({picture.mode}, stored as {stored}): convert "
+            "it first, in the way that you mean it (16 to 8 bits by division by 257, for example)"
+        )
+
+
 def _read_picture(path: Path, channels: int) -> NDArray[np.uint8]:
     try:
         from PIL import Image, UnidentifiedImageError
@@ -44,6 +55,7 @@ def _read_picture(path: Path, channels: int) -> NDArray[np.uint8]:
                 raise DataError(
                     f"{path} has transparent pixels, whose colour is not defined: flatten the picture first"
                 )
+            check_depth(picture, path)
             pixels = np.asarray(picture.convert("L" if channels == 1 else "RGB"))
     except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
         raise DataError(f"{path} is not a readable picture: {error}") from error

@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from smoothcert.config import build_dataclass
+from smoothcert.config import TrainConfig, build_dataclass
 from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.imports import import_name
 
@@ -44,3 +44,9 @@ def build_method(settings: Mapping[str, Any]) -> Method:
         raise ConfigError(f"a method is given as {{name: ..., hyperparameters}}, found {dict(settings)!r}")
     values = {key: value for key, value in settings.items() if key != "name"}
     return build_dataclass(method_class(name), values, f"hyperparameter of the method {name}")
+
+
+def written_out(config: TrainConfig) -> TrainConfig:
+    """With the method's defaults in it: so config.yaml means the same under every later version."""
+    method = build_method(config.method)
+    return dataclasses.replace(config, method={"name": config.method["name"], **dataclasses.asdict(method)})

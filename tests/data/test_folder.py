@@ -1,4 +1,6 @@
+import struct
 import sys
+import zlib
 
 import numpy as np
 import pytest
@@ -159,3 +161,18 @@ def test_without_pillow_the_extra_is_named(tree, monkeypatch):
     for read in (folder.image, lambda i: folder.train_image(i, np.random.default_rng(0))):
         with pytest.raises(MissingExtra, match=r"imagenet needs the package 'pillow'.*smoothcert\[imagenet\]"):
             read(0)
+
+
+def test_more_than_8_bits_a_channel_are_refused(tmp_path):
+    """Pillow would clip 16-bit grey values at 255, and drop the low half of 16-bit colours, without a word."""
+    rows = b"".join(b"\0" + bytes(range(24)) for _ in range(4))  # 4 x 4 pixels of 16-bit RGB, which Pillow cannot write
+    chunks = [(b"IHDR", struct.pack(">IIBBBBB", 4, 4, 16, 2, 0, 0, 0)), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
+    colour = b"".join(struct.pack(">I", len(d)) + t + d + struct.pack(">I", zlib.crc32(t + d)) for t, d in chunks)
+    folder = tmp_path / "c"
+    folder.mkdir()
+    (folder / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + colour)
+    Image.fromarray(np.full((30, 30), 3000, np.uint16)).save(folder / "b.png")
+    images = ImageFolder(tmp_path)
+    for i in range(2):
+        with pytest.raises(DataError, match="8 bits a channel"):
+            images.image(i)
