@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import re
 import sys
 import typing
 from argparse import HelpFormatter
@@ -41,8 +42,16 @@ def _function(name: str) -> Callable[[Any], None]:
     return function
 
 
+class Parser(ArgumentParser):
+    """Calls a missing option by the name that it is typed with."""
+
+    def error(self, message: str, ex: Exception | None = None) -> typing.NoReturn:
+        super().error(re.sub(r"(required: )[\w-]+\.([\w-]+)", r"\1--\2", message), ex)
+        raise AssertionError("an error ends the program")
+
+
 def build_parser() -> ArgumentParser:
-    parser = ArgumentParser(
+    parser = Parser(
         prog="smoothcert",
         description="Train image classifiers whose answers come with a proof, certify them, report the proofs.",
         version=smoothcert.__version__,
@@ -51,7 +60,7 @@ def build_parser() -> ArgumentParser:
     )
     subcommands = parser.add_subcommands(required=True)
     for name, (about, add_options) in _COMMANDS.items():
-        command = ArgumentParser(description=about, allow_abbrev=False, formatter_class=HelpFormatter)
+        command = Parser(description=about, allow_abbrev=False, formatter_class=HelpFormatter)
         add_options(command)
         subcommands.add_subcommand(name, command, help=about)
     return parser

@@ -115,6 +115,8 @@ def certify(options: Options) -> None:
     )
     if store.done():
         print(certificate_table([read_store(store.folder)]).to_text())
+        if options.sigma not in (None, spec.sigma):
+            print(f"trained with sigma {spec.sigma:g}, certified with {options.sigma:g}")
     else:
         print(f"no input for shard {options.shard}: others have them all")
 

@@ -61,6 +61,8 @@ class RunFolder:
         return (self.path / "model.json").is_file()
 
     def config(self) -> TrainConfig:
+        if not self.path.exists():
+            raise StoreError(f"no run folder at {self.path}: `smoothcert train` makes one")
         if not self.config_path.is_file():
             raise StoreError(f"{self.path} is not a run folder: it has no config.yaml. `smoothcert train` makes one")
         return read_config(self.config_path)
