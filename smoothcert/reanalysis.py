@@ -73,6 +73,7 @@ def reanalyse(
         correct=predict == stored.label,
         p_lower=p,
         alpha=level,
+        norm=norm or stored.norm,
     )
 
 

@@ -74,6 +74,7 @@ def test_the_multiclass_bound(tmp_path, tau):
 def test_the_l_infinity_norm(tmp_path):
     store = make(tmp_path)
     plain, found = reanalyse(store), reanalyse(store, norm="linf")
+    assert (plain.norm, found.norm) == ("l2", "linf")
     assert found.radius == pytest.approx(plain.radius / 28)
     assert (found.radius * 28 <= plain.radius).all()
     assert reanalyse(store, norm="linf", values=4).radius == pytest.approx(plain.radius / 2)

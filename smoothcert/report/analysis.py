@@ -24,20 +24,24 @@ def published_rounding(radius: ArrayLike) -> Floats:
     return rounded[place]
 
 
+def input_radii(c: Certificates, rounded: bool = False) -> Floats:
+    """The radii of all inputs; those that a store lists were chosen, not measured, and are never rounded."""
+    return published_rounding(c.radius) if rounded and c.listed is None else c.radius
+
+
 def correct_radii(c: Certificates, rounded: bool = False) -> Floats:
     """The radii of the correct inputs, ascending."""
-    radii = np.sort(c.radius[c.correct])
-    return published_rounding(radii) if rounded else radii
+    return np.sort(input_radii(c, rounded)[c.correct])
 
 
 def certified_accuracy(c: Certificates, radii: ArrayLike, rounded: bool = False) -> Floats:
-    """CA(r) = (1/N) #{i : correct_i and R_i >= r}, as a fraction, for each r.
+    """CA(r) = (1/N) #{i : correct_i and R_i >= r}, as a fraction, for each r; nan where the run does not speak.
 
     `rounded` rounds the radii first, as published logs do: published tables need it to the last digit.
     """
     own = correct_radii(c, rounded)
     below = np.searchsorted(own, np.asarray(radii, dtype=np.float64), side="left")
-    return np.asarray((len(own) - below) / c.rows)
+    return np.where(c.speaks_at(radii), (len(own) - below) / c.rows, np.nan)
 
 
 def certified_accuracy_whp(
@@ -74,24 +78,24 @@ def certified_accuracy_linf(c: Certificates, epsilons: ArrayLike, dimension: int
 
 
 def average_certified_radius(c: Certificates, rounded: bool = False) -> float:
-    """ACR = (1/N) sum_i correct_i R_i: errors and abstentions count as 0."""
-    return float(correct_radii(c, rounded).sum() / c.rows)
+    """ACR = (1/N) sum_i correct_i R_i: errors and abstentions count as 0. nan if only some radii were tested."""
+    return float(correct_radii(c, rounded).sum() / c.rows) if c.listed is None else float("nan")
 
 
 def clean_accuracy(c: Certificates) -> float:
-    """CA(0): the share of inputs answered correctly, without abstention."""
-    return float(c.correct.mean())
+    """CA(0): the share of inputs answered correctly, without abstention; nan if radius 0 was not tested."""
+    return float(certified_accuracy(c, 0.0))
 
 
 def abstention_rate(c: Certificates) -> float:
-    """(1/N) #{i : predict_i = -1}."""
-    return float(c.abstained.mean())
+    """(1/N) #{i : predict_i = -1}; nan if radius 0 was not tested, for then inputs with an answer have none."""
+    return float(c.abstained.mean()) if c.speaks_at(0.0) else float("nan")
 
 
 def median_radius(c: Certificates) -> float:
-    """The median of R_i over the correct inputs; nan if there is none."""
+    """The median of R_i over the correct inputs; nan if there is none, or if only some radii were tested."""
     own = correct_radii(c)
-    return float(np.median(own)) if len(own) else float("nan")
+    return float(np.median(own)) if len(own) and c.listed is None else float("nan")
 
 
 def certified_curve(c: Certificates, rounded: bool = False) -> tuple[Floats, Floats]:
@@ -106,12 +110,16 @@ def certified_curve(c: Certificates, rounded: bool = False) -> tuple[Floats, Flo
 def default_radii(results: Sequence[Certificates], columns: int = 10) -> list[float]:
     """Multiples of 0.25 up to the largest radius that any run certifies, or of a coarser step if too many.
 
-    Halving and doubling keeps every radius exact in binary, so that ties fall as in the published tables.
+    Halving and doubling keeps every radius exact in binary, so that ties fall as in the published tables. Of runs
+    that tested a list of radii, those.
     """
-    top = max((float(c.radius[c.correct].max(initial=0.0)) for c in results), default=0.0)
+    listed = {r for c in results for r in c.listed or ()}
+    if listed and all(c.listed is not None for c in results):
+        return sorted(listed)
+    top = max((float(c.radius[c.correct].max(initial=0.0)) for c in results if c.listed is None), default=0.0)
     step = 0.25
     while top // step + 1 > columns:
         step *= 2
     while 0 < top < step and step > 1e-3:
         step /= 2
-    return [i * step for i in range(int(top // step) + 1)]
+    return sorted({i * step for i in range(int(top // step) + 1)} | listed)

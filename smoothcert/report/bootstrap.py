@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.analysis import Floats, published_rounding
+from smoothcert.report.analysis import Floats, input_radii
 from smoothcert.report.certificates import Certificates
 
 
@@ -65,8 +65,11 @@ def _draw(inputs: int, rng: np.random.Generator) -> NDArray[np.intp]:
 
 
 def _values(c: Certificates, radii: Sequence[float], rounded: bool) -> Floats:
-    radius = published_rounding(c.radius) if rounded else c.radius
-    return np.stack([c.correct * radius, *(1.0 * (c.correct & (radius >= r)) for r in radii)], axis=1)
+    """ACR and CA(r) of each input by itself, nan where the run does not speak."""
+    radius = input_radii(c, rounded)
+    acr = c.correct * (radius if c.listed is None else np.nan)
+    shares = [np.where(c.speaks_at(r), c.correct & (radius >= r), np.nan) for r in radii]
+    return np.stack([acr, *shares], axis=1)
 
 
 def _same_inputs(first: Certificates, second: Certificates) -> None:

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from smoothcert.errors import DataError
 from smoothcert.report.rows import nothing_yet
+
+if TYPE_CHECKING:
+    from smoothcert.bounds import Law
+
+_LAWS: dict[str | None, Law] = {"uniform": "uniform", "laplace": "laplace"}
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +36,7 @@ class Certificates:
     n: int | None = None
     alpha: float | None = None
     noise: str | None = None
+    norm: str = "l2"  # that the radii are in
     expected: int | None = None
     source: Path = field(default_factory=Path)
     p_lower: NDArray[np.float64] | None = None
@@ -56,6 +62,25 @@ class Certificates:
     @property
     def partial(self) -> bool:
         return self.expected is not None and self.rows < self.expected
+
+    @property
+    def law(self) -> Law:
+        """Of the noise; all other modes of it are Gaussian."""
+        return _LAWS.get(self.noise, "gaussian")
+
+    @property
+    def listed(self) -> tuple[float, ...] | None:
+        """The only radii that were tested, in a store that tested some: it says nothing of any other. None: all."""
+        identity = self.manifest["identity"] if self.manifest else {}
+        if identity.get("procedure") != "radius":
+            return None
+        radii = identity.get("radii")
+        return tuple(map(float, radii)) if isinstance(radii, list) else ()
+
+    def speaks_at(self, radii: ArrayLike) -> NDArray[np.bool_]:
+        """Whether it is known of the inputs if they are certified at each of the radii."""
+        asked = np.asarray(radii, dtype=np.float64)
+        return np.ones(asked.shape, bool) if self.listed is None else np.isin(asked, self.listed)
 
     @property
     def abstained(self) -> NDArray[np.bool_]:

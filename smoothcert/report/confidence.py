@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +16,9 @@ from numpy.typing import ArrayLike
 from smoothcert.errors import ConfigError
 from smoothcert.report.analysis import Floats
 from smoothcert.report.certificates import Certificates
+
+if TYPE_CHECKING:
+    from smoothcert.bounds import Law
 
 _NORMAL = NormalDist()
 
@@ -25,10 +29,21 @@ def normal_cdf(x: ArrayLike) -> Floats:
     return np.array([_NORMAL.cdf(value) for value in values.tolist()], dtype=np.float64)[place]
 
 
+def has_confidence(c: Certificates) -> bool:
+    """Whether p_A is known. The bounds of a store that tested listed radii are only those that the radii need."""
+    return c.listed is None and (_stored(c) is not None or (c.sigma is not None and c.norm == "l2"))
+
+
+def _stored(c: Certificates) -> Floats | None:
+    return None if c.p_lower is None or np.isnan(c.p_lower).any() else c.p_lower
+
+
 def p_lower(c: Certificates) -> Floats:
     """The lower bound of p_A of each input: as stored, or Phi(R / sigma) for a log, where an abstention has 0."""
-    if c.p_lower is not None and not np.isnan(c.p_lower).any():
-        return c.p_lower
+    if (stored := _stored(c)) is not None:
+        return stored
+    if c.norm != "l2":
+        raise ConfigError(f"{c.name}: p_A can be recovered from l2 radii only, found radii in norm {c.norm}")
     if c.sigma is None:
         raise ConfigError(f"{c.name}: sigma is not known, so p_A cannot be recovered from the radii of this log")
     return np.where(c.abstained, 0.0, normal_cdf(c.radius / c.sigma))
@@ -49,22 +64,27 @@ def p_curve(c: Certificates) -> tuple[Floats, Floats]:
     return np.repeat(p, 2), np.append(np.repeat(p_ecdf(c, p), 2)[1:], 0.0)
 
 
-def saturation_radius(sigma: float, n: int, alpha: float) -> float:
-    """The radius when all n samples agree, the largest there is: sigma Phi^-1(alpha^(1/n))."""
+def saturation_radius(sigma: float, n: int, alpha: float, law: Law = "gaussian") -> float:
+    """The radius when all n samples agree, the largest there is: for Gaussian noise sigma Phi^-1(alpha^(1/n))."""
     if not (sigma > 0 and n >= 1 and 0 < alpha < 1):
         raise ConfigError(f"expected sigma > 0, n >= 1 and 0 < alpha < 1, found {sigma}, {n} and {alpha}")
     p = math.exp(math.log(alpha) / n)
+    if law != "gaussian":
+        from smoothcert import bounds  # SciPy, which a plain report does without
+
+        return float(bounds.radius(p, sigma, law))
     return sigma * _NORMAL.inv_cdf(p) if p > 0.5 else 0.0
 
 
 def saturation(c: Certificates) -> float | None:
     """The saturation radius of a run, if it records what decides it.
 
-    A log that records neither n nor alpha is taken to have the field's, if its largest radius is just theirs.
+    A log that records neither n nor alpha is taken to have the field's, if its largest radius is just theirs. Radii
+    that were listed, or turned into another norm than that of the noise, have no such limit that is known here.
     """
-    if c.sigma is None:
+    if c.sigma is None or c.listed is not None or c.norm == "linf":
         return None
     if c.n is None and c.alpha is None:
         field = saturation_radius(c.sigma, 100_000, 0.001)
         return field if format(float(c.radius.max()), ".3") == format(field, ".3") else None
-    return None if c.n is None or c.alpha is None else saturation_radius(c.sigma, c.n, c.alpha)
+    return None if c.n is None or c.alpha is None else saturation_radius(c.sigma, c.n, c.alpha, c.law)

@@ -12,8 +12,9 @@ import numpy as np
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report.analysis import average_certified_radius, clean_accuracy
 from smoothcert.report.certificates import Certificates
-from smoothcert.report.formats import Table
+from smoothcert.report.formats import Table, number
 from smoothcert.report.looks import method_of
+from smoothcert.report.notes import norm_notes
 from smoothcert.report.reading import read_log
 
 CLEAN = "identity"  # MNIST-C's uncorrupted images: read, but no part of the means
@@ -94,8 +95,8 @@ def corruption_table(entries: Sequence[Corrupted], rounded: bool = False) -> Tab
     for model, row in means.items():
         at = {mean.severity: mean for mean in row}
         chosen = [at.get(severity) for severity in (*severities, None)]
-        acr = ["-" if mean is None else f"{mean.acr:.3f}" for mean in chosen]
-        accuracy = ["-" if mean is None else f"{100 * mean.accuracy:.1f}" for mean in chosen]
+        acr = ["-" if mean is None else number(mean.acr, 3) for mean in chosen]
+        accuracy = ["-" if mean is None else number(100 * mean.accuracy, 1) for mean in chosen]
         rows.append((model, *acr, *accuracy))
     names = [f"{measure} {severity}" for measure in ("ACR", "acc %") for severity in severities]
     head = ("model", *names[: len(severities)], "mACR", *names[len(severities) :], "mAcc %")
@@ -119,7 +120,7 @@ def corruption_types_table(
     }
 
     def shown(value: float | None) -> str:
-        return "-" if value is None else f"{100 * value:.1f}" if accuracy else f"{value:.3f}"
+        return "-" if value is None else number(100 * value, 1) if accuracy else number(value, 3)
 
     types = list(dict.fromkeys(entry.corruption for entry in chosen))
     rows = [(name, *(shown(values.get((name, model))) for model in models)) for name in types]
@@ -143,7 +144,7 @@ def _gaps(entries: Sequence[Corrupted]) -> list[str]:
     sizes = sorted({entry.certificates.rows for entry in entries})
     if len(sizes) > 1:
         notes.append(f"the logs have between {sizes[0]} and {sizes[-1]} inputs each")
-    return notes
+    return notes + norm_notes([entry.certificates for entry in entries])
 
 
 def _severity(path: Path) -> int:

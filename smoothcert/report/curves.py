@@ -8,11 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.analysis import Floats, average_certified_radius, certified_curve
+from smoothcert.report.analysis import Floats, average_certified_radius, certified_accuracy, certified_curve
 from smoothcert.report.certificates import Certificates
-from smoothcert.report.confidence import p_curve, p_ecdf
+from smoothcert.report.confidence import has_confidence, p_curve, p_ecdf
 from smoothcert.report.looks import run_looks
-from smoothcert.report.names import run_labels
+from smoothcert.report.names import norm_names, run_labels
 from smoothcert.report.svg import Frame, Line, line_chart, percent
 
 
@@ -30,20 +30,16 @@ def curve_svg(
     labels = run_labels([c.name for c in runs], [c.sigma for c in runs])
     top = axis_top(runs)
     lines = [
-        Line(label, *thin(*step_corners(c, rounded), top=top, points=points), look, place)
+        Line(label, *thin(*step_corners(c, rounded), top=top, points=points), look, place, dots=c.listed is not None)
         for place, (label, c, look) in enumerate(zip(labels, runs, run_looks(runs), strict=True))
     ]
-    summary = "; ".join(
-        f"{label}: {100 * line.y[0]:.1f} % at radius 0, average certified radius "
-        f"{average_certified_radius(c, rounded):.3f}"
-        for label, line, c in zip(labels, lines, runs, strict=True)
-    )
+    summary = "; ".join(f"{label}: {_summary(c, rounded)}" for label, c in zip(labels, runs, strict=True))
     return line_chart(
         lines,
         Frame((0.0, top[0]), (0.0, top[1]), ticks=(9, 11), y_format=percent),
         title=title,
         description=f"Share of inputs classified correctly with a certified radius of at least r. {summary}.",
-        labels=("radius r (ℓ₂)", "certified accuracy"),
+        labels=(f"radius r ({norm_names(c.norm for c in runs)})", "certified accuracy"),
         legend=legend,
         name="curves",
     )
@@ -69,19 +65,28 @@ def confidence_svg(runs: Sequence[Certificates], points: int = 300) -> str | Non
     )
 
 
-def has_confidence(c: Certificates) -> bool:
-    return c.p_lower is not None or c.sigma is not None
+def _summary(c: Certificates, rounded: bool) -> str:
+    shares = zip(*step_corners(c, rounded), strict=True)
+    if c.listed is not None:
+        return ", ".join(f"{100 * share:.1f} % at radius {radius:g}" for radius, share in shares)
+    clean = f"{100 * next(shares)[1]:.1f} % at radius 0"
+    return f"{clean}, average certified radius {average_certified_radius(c, rounded):.3f}"
 
 
 def axis_top(runs: Sequence[Certificates]) -> tuple[float, float]:
     """The end of both axes: just beyond the largest certified radius, and the next 10 % above the accuracies."""
-    radius = max(float(c.radius[c.correct].max(initial=0.0)) for c in runs)
+    radius = max(max(float(c.radius[c.correct].max(initial=0.0)), *(c.listed or ()), 0.0) for c in runs)
     share = max(float(c.correct.mean()) for c in runs)
     return 1.02 * radius or 1.0, max(math.ceil(10 * share - 1e-9) / 10, 0.1)
 
 
 def step_corners(c: Certificates, rounded: bool = False) -> tuple[Floats, Floats]:
-    """The corners of the curve from left to right: each certified radius at both ends of its drop, then 0."""
+    """The corners of the curve from left to right: each certified radius at both ends of its drop, then 0.
+
+    Where only listed radii were tested there is no curve, but a point at each of them.
+    """
+    if c.listed is not None:
+        return np.array(c.listed), certified_accuracy(c, c.listed, rounded)
     radii, share = certified_curve(c, rounded)
     return np.repeat(radii, 2), np.append(np.repeat(share, 2)[1:], 0.0)
 

@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.analysis import Floats
+from smoothcert.report.analysis import Floats, clean_accuracy
 from smoothcert.report.certificates import Certificates
 from smoothcert.report.curves import axis_top, step_corners, thin
 from smoothcert.report.looks import DASHES, Look, looks_of_names, run_looks
+from smoothcert.report.names import norm_names
 from smoothcert.report.png import data_uri
 from smoothcert.report.svg import Frame, Line, line_chart, percent
 
@@ -22,17 +23,20 @@ def attack_svg(certified: Certificates, empirical: Mapping[str, tuple[Sequence[f
     """The certified curve of a run and, for each attack, the accuracy it leaves at its radii: the truth lies between.
 
     `empirical` maps an attack's name to (radii, accuracies). Below the smallest attacked radius the line starts at
-    radius 0 with the smoothed classifier's own accuracy.
+    radius 0 with the smoothed classifier's own accuracy. Attacks are l2, whatever the norm of the certificates.
     """
     if not empirical:
         raise ConfigError("a figure of attacks needs at least one attack, found none")
-    look, clean = run_looks([certified])[0], float(certified.correct.mean())
+    look, clean = run_looks([certified])[0], clean_accuracy(certified)
     ends = [max(radii) for radii, _ in empirical.values()]
     top = (max(axis_top([certified])[0], 1.02 * max(ends)), axis_top([certified])[1])
-    lines = [Line(f"{certified.name}: certified", *thin(*step_corners(certified), top=top, points=400), look, 0)]
+    own = f"{certified.name}: certified" + ("" if certified.norm == "l2" else f" ({norm_names([certified.norm])})")
+    corners = thin(*step_corners(certified), top=top, points=400)
+    lines = [Line(own, *corners, look, 0, dots=certified.listed is not None)]
     for place, (name, (radii, accuracies)) in enumerate(empirical.items(), start=1):
         x, y = np.array([0.0, *radii]), np.array([clean, *accuracies])
-        lines.append(Line(f"under attack: {name}", x, y, Look(look.colour, place % len(DASHES)), place))
+        known = np.isfinite(y)  # a store that tested listed radii may not know the accuracy at 0
+        lines.append(Line(f"under attack: {name}", x[known], y[known], Look(look.colour, place % len(DASHES)), place))
     said = "; ".join(
         f"{name}: " + ", ".join(f"{100 * a:.1f} % at {r:g}" for r, a in zip(*points, strict=True))
         for name, points in empirical.items()
@@ -42,7 +46,7 @@ def attack_svg(certified: Certificates, empirical: Mapping[str, tuple[Sequence[f
         Frame((0.0, top[0]), (0.0, top[1]), ticks=(9, 11), y_format=percent),
         title=f"Certified and empirical accuracy of {certified.name}",
         description=f"Certified accuracy is proved from below, accuracy under attack bounds it from above. {said}.",
-        labels=("radius r (ℓ₂)", "accuracy"),
+        labels=(f"radius r ({norm_names([certified.norm, 'l2'])})", "accuracy"),
         name="attacks",
     )
 

@@ -10,9 +10,10 @@ from smoothcert.files import atomic_write
 from smoothcert.report.certificates import Certificates
 from smoothcert.report.curves import axis_top, curve_svg, step_corners
 from smoothcert.report.looks import COLOURS, DASHES, run_looks
-from smoothcert.report.names import run_labels
+from smoothcert.report.names import norm_names, run_labels
 
 KINDS = (".pdf", ".png", ".svg")
+NORMS = {"l1": "$\\ell_1$", "l2": "$\\ell_2$", "linf": "$\\ell_\\infty$"}
 
 
 def save_figure(
@@ -47,10 +48,11 @@ def save_figure(
     labels = run_labels([c.name for c in results], [c.sigma for c in results])
     for c, label, look in zip(results, labels, run_looks(results), strict=True):
         dashes = [float(length) for length in DASHES[look.dash].split()]
-        style = (0, dashes) if dashes else "-"
-        axes.plot(*step_corners(c, rounded), color=COLOURS[look.colour], linestyle=style, linewidth=1.3, label=label)
+        style = {"linestyle": (0, dashes) if dashes else "-"} if c.listed is None else {"linestyle": "", "marker": "o"}
+        axes.plot(*step_corners(c, rounded), color=COLOURS[look.colour], linewidth=1.3, label=label, **style)
     right, top = axis_top(results)
-    axes.set(xlim=(0, right), ylim=(0, top), xlabel="radius $r$ ($\\ell_2$)", ylabel="certified accuracy", title=title)
+    radius = f"radius $r$ ({norm_names((c.norm for c in results), NORMS)})"
+    axes.set(xlim=(0, right), ylim=(0, top), xlabel=radius, ylabel="certified accuracy", title=title)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 import re
 import sys
 from collections.abc import Callable, Sequence
@@ -98,6 +99,11 @@ class Table:
             for note in self.notes:
                 console.print(Text(f"note: {note}", "yellow"))
         return capture.get()
+
+
+def number(value: float, digits: int) -> str:
+    """A cell with a number, blank where it is not known."""
+    return "" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def _padded(rows: Sequence[Sequence[str]]) -> list[list[str]]:

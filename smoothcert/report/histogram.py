@@ -33,7 +33,7 @@ class Histogram:
 def radius_edges(runs: Sequence[Certificates], bins: int = 32) -> Floats:
     """Common bins from 0 to just beyond the largest radius, or saturation radius, of any run."""
     ends = [max(float(c.radius.max()), saturation(c) or 0.0) for c in runs]
-    return np.linspace(0.0, 1.02 * max(ends) or 1.0, bins + 1)
+    return np.linspace(0.0, 1.02 * max(ends, default=0.0) or 1.0, bins + 1)
 
 
 def radius_histogram(c: Certificates, edges: Floats) -> Histogram:

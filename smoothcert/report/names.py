@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+
+NORMS = {"l1": "ℓ₁", "l2": "ℓ₂", "linf": "ℓ∞"}
+
+
+def norm_names(norms: Iterable[str], names: Mapping[str, str] = NORMS) -> str:
+    """The norms of some runs in words, each once: `ℓ₂`, or `ℓ₁ or ℓ₂`."""
+    return " or ".join(names.get(norm, norm) for norm in sorted(set(norms)))
 
 
 def distinct_names(places: Sequence[tuple[Path, float | None]]) -> list[str]:

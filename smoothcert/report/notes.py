@@ -27,9 +27,7 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
         notes += [f"{label}: {warning}" for warning in c.warnings]
         notes += [f"{label}: {note}" for note in _own_notes(c)]
     first = results[0]
-    norms = sorted({str(_identity(c, "norm") or "l2") for c in results})
-    if len(norms) > 1:
-        notes.append(f"the radii are in different norms: {', '.join(norms)}; do not compare them")
+    notes += norm_notes(results)
     if any(not np.array_equal(first.idx, c.idx) for c in results):
         shared = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), (c.idx for c in results))
         sizes = sorted({c.rows for c in results})
@@ -60,6 +58,14 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
     return notes
 
 
+def norm_notes(results: Sequence[Certificates]) -> list[str]:
+    """Radii are taken for l2 unless it is said that they are not."""
+    norms = sorted({c.norm for c in results})
+    if len(norms) > 1:
+        return [f"the radii are in different norms: {', '.join(norms)}; do not compare them"]
+    return [] if norms == ["l2"] else [f"all radii are in {norms[0]} norm, not l2"]
+
+
 def _own_notes(c: Certificates) -> list[str]:
     """What is special about one run: a collapsed network, or certificates that say less than the usual ones."""
     notes = []
@@ -70,10 +76,9 @@ def _own_notes(c: Certificates) -> list[str]:
             notes.append(
                 f"COLLAPSED, {100 * share:.0f} % of the inputs get one and the same answer; its ACR means nothing"
             )
-    if _identity(c, "procedure") == "radius":
-        radii = _identity(c, "radii")
-        tested = ", ".join(f"{r:g}" for r in radii) if isinstance(radii, list) else "of its manifest"
-        notes.append(f"only the radii {tested} were tested; between them, and in the ACR, it shows less than it has")
+    if c.listed is not None:
+        tested = ", ".join(f"{r:g}" for r in c.listed) or "of its manifest"
+        notes.append(f"only the radii {tested} were tested: nothing is known at others, and no ACR")
     if _identity(c, "skip_wrong"):
         notes.append("wrong answers were not certified, and count as abstentions")
     if _identity(c, "simultaneous"):
@@ -83,11 +88,12 @@ def _own_notes(c: Certificates) -> list[str]:
 
 def _budget_notes(results: Sequence[Certificates]) -> list[str]:
     """A log may not record n, but a radius beyond the saturation radius of another run betrays a larger one."""
-    known = [(c, limit / c.sigma) for c in results if c.n is not None and c.sigma and (limit := saturation(c))]
+    l2 = [c for c in results if c.norm == "l2"]  # as logs are
+    known = [(c, limit / c.sigma) for c in l2 if c.n is not None and c.sigma and (limit := saturation(c))]
     if not known:
         return []
     least, limit = min(known, key=lambda entry: entry[1])
-    beyond = [c for c in results if c.n is None and c.sigma and float(c.radius.max()) > 1.005 * limit * c.sigma]
+    beyond = [c for c in l2 if c.n is None and c.sigma and float(c.radius.max()) > 1.005 * limit * c.sigma]
     return [
         f"'{one_line(c.name)}' records no n, but has radii that the n = {least.n} of '{one_line(least.name)}' cannot "
         "give: it was certified with more samples"
@@ -109,4 +115,5 @@ def _labels_differ(a: Certificates, b: Certificates) -> bool:
 
 
 def _is_rounded(c: Certificates) -> bool:
-    return np.array_equal(published_rounding(c.radius), c.radius)
+    """A log of 3 digits; the radii of a store are exact, however round they look."""
+    return c.manifest is None and np.array_equal(published_rounding(c.radius), c.radius)

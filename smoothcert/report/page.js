@@ -16,7 +16,7 @@
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
     return element;
   };
-  const percent = (value) => value.toFixed(1) + "\u00a0%";
+  const percent = (value) => value === null ? "\u2013" : value.toFixed(1) + "\u00a0%";  // null: not known
   const hidden = new Set();  // places of runs that are switched off
   const refresh = [];        // what to draw again after a switch
 
@@ -47,20 +47,23 @@
       slider.setAttribute("aria-valuetext", reading.shown[index]);
       one("output", root).value = reading.shown[index];
       cursor.setAttribute("d", `M${px(x)} ${top}V${bottom}`);
-      const best = Math.max(...reading.values.filter((_, i) => !hidden.has(reading.runs[i])).map((v) => v[index]));
+      const shown = reading.values.filter((v, i) => v[index] !== null && !hidden.has(reading.runs[i]));
+      const best = Math.max(...shown.map((v) => v[index]));
       rows.forEach((row, i) => {
         const value = reading.values[i][index];
         const gap = value - best;
         one(".value", row).textContent = percent(value);
         one(".gap", row).textContent =
-          hidden.has(reading.runs[i]) ? "" : gap < 0 ? "\u2212" + (-gap).toFixed(1) : rows.length > 1 ? "best" : "";
+          value === null || hidden.has(reading.runs[i]) ? "" : gap < 0 ? "\u2212" + (-gap).toFixed(1)
+            : rows.length > 1 ? "best" : "";
+        dots[i].style.display = value === null ? "none" : "";
         dots[i].setAttribute("cx", px(x));
         dots[i].setAttribute("cy", py(value));
       });
     };
     const lines = () => reading.runs
       .map((run, i) => [reading.values[i][at], run])
-      .filter(([, run]) => !hidden.has(run))
+      .filter(([value, run]) => value !== null && !hidden.has(run))
       .sort((a, b) => b[0] - a[0]);
     const follow = (event) => {
       const box = chart.getBoundingClientRect();

@@ -17,9 +17,10 @@ from smoothcert.report.confidence import saturation
 from smoothcert.report.curves import confidence_svg, curve_svg
 from smoothcert.report.formats import GROUP
 from smoothcert.report.gallery import KINDS, Images, build_gallery
-from smoothcert.report.looks import COLOURS, DARK_COLOURS, run_looks
+from smoothcert.report.looks import COLOURS, DARK_COLOURS, Look, run_looks
+from smoothcert.report.names import norm_names
 from smoothcert.report.provenance import provenance
-from smoothcert.report.svg import stroke
+from smoothcert.report.svg import fill, stroke
 from smoothcert.report.tables import certificate_table, checked_radii, class_table, labels_of, published_table
 from smoothcert.report.training import Epochs
 
@@ -83,15 +84,18 @@ def render_report(
         "rounded": rounded,
         "curves": safe(curve_svg(results, rounded=rounded, legend=False)),
         "confidence": safe(confidence_svg(results)),
-        "strokes": [Markup(stroke(look)) for look in looks],
+        "keys": [Markup(_key(c, look)) for c, look in zip(results, looks, strict=True)],
         "labels": labels,
         "readings": readings,
         **compared,
         "trade_offs": safe(compared["trade_offs"]),
         "histograms": [{**chart, "svg": Markup(chart["svg"])} for chart in sections.histograms(results)],
+        "norms": norm_names(c.norm for c in results),
+        "gaussian": all(c.law == "gaussian" for c in results),
+        "measured": sum(c.listed is None for c in results),
         "saturated": any(saturation(c) is not None for c in results),
         "classes": classes,
-        "some_classes": len(classes.head) - 1 < len({int(k) for c in results for k in set(c.label.tolist())}),
+        "some_classes": classes and len(classes.head) - 1 < len({k for c in results for k in set(c.label.tolist())}),
         "heat": lambda *place: Markup(_warm(sections.heat(*place))),
         "gallery": gallery,
         "gallery_runs": sorted({card.run for card in gallery.cards}) if gallery else [],
@@ -112,8 +116,8 @@ def render_report(
         "curves-head": True,
         "compare": any(compared.values()),
         "confidence-head": context["confidence"] is not None,
-        "radii": True,
-        "classes": True,
+        "radii": bool(context["histograms"]),
+        "classes": classes is not None,
         "gallery": gallery is not None,
         "training": bool(charts),
         "provenance": True,
@@ -147,6 +151,11 @@ def _style() -> str:
         variables = " ".join(f"--run-{place}: {colour};" for place, colour in enumerate(colours))
         sheet = sheet.replace("{{ " + name + " }}", variables)
     return sheet
+
+
+def _key(c: Certificates, look: Look) -> str:
+    """How a run looks in the chart: a line, or points where only listed radii were tested."""
+    return f'<path d="M0 4h30" {stroke(look)}/>' if c.listed is None else f'<circle cx="15" cy="4" r="4" {fill(look)}/>'
 
 
 def _warm(share: float | None) -> str:

@@ -32,7 +32,7 @@ class Provenance:
 
 def provenance(c: Certificates, label: str) -> Provenance:
     identity, environment = (_part(c.manifest, key) for key in ("identity", "environment"))
-    median, limit, published = median_radius(c), saturation(c), find_published(c)
+    clean, median, limit, published = clean_accuracy(c), median_radius(c), saturation(c), find_published(c)
     settings = {
         "source": c.source.as_posix(),
         "inputs": f"{c.rows} of {c.expected}" if c.expected is not None else str(c.rows),
@@ -48,9 +48,11 @@ def provenance(c: Certificates, label: str) -> Provenance:
         "versions": ", ".join(f"{key} {value}" for key, value in environment.items() if key in _VERSIONS)
         or "not recorded",
         "device": _shown(environment.get("device")),
-        "clean accuracy": f"{100 * clean_accuracy(c):.1f} %",
+        "clean accuracy": "not tested" if np.isnan(clean) else f"{100 * clean:.1f} %",
         "median radius of correct inputs": "none" if np.isnan(median) else f"{median:.3f}",
     }
+    if c.norm != "l2":
+        settings["norm of the radii"] = c.norm
     if published is not None:
         settings["published value"] = f"{published.printed()}, {published.source}"
     manifest = "" if c.manifest is None else json.dumps(c.manifest, indent=2, ensure_ascii=False)

@@ -125,9 +125,16 @@ def deviation(c: Certificates, row: Published) -> Deviation:
 
 def measured_otherwise(c: Certificates, row: Published) -> list[str]:
     """In what a run was not measured as its published row: a difference would then say nothing about the training."""
+    measured = (
+        ("inputs", c.rows, row.inputs),
+        ("n", c.n, N),
+        ("alpha", c.alpha, ALPHA),
+        ("norm", c.norm, "l2"),
+        ("radii", "all" if c.listed is None else "some", "all"),
+    )
     return [
         f"{name} = {ours} here, {theirs} there"
-        for name, ours, theirs in (("inputs", c.rows, row.inputs), ("n", c.n, N), ("alpha", c.alpha, ALPHA))
+        for name, ours, theirs in measured
         if ours is not None and ours != theirs
     ]
 

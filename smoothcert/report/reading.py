@@ -51,6 +51,7 @@ def read_store(folder: str | Path) -> Certificates:
         **_fields(columns),
         name="/".join(_store_place(folder).parts[-2:]),
         **{key: identity.get(key) for key in ("sigma", "n0", "n", "alpha", "noise")},
+        norm=identity.get("norm") or "l2",
         expected=expected,
         source=folder,
         manifest=manifest,

@@ -10,9 +10,9 @@ import numpy as np
 
 from smoothcert.report.analysis import Floats, average_certified_radius, certified_accuracy
 from smoothcert.report.certificates import Certificates
-from smoothcert.report.confidence import p_ecdf
-from smoothcert.report.curves import axis_top, has_confidence
-from smoothcert.report.formats import Table
+from smoothcert.report.confidence import has_confidence, p_ecdf
+from smoothcert.report.curves import axis_top
+from smoothcert.report.formats import Table, number
 from smoothcert.report.gallery import KINDS, Gallery
 from smoothcert.report.histogram import histogram_svg, radius_edges, radius_histogram
 from smoothcert.report.looks import Look, run_looks
@@ -25,9 +25,14 @@ MOST = 24  # runs with a histogram, or compared by the bootstrap: beyond it a pa
 
 
 def best_run(results: Sequence[Certificates], rounded: bool = False) -> int:
-    """The place of the run with the largest ACR, among the complete ones if there are any."""
+    """The place of the run with the largest ACR, among the complete ones if any; without an ACR, the first."""
     complete = [i for i, c in enumerate(results) if not c.partial] or range(len(results))
-    return max(complete, key=lambda i: average_certified_radius(results[i], rounded))
+    return max(complete, key=lambda i: np.nan_to_num(average_certified_radius(results[i], rounded), nan=-1.0))
+
+
+def comparable(results: Sequence[Certificates]) -> bool:
+    """Whether the radii of the runs are in one norm: else there is no best run, and no difference."""
+    return len({c.norm for c in results}) == 1
 
 
 def headline(results: Sequence[Certificates], rounded: bool) -> dict[str, str]:
@@ -40,7 +45,7 @@ def headline(results: Sequence[Certificates], rounded: bool) -> dict[str, str]:
         "inputs": f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}",
         "sigma": "" if sigma is None else f"{sigma:g}",
         "best": labels_of(results)[best],
-        "radius": f"{average_certified_radius(results[best], rounded):.3f}",
+        "radius": number(average_certified_radius(results[best], rounded), 3) if comparable(results) else "",
     }
 
 
@@ -65,7 +70,8 @@ def _reading(
     x: Floats, start: int, symbol: str, digits: int, runs: Sequence[int], shares: Callable[[int], Floats]
 ) -> dict[str, Any]:
     # Rounded here, by the rule of the table: the script would print a tie such as 73.25 the other way.
-    values = [[float(f"{100 * share:.1f}") for share in shares(run).tolist()] for run in runs]
+    cells = ([number(100 * share, 1) for share in shares(run).tolist()] for run in runs)
+    values = [[float(cell) if cell else None for cell in row] for row in cells]
     shown = [f"{value:.{digits}f}" for value in x.tolist()]
     grid = np.round(x, 6).tolist()
     return {"x": grid, "shown": shown, "start": start, "symbol": symbol, "runs": list(runs), "values": values}
@@ -75,12 +81,12 @@ def comparison(results: Sequence[Certificates], radii: Sequence[float], rounded:
     """Best run by radius, differences with intervals, seeds, trade-offs: each where there is something to say."""
     looks = run_looks(results)
     first = results[:MOST]
-    if len(results) == 1:
+    if len(results) == 1 or not comparable(results):
         return dict.fromkeys(("envelope", "differences", "seeds", "trade_offs"))
-    few = sorted({radii[len(radii) * part // 4] for part in (1, 2, 3)}) if radii else []
+    best = best_run(first, rounded)
     return {
         "envelope": envelope_table(results, radii, rounded),
-        "differences": difference_table(first, best_run(first, rounded), few, rounded),
+        "differences": difference_table(first, best, telling_radii(first, best, radii, rounded), rounded),
         "seeds": seed_table(results, radii, rounded),
         "trade_offs": [
             (f"{found.method} by {found.parameter}", trade_off_svg(found, looks, f"trade-off-{number}"))
@@ -89,15 +95,29 @@ def comparison(results: Sequence[Certificates], radii: Sequence[float], rounded:
     }
 
 
+def telling_radii(
+    results: Sequence[Certificates], reference: int, radii: Sequence[float], rounded: bool, most: int = 8
+) -> list[float]:
+    """All radii if they are few, else some evenly spaced ones and those where most is won or lost."""
+    if len(radii) <= most:
+        return list(radii)
+    shares = np.array([certified_accuracy(c, list(radii), rounded) for c in results])
+    difference = np.nan_to_num(shares - shares[reference])  # [runs, radii]
+    extremes = {int(difference.max(axis=0).argmax()), int(difference.min(axis=0).argmin())}
+    even = np.linspace(0, len(radii) - 1, most - len(extremes)).round().astype(int).tolist()
+    return [radii[place] for place in sorted(extremes | set(even))]
+
+
 def histograms(results: Sequence[Certificates]) -> list[dict[str, str]]:
-    """One small chart for each of the first runs, all on the same axes."""
-    first, labels, looks = results[:MOST], labels_of(results), run_looks(results)
-    edges = radius_edges(first)
-    found = [radius_histogram(c, edges) for c in first]
-    top = max(1.05 * max(h.top for h in found), 0.02)
+    """One small chart for each of the first runs that measured radii, all on the same axes."""
+    first = [i for i, c in enumerate(results) if c.listed is None][:MOST]
+    labels, looks = labels_of(results), run_looks(results)
+    edges = radius_edges([results[i] for i in first])
+    found = {i: radius_histogram(results[i], edges) for i in first}
+    top = max([1.05 * h.top for h in found.values()], default=0.0)
     return [
-        {"label": labels[i], "svg": histogram_svg(h, labels[i], looks[i], top, f"radii-{i}")}
-        for i, h in enumerate(found)
+        {"label": labels[i], "svg": histogram_svg(h, labels[i], looks[i], max(top, 0.02), f"radii-{i}")}
+        for i, h in found.items()
     ]
 
 

@@ -14,7 +14,7 @@ from smoothcert.report.analysis import average_certified_radius, certified_accur
 from smoothcert.report.certificates import Certificates
 
 # What of a manifest must agree; the rest (seed, weights, device) is what another seed or machine changes.
-PROCEDURE = ("sigma", "n0", "n", "alpha", "noise", "dataset", "split", "data", "start", "every", "max")
+PROCEDURE = ("sigma", "n0", "n", "alpha", "noise", "dataset", "split", "data", "start", "every", "max", "radii")
 
 
 @dataclass(frozen=True)

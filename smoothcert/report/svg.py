@@ -17,13 +17,14 @@ LEGEND_COLUMNS, LEGEND_LINE = 3, 22
 
 @dataclass(frozen=True)
 class Line:
-    """One polyline; `run` is the place of its run in the report, which switches it on and off."""
+    """One polyline, or its points alone; `run` is the place of its run in the report, which switches it on and off."""
 
     label: str
     x: NDArray[np.float64]
     y: NDArray[np.float64]
     look: Look
     run: int
+    dots: bool = False
 
 
 @dataclass(frozen=True)
@@ -135,8 +136,7 @@ def line_chart(
 ) -> str:
     """Draw the lines, and below them what is what unless the page around the chart says it."""
     inside = [
-        f'<g class="run" data-run="{line.run}"><title>{escape(line.label)}</title>'
-        f'<polyline {stroke(line.look)} points="{_points(frame, line)}"/></g>'
+        f'<g class="run" data-run="{line.run}"><title>{escape(line.label)}</title>{_drawn(frame, line)}</g>'
         for line in lines
     ]
     if legend:
@@ -146,15 +146,20 @@ def line_chart(
     return drawing(frame, inside, title=title, description=description, labels=labels, name=name)
 
 
-def _points(frame: Frame, line: Line) -> str:
-    return " ".join(f"{frame.px(x):.1f},{frame.py(y):.1f}" for x, y in zip(line.x, line.y, strict=True))
+def _drawn(frame: Frame, line: Line) -> str:
+    places = [(f"{frame.px(x):.1f}", f"{frame.py(y):.1f}") for x, y in zip(line.x, line.y, strict=True)]
+    if line.dots:
+        return "".join(f'<circle cx="{x}" cy="{y}" r="4" {fill(line.look)}/>' for x, y in places)
+    return f'<polyline {stroke(line.look)} points="{" ".join(map(",".join, places))}"/>'
 
 
 def _entry(frame: Frame, number: int, line: Line, longest: int = 25) -> str:
     x = frame.left + (frame.right - frame.left) / LEGEND_COLUMNS * (number % LEGEND_COLUMNS)
     y = frame.bottom + 68 + LEGEND_LINE * (number // LEGEND_COLUMNS)
     short = line.label if len(line.label) <= longest else line.label[: longest - 1] + "…"
+    dot = f'<circle cx="{x + 14:.0f}" cy="{y - 4.5}" r="4" {fill(line.look)}/>'
+    key = dot if line.dots else f'<path d="M{x:.0f} {y - 4.5}h28" {stroke(line.look)}/>'
     return (
-        f'<g><title>{escape(line.label)}</title><path d="M{x:.0f} {y - 4.5}h28" {stroke(line.look)}/>'
+        f"<g><title>{escape(line.label)}</title>{key}"
         f'<text x="{x + 36:.0f}" y="{y}" fill="#222" style="fill:var(--ink,#222)">{escape(short)}</text></g>'
     )

@@ -11,19 +11,19 @@ from smoothcert.report.analysis import (
     abstention_rate,
     average_certified_radius,
     certified_accuracy,
+    clean_accuracy,
     default_radii,
 )
 from smoothcert.report.bootstrap import Interval, paired_bootstrap
 from smoothcert.report.certificates import Certificates
 from smoothcert.report.classes import per_class
 from smoothcert.report.envelope import upper_envelope
-from smoothcert.report.formats import Table
+from smoothcert.report.formats import Table, number
 from smoothcert.report.names import one_line, run_labels
 from smoothcert.report.notes import comparison_notes
 from smoothcert.report.published import deviation, find_published, measured_otherwise, published_notes
 from smoothcert.report.seeds import Spread, seed_groups, seed_summary
 
-HEAD = ("run", "sigma", "inputs", "ACR")
 PUBLISHED = ("published", "difference")
 
 
@@ -33,8 +33,9 @@ def certificate_table(
     """ACR, abstentions and certified accuracy at `radii` (by default: `default_radii`) for each run.
 
     Percentages are printed as the field prints them, `format(100 * share, ".1f")`. `rounded` takes radii at
-    the 3 digits of published logs. The best value of a column is marked among the complete runs. If the papers have a
-    row for the settings of a run (`find_published`), its ACR stands beside ours.
+    the 3 digits of published logs. What a run that tested only some radii does not know stays blank. The best value
+    of a column is marked among the complete runs. If the papers have a row for the settings of a run
+    (`find_published`), its ACR stands beside ours.
     """
     if not results:
         raise ConfigError("a table needs at least one run, found none")
@@ -42,6 +43,8 @@ def certificate_table(
     published = [find_published(c) for c in results]
     alike = [row is not None and not measured_otherwise(c, row) for c, row in zip(results, published, strict=True)]
     columns = PUBLISHED[: any(published) + any(alike)]  # no column of differences where there is none
+    norms = {c.norm for c in results}
+    named = norms != {"l2"}  # a format without notes must say it too
     rows = []
     for c, row, comparable in zip(results, published, alike, strict=True):
         shares = [abstention_rate(c), *certified_accuracy(c, radii, rounded)]
@@ -50,25 +53,31 @@ def certificate_table(
             (
                 one_line(c.name),
                 "-" if c.sigma is None else f"{c.sigma:g}",
+                *((c.norm,) if named else ()),
                 f"{c.rows} of {c.expected}" if c.partial else str(c.rows),
-                f"{average_certified_radius(c, rounded):.3f}",
+                number(average_certified_radius(c, rounded), 3),
                 *beside[: len(columns)],
-                *(f"{100 * share:.1f}" for share in shares),
+                *(number(100 * share, 1) for share in shares),
             )
         )
-    head = (*HEAD, *columns, "abstain %")
-    complete = [i for i, c in enumerate(results) if not c.partial]
+    head = ("run", "sigma", *(("norm",) if named else ()), "inputs", "ACR", *columns, "abstain %")
+    complete = [i for i, c in enumerate(results) if not c.partial and len(norms) == 1]
     notes = comparison_notes(results, rounded) + published_notes(results, labels_of(results))
-    best = _best(rows, complete, [3, *range(len(head), len(rows[0]))])
+    best = _best(rows, complete, [head.index("ACR"), *range(len(head), len(rows[0]))])
     return Table(head, tuple(rows), radius_labels(radii), tuple(notes), best)
 
 
 def envelope_table(results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False) -> Table:
-    """The best run for each radius, with its clean accuracy (`upper_envelope`)."""
-    labels = labels_of(results)
+    """The best run for each radius, or all that tie, with their clean accuracies (`upper_envelope`)."""
+    labels, clean = labels_of(results), [number(100 * clean_accuracy(c), 1) for c in results]
     rows = [
-        (label, f"{100 * w.accuracy:.1f}", labels[w.run], f"{100 * w.clean:.1f}")
-        for label, w in zip(radius_labels(radii), upper_envelope(results, radii, rounded), strict=True)
+        (
+            *radius_labels([w.radius]),
+            f"{100 * w.accuracy:.1f}",
+            ", ".join(labels[i] for i in w.tied) + (" (tie)" if len(w.tied) > 1 else ""),
+            ", ".join(clean[i] or "not tested" for i in w.tied),
+        )
+        for w in upper_envelope(results, radii, rounded)
         if w.accuracy > 0
     ]
     return Table(("r", "certified accuracy %", "best run", "its accuracy at r=0 %"), tuple(rows))
@@ -105,8 +114,9 @@ def difference_table(
 
 def class_table(
     results: Sequence[Certificates], names: Sequence[str] = (), rounded: bool = False, most: int = 20
-) -> Table:
-    """The ACR of each run class by class, for at most the `most` classes with the smallest mean over the runs."""
+) -> Table | None:
+    """The ACR of each run that has one, class by class, for the `most` classes with the smallest mean over the runs."""
+    results = [c for c in results if c.listed is None]
     values = [{entry.label: entry.acr for entry in per_class(c, rounded=rounded)} for c in results]
     classes = sorted({label for run in values for label in run})
     mean = {k: np.mean([run[k] for run in values if k in run]) for k in classes}
@@ -115,7 +125,7 @@ def class_table(
         (label, *(f"{run[k]:.3f}" if k in run else "-" for k in shown))
         for label, run in zip(labels_of(results), values, strict=True)
     ]
-    return Table(("run", *(names[k] if k < len(names) else str(k) for k in shown)), tuple(rows))
+    return Table(("run", *(names[k] if k < len(names) else str(k) for k in shown)), tuple(rows)) if rows else None
 
 
 def published_table(results: Sequence[Certificates], radii: Sequence[float]) -> Table | None:
@@ -159,16 +169,19 @@ def _best(rows: Sequence[Sequence[str]], complete: Sequence[int], columns: Seque
     """Where the largest ACR and certified accuracies stand, as printed; ties share it, 0 is never best."""
     marks = set()
     for j in columns if len(complete) > 1 else ():
-        top = max(float(rows[i][j]) for i in complete)
-        marks |= {(i, j) for i in complete if float(rows[i][j]) == top > 0}
+        known = {i: float(rows[i][j]) for i in complete if rows[i][j]}
+        marks |= {(i, j) for i, value in known.items() if len(known) > 1 and value == max(known.values()) > 0}
     return frozenset(marks)
 
 
 def _spread(value: Spread, scale: float = 1.0, digits: int = 4) -> str:
-    return f"{scale * value.mean:.{digits}f} ± {scale * value.std:.{digits}f}"
+    mean, std = number(scale * value.mean, digits), number(scale * value.std, digits)
+    return f"{mean} ± {std}" if mean else ""
 
 
 def _interval(value: Interval, scale: float, digits: int) -> str:
+    if np.isnan(value.value):
+        return ""
     middle, low, high = (signed(scale * x, digits) for x in (value.value, value.low, value.high))
     return f"{middle} [{low}, {high}]"
 

@@ -34,8 +34,12 @@ class TradeOff:
 
 
 def trade_offs(results: Sequence[Certificates], rounded: bool = False) -> list[TradeOff]:
-    """One entry for each number that differs between at least two runs while all else but the seed is equal."""
-    settings = {place: _numbers(c.config) for place, c in enumerate(results) if c.config is not None}
+    """One entry for each number that differs between at least two runs while all else but the seed is equal.
+
+    Runs that tested listed radii only have no ACR, and are left out.
+    """
+    known = [place for place, c in enumerate(results) if c.config is not None and c.listed is None]
+    settings = {place: _numbers(results[place].config) for place in known}
     found = []
     for parameter in sorted({name for numbers in settings.values() for name in numbers} - {"seed"}):
         groups: dict[str, list[int]] = {}

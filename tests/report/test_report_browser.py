@@ -157,3 +157,20 @@ def test_print_opens_every_section(page):
     assert page.evaluate("[...document.querySelectorAll('details')].every((one) => one.open)")
     assert page.locator("#curves-slider").is_hidden()
     assert page.locator("nav").is_hidden()
+
+
+def test_a_run_that_tested_some_radii_has_no_value_between_them(browser, make, tmp_path):
+    tested = {"identity": {"procedure": "radius", "radii": [0, 0.5]}}
+    write_report([make([0.5, 0.0], name="tested", manifest=tested), make([0.5, 0.4])], tmp_path / "page.html")
+    context = browser.new_context()
+    page, troubles = context.new_page(), []
+    page.on("pageerror", lambda error: troubles.append(str(error)))
+    page.goto((tmp_path / "page.html").as_uri())
+    for place, shown in (("50", ["50.0\u00a0%", "50.0\u00a0%"]), ("20", ["–", "100.0\u00a0%"])):
+        page.locator("#curves-slider").fill(place)
+        assert values(page) == shown
+    assert page.locator("#curves td.gap").all_inner_texts() == ["", "best"]
+    page.locator("#curves svg.smoothcert-chart").hover(position={"x": 200, "y": 100})
+    assert "tested" not in page.locator("#curves .tip").inner_text()
+    context.close()
+    assert troubles == []

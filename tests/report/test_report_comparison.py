@@ -19,6 +19,7 @@ from smoothcert.report import (
     upper_envelope,
 )
 from smoothcert.report.bootstrap import Interval
+from smoothcert.report.sections import telling_radii
 from smoothcert.report.seeds import spread
 from smoothcert.report.tables import class_table, difference_table, envelope_table, seed_table
 
@@ -132,6 +133,20 @@ def test_difference_table_leaves_out_runs_on_other_inputs(make):
     assert difference_table([a, c], 0, [0.6]) is None
 
 
+def test_differences_are_shown_where_they_are_largest(make):
+    base = make([2.0] * 10, name="base")
+    radii = [i / 10 for i in range(21)]
+    assert telling_radii([base, base], 0, radii[:8], False) == radii[:8]
+    loser = make([0.35] * 4 + [2.2] * 6, name="loser")
+    shown = telling_radii([base, loser], 0, radii, False)
+    assert 0.4 in shown
+    assert (shown[0], shown[-1]) == (0.0, 2.0)
+    assert 6 <= len(shown) <= 8
+    winner = telling_radii([base, loser], 0, [*radii, 2.1], False)
+    assert {0.4, 2.1} <= set(winner)
+    assert len(winner) <= 8
+
+
 def test_envelope_takes_the_best_run_and_breaks_ties_by_clean_accuracy(make):
     strong = make([2.0, 2.0, 0.0, 0.0], [1, 1, 0, 0], name="strong")
     clean = make([0.5, 0.5, 0.5, 0.1], name="clean")
@@ -140,7 +155,9 @@ def test_envelope_takes_the_best_run_and_breaks_ties_by_clean_accuracy(make):
     assert [(w.accuracy, w.run) for w in found] == [(1.0, 1), (0.75, 1), (0.5, 2), (0.0, 1)]
     assert [w.clean for w in found] == [1.0, 1.0, 0.75, 1.0]
     assert found[2].abstention == 0.25
-    assert envelope_table([strong, clean, also], [1.0, 3.0]).rows == (("1.00", "50.0", "also", "75.0"),)
+    assert [w.tied for w in found] == [(1,), (1,), (2, 0), (1, 2, 0)]
+    tie = ("1.00", "50.0", "also, strong (tie)", "75.0, 50.0")
+    assert envelope_table([strong, clean, also], [0.5, 1.0, 3.0]).rows == (("0.50", "75.0", "clean", "100.0"), tie)
     with pytest.raises(ConfigError, match="at least one run"):
         upper_envelope([], [0.0])
 

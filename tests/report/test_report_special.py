@@ -13,7 +13,8 @@ def run(make, identity, predict=None, rows=40):
     labels = np.arange(rows) % 4
     predict = labels if predict is None else np.asarray(predict)
     c = dataclasses.replace(c, label=labels, predict=predict, correct=predict == labels)
-    return dataclasses.replace(c, manifest={"identity": identity, "inputs": rows, "environment": {}})
+    manifest = {"identity": identity, "inputs": rows, "environment": {}}
+    return dataclasses.replace(c, norm=identity.get("norm", "l2"), manifest=manifest)
 
 
 def test_a_constant_classifier_is_called_collapsed(make):
