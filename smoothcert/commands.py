@@ -183,7 +183,8 @@ def predict(options: Options) -> None:
             continue
         label = spec.class_names[certificate.predict] if spec.class_names else str(certificate.predict)
         shown = int(certificate.radius * 1e4) / 1e4  # cut, not rounded: a printed radius must be a proved one
-        print(f"{path}: {label}, certified radius {shown:.4f} (p >= {certificate.p_lower:.6f})")
+        kind = "radius" if certificate.norm == "l2" else f"{certificate.norm} radius"
+        print(f"{path}: {label}, certified {kind} {shown:.4f} (p >= {certificate.p_lower:.6f})")
 
 
 def status(options: Options) -> None:

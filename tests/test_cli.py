@@ -119,6 +119,8 @@ def test_predict_reads_pictures_and_arrays(capsys, trained, tmp_path):
     assert answers[0].split(",")[0] == answers[1].split(",")[0]
     assert "needs an 8-bit image" in fails(capsys, "predict", trained, tmp_path / "grey.npy", "--n", 500)
     assert ": " in run(capsys, "predict", trained, tmp_path / "grey.npy", "--n", 20, "--noise", "float")
+    (line,) = run(capsys, "predict", trained, tmp_path / "digit.png", "--n", 500, "--noise", "laplace").splitlines()
+    assert ", certified l1 radius " in line
 
 
 @pytest.mark.parametrize(
