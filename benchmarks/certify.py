@@ -4,7 +4,8 @@
 
 The baseline is the field's CERTIFY (plain_certify.py): one image at a time, batches of 1,000, PyTorch's own settings,
 counts on the host. Weights are random: speed does not depend on them. Each number is the median of several images,
-after one that pays for compilation and first uses; baseline and ours alternate.
+after one that pays for compilation and first uses; baseline and ours alternate. The floor is the time of the network's
+multiplications and additions at the rate of a large matrix product, measured there and then.
 """
 
 import argparse
@@ -17,6 +18,7 @@ from pathlib import Path
 import numpy as np
 import torch
 from plain_certify import plain_count
+from torch.utils.flop_counter import FlopCounterMode
 
 import smoothcert
 from smoothcert import SmoothedClassifier
@@ -41,6 +43,24 @@ def calibrated(model, shape, device):
     return model.eval()
 
 
+def operations(model, shape, device):
+    """Multiplications and additions of one forward."""
+    with FlopCounterMode(display=False) as counter, torch.no_grad():
+        model(torch.zeros(1, *shape, device=device))
+    return counter.get_total_flops()
+
+
+def operations_a_second(device, precision):
+    """Of a large matrix product, which nothing on the device beats by much."""
+    size, dtype = 8192 if device.type == "cuda" else 2048, getattr(torch, precision, torch.float32)
+    a, times = torch.randn(size, size, device=device, dtype=dtype), []
+    for _ in range(6):
+        started = time.perf_counter()
+        float((a @ a)[0, 0])  # waits for it
+        times.append(time.perf_counter() - started)
+    return 2 * size**3 / min(times)
+
+
 def measure(name, device, rounds, images, precision):
     shape, classes, normalisation, *sizes = NETWORKS[name]
     n = sizes[device.type == "cpu"]
@@ -59,12 +79,14 @@ def measure(name, device, rounds, images, precision):
         smoothed.certify_many(pictures, range(images), n=n)  # n0 = 100 samples more than the baseline draws
         ours.append((time.perf_counter() - started) / images)
     prepared = smoothed.prepare(shape)
+    floor = n * operations(model, shape, device) / operations_a_second(device, prepared.precision)
     return {
         "network": name,
         "n": n,
         "baseline_seconds": statistics.median(plain),
         "seconds": statistics.median(ours),
         "ratio": statistics.median(plain) / statistics.median(ours),
+        "floor_seconds": floor,
         "precision": prepared.precision,
         "prepared": list(prepared.steps),
         "batch_size": smoothed.batch_size,
@@ -105,7 +127,8 @@ def main() -> None:
         row = rows[-1]
         print(
             f"{name:10} n {row['n']:7}  plain {row['baseline_seconds']:9.4f} s  ours {row['seconds']:9.5f} s  "
-            f"{row['ratio']:6.1f}x  {row['precision']}, {', '.join(row['prepared'])}, batch {row['batch_size']}",
+            f"{row['ratio']:6.1f}x  floor {row['floor_seconds']:.5f} s  "
+            f"{row['precision']}, {', '.join(row['prepared'])}, batch {row['batch_size']}",
             flush=True,
         )
     grown = growth(device, [10_000, 100_000, 1_000_000] if cuda else [1_000, 2_000, 4_000, 8_000])
