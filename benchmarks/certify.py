@@ -32,6 +32,7 @@ NETWORKS = {
     "resnet50": ((3, 224, 224), 1000, "imagenet", 10_000, 64),
 }
 SIGMA = 0.5
+SELECTION = 100  # samples that choose the class, as in the literature
 
 
 def calibrated(model, shape, device):
@@ -73,13 +74,13 @@ def measure(name, device, rounds, images, precision):
     plain, ours = [], []
     for _ in range(rounds):
         started = time.perf_counter()
-        plain_count(model, pictures[0].to(device).float() / 255, SIGMA, n, classes)
+        plain_count(model, pictures[0].to(device).float() / 255, SIGMA, SELECTION + n, classes)
         plain.append(time.perf_counter() - started)
         started = time.perf_counter()
-        smoothed.certify_many(pictures, range(images), n=n)  # n0 = 100 samples more than the baseline draws
+        smoothed.certify_many(pictures, range(images), n0=SELECTION, n=n)
         ours.append((time.perf_counter() - started) / images)
     prepared = smoothed.prepare(shape)
-    floor = n * operations(model, shape, device) / operations_a_second(device, prepared.precision)
+    floor = (SELECTION + n) * operations(model, shape, device) / operations_a_second(device, prepared.precision)
     return {
         "network": name,
         "n": n,
