@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smoothcert.constraints import GaussianLike, Within, norms, project
-from smoothcert.imports import runs_triton
+from smoothcert.fast.launching import runs_triton
 
 Objective = Callable[[Tensor], Tensor]  # points [B, ...] -> a loss a point [B]
 Gradient = Callable[[Tensor], Tensor]  # points [B, ...] -> directions of ascent [B, ...], of any length

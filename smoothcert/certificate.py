@@ -50,19 +50,6 @@ def from_counts(
     split: float = bounds.DEFAULT_SPLIT,
     slack: float = 0.0,
     law: bounds.Law = "gaussian",
-) -> Certificate:
-    """`from_many` for one input: counts [classes]."""
-    return from_many(counts0[None], counts[None], sigma, alpha, split, slack, law)[0]
-
-
-def from_many(
-    counts0: NDArray[np.int64],
-    counts: NDArray[np.int64],
-    sigma: float,
-    alpha: float,
-    split: float = bounds.DEFAULT_SPLIT,
-    slack: float = 0.0,
-    law: bounds.Law = "gaussian",
 ) -> list[Certificate]:
     """CERTIFY from the class counts [inputs, classes] of the selection and of the (independent) estimation samples.
 

@@ -2,48 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import sys
-from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from smoothcert.errors import ConfigError
-
-if TYPE_CHECKING:
-    import torch
-
-_log = logging.getLogger("smoothcert")
 
 
 def has_triton() -> bool:
     """Triton comes with PyTorch's CUDA builds for Linux."""
     return find_spec("triton") is not None
-
-
-@cache
-def runs_triton(device: torch.device) -> bool:
-    """Whether kernels written in Triton run on a device; if they should and do not, why is logged once."""
-    if device.type != "cuda" or not has_triton():
-        return False
-    from smoothcert.triton_trial import launch
-
-    try:
-        launch(device)
-    except Exception as error:  # a compiler may fail in any way
-        if "out of memory" in str(error):  # says nothing about Triton, and is not remembered
-            raise
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        _log.warning(
-            "Triton is installed but runs no kernel on %s (%s): PyTorch's own are used, which are slower. Usually a C "
-            "compiler is missing.",
-            device,
-            reason,
-        )
-        return False
-    return True
 
 
 def import_name(path: str, kind: str) -> Any:

@@ -31,7 +31,7 @@ from smoothcert import exact_noise
 from smoothcert.bounds import Law
 from smoothcert.errors import ConfigError, DataError, unknown_name
 from smoothcert.exact_noise import ExactNoise
-from smoothcert.imports import runs_triton
+from smoothcert.fast.launching import launch_on, runs_triton
 from smoothcert.seeds import derive
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ class NoisyCopies:
         out = torch.empty((last - first, *self.shape), dtype=self._dtype, device=self._image.device)
         sample = torch.arange(first, last, device=out.device).int()
         image = self._base.to(torch.uint8)[None].contiguous()
-        with torch.cuda.device(out.device):  # Triton launches on the current device
+        with launch_on(out.device):
             fused.fill(out, image, fused.words([(index, stage, last)]), torch.zeros_like(sample), sample)
         return out
 

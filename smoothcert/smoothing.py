@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,10 @@ from torch import Tensor, nn
 
 from smoothcert import bounds
 from smoothcert.batchsize import NO_MEMORY, choose_batch_size, is_out_of_memory
-from smoothcert.certificate import ABSTAIN, Certificate, from_claim, from_many
+from smoothcert.certificate import ABSTAIN, Certificate, from_claim, from_counts
 from smoothcert.counting import Counter, Request, count_within_memory, counter_for
 from smoothcert.errors import ConfigError, DataError, ModelError
+from smoothcert.fast.launching import launch_on
 from smoothcert.fast.prepare import Precision, Prepared, check_precision, prepare
 from smoothcert.fast.state import state_of
 from smoothcert.models.build import check_shape
@@ -112,7 +112,7 @@ class SmoothedClassifier:
         if test is None and skip_unless is None:
             # what is sampled does not depend on the class selected: one trip to the device for both stages
             both = self._count(counter, [*selection, *estimation])
-            return from_many(both[: len(xs)], both[len(xs) :], self.sigma, alpha, slack=slack, law=law)
+            return from_counts(both[: len(xs)], both[len(xs) :], self.sigma, alpha, slack=slack, law=law)
         counts0 = self._count(counter, selection)
         selected = counts0.argmax(1)
         wanted = [r for r in estimation if skip_unless is None or selected[r.image] == skip_unless[r.image]]
@@ -123,7 +123,7 @@ class SmoothedClassifier:
         if test is None and wanted:
             chosen = [r.image for r in wanted]
             counts[chosen] = self._count(counter, wanted)
-            certified = from_many(counts0[chosen], counts[chosen], self.sigma, alpha, slack=slack, law=law)
+            certified = from_counts(counts0[chosen], counts[chosen], self.sigma, alpha, slack=slack, law=law)
             for place, certificate in zip(chosen, certified, strict=True):
                 found[place] = certificate
         return found
@@ -176,7 +176,7 @@ class SmoothedClassifier:
 
         A change of other objects that the forward uses is not seen: make a new SmoothedClassifier then.
         """
-        with self._on_device():
+        with launch_on(self.device):
             state = (shape, state_of(self.model))
             if self._prepared is None or self._prepared[0] != state:
                 try:
@@ -189,15 +189,11 @@ class SmoothedClassifier:
                 self._prepared = (shape, state_of(self.model)), ready
         return self._prepared[1]
 
-    def _on_device(self) -> AbstractContextManager[object]:
-        """Triton launches on the current device, whatever the tensors are on."""
-        return torch.cuda.device(self.device) if self.device.type == "cuda" else nullcontext()
-
     def _open(self, images: Sequence[Tensor]) -> Counter:
         self.model.eval()
         prepared = self.prepare(tuple(images[0].shape))
         if self.batch_size is None:
-            with self._on_device():
+            with launch_on(self.device):
                 self.batch_size = prepared.batch_size or choose_batch_size(self._forward, prepared.inputs, self.device)
         settings: dict[str, Any] = {"sigma": self.sigma, "mode": self.noise, "seed": self.seed}
         if len({(x.dtype, x.device) for x in images}) == 1:
@@ -209,7 +205,7 @@ class SmoothedClassifier:
     @torch.inference_mode()
     def _count(self, counter: Counter, requests: Sequence[Request]) -> NDArray[np.int64]:
         assert self.batch_size is not None
-        with self._on_device():
+        with launch_on(self.device):
             counts, self.batch_size = count_within_memory(counter, requests, self.batch_size)
         return counts
 

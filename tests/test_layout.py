@@ -14,7 +14,7 @@ ROOT = Path(smoothcert.__file__).parent
 # A module may import from its own layer and from those before it, never from those after.
 LAYERS = [
     {"errors", "seeds", "philox"},
-    {"files", "imports", "triton_trial", "progress", "config"},
+    {"files", "imports", "progress", "config"},
     {
         "bounds",
         "sequential",

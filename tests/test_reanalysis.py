@@ -30,8 +30,8 @@ def make(folder, rows=((0, 1), (2, 3)), environment=None, **identity):
     for part, indices in enumerate(rows):
         with store.writer(part, len(rows)) as writer:
             for index in indices:
-                certificate = from_counts(
-                    np.array(COUNTS0[index]), np.array(COUNTS[index]), 0.5, full["alpha"], law=law
+                (certificate,) = from_counts(
+                    np.array([COUNTS0[index]]), np.array([COUNTS[index]]), 0.5, full["alpha"], law=law
                 )
                 writer.add(format_row(certificate, index=index, label=0, seconds=1.0, noise=full["noise"], seed=0))
     return store
@@ -39,7 +39,7 @@ def make(folder, rows=((0, 1), (2, 3)), environment=None, **identity):
 
 def expected(alpha, **settings):
     pairs = zip(COUNTS0, COUNTS, strict=True)
-    return [from_counts(np.array(a), np.array(b), 0.5, alpha, **settings) for a, b in pairs]
+    return [from_counts(np.array([a]), np.array([b]), 0.5, alpha, **settings)[0] for a, b in pairs]
 
 
 @pytest.mark.parametrize("alpha", [None, 0.05, 1e-6])

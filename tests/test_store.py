@@ -19,7 +19,7 @@ MANIFEST = Manifest({"sigma": 0.5, "n": 1000, "alpha": 0.001, "noise": "quantise
 
 def row(index, top=990):
     counts0, counts = np.array([90, 10, 0]), np.array([top, 0, 1000 - top])
-    certificate = from_counts(counts0, counts, sigma=0.5, alpha=0.001)
+    (certificate,) = from_counts(counts0[None], counts[None], sigma=0.5, alpha=0.001)
     return format_row(certificate, index=index, label=0, seconds=3725.25, noise="quantised", seed=0)
 
 
@@ -32,7 +32,7 @@ def store(tmp_path):
 
 def test_a_row_holds_the_fields_columns_first_and_everything_to_judge_it_again(store):
     cells = dict(zip(COLUMNS, row(7).rstrip("\n").split("\t"), strict=True))
-    certificate = from_counts(np.array([90, 10, 0]), np.array([990, 0, 10]), sigma=0.5, alpha=0.001)
+    (certificate,) = from_counts(np.array([[90, 10, 0]]), np.array([[990, 0, 10]]), sigma=0.5, alpha=0.001)
     assert list(cells)[:6] == ["idx", "label", "predict", "radius", "correct", "time"]
     assert cells["idx"] == "7"
     assert cells["time"] == "1:02:05.250000"
@@ -50,7 +50,7 @@ def test_the_report_reads_what_the_store_writes(store):
     found = read_store(store.folder)
     assert found.idx.tolist() == [0, 1, 2]
     assert found.predict.tolist() == [-1, 0, 0]
-    assert found.radius[1] == from_counts(np.array([90, 10, 0]), np.array([990, 0, 10]), 0.5, 0.001).radius
+    assert found.radius[1] == from_counts(np.array([[90, 10, 0]]), np.array([[990, 0, 10]]), 0.5, 0.001)[0].radius
     assert not found.partial
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 import torch
 
-from smoothcert.imports import runs_triton
+from smoothcert.fast.launching import runs_triton
 
 pytest.importorskip("triton")
 

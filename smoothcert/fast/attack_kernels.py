@@ -15,6 +15,12 @@ def clamped(value, low):
 
 
 @triton.jit
+def scores(at, inside, each):
+    """Logits, and -inf beyond the classes. A row past the end is all zeros, so that no NaN is made there."""
+    return tl.where(each, tl.load(at, mask=inside & each, other=0.0), float("-inf"))
+
+
+@triton.jit
 def softmax(z):
     """Of each row, with the logarithm of the sum of exponentials."""
     top = tl.max(z, axis=1)
@@ -47,8 +53,7 @@ def smoothed_nll(
     mean = tl.zeros([ROWS], tl.float32)
     nll = tl.zeros([ROWS], tl.float32)
     for i in range(NOISES):
-        # a row past the end is all zeros, not all -inf: no NaN is made there
-        z = tl.where(each, tl.load(logits + i * stride + at, mask=inside[:, None] & each, other=0.0), float("-inf"))
+        z = scores(logits + i * stride + at, inside[:, None], each)
         p, log_sum = softmax(beta * z)
         mean += tl.sum(tl.where(hit, p, 0.0), axis=1) / NOISES
         nll = log_sum - beta * tl.sum(tl.where(hit, z, 0.0), axis=1)
@@ -56,7 +61,7 @@ def smoothed_nll(
         nll = -tl.log(clamped(mean, 1e-20))
     tl.store(loss + b, right * nll, mask=inside)
     for i in range(NOISES):
-        z = tl.where(each, tl.load(logits + i * stride + at, mask=inside[:, None] & each, other=0.0), float("-inf"))
+        z = scores(logits + i * stride + at, inside[:, None], each)
         p, _ = softmax(beta * z)
         share = right
         if NOISES > 1:  # softmax_y / (m mean); nothing flows through the clamp
@@ -83,7 +88,7 @@ def divergence(
     inside, each = b < rows, (c < CLASSES)[None, :]
     real = inside[:, None] & each
     at = b.to(tl.int64)[:, None] * CLASSES + c[None, :]
-    z = tl.where(each, tl.load(logits + at, mask=real, other=0.0), float("-inf"))
+    z = scores(logits + at, inside[:, None], each)
     t = tl.load(target + (b % samples).to(tl.int64)[:, None] * CLASSES + c[None, :], mask=real, other=0.0)
     p, log_sum = softmax(z)
     log_target = tl.log(tl.where(t == 0.0, 1.0, t))  # 0 log 0 is 0

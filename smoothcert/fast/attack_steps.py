@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
@@ -12,6 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from smoothcert.constraints import GaussianLike, Within
 from smoothcert.fast import attack_kernels as kernels
+from smoothcert.fast.launching import launch_on
 
 
 def smoothed_nll(logits: Tensor, labels: Tensor, beta: float) -> Tensor:
@@ -33,7 +33,7 @@ class SmoothedNll(torch.autograd.Function):
         sizes = _sizes(classes)
         grid = (triton.cdiv(samples, sizes["ROWS"]),)
         labels = labels.expand(samples).contiguous()
-        with _device_of(logits):
+        with launch_on(logits.device):
             kernels.smoothed_nll[grid](
                 logits, labels, loss, gradient, samples, float(beta), NOISES=noises, CLASSES=classes, **sizes
             )
@@ -56,7 +56,7 @@ class Divergence(torch.autograd.Function):
         sizes = _sizes(classes)
         grid = (triton.cdiv(noises * samples, sizes["ROWS"]),)
         rows = noises * samples
-        with _device_of(logits):
+        with launch_on(logits.device):
             kernels.divergence[grid](logits, target, loss, gradient, rows, samples, CLASSES=classes, **sizes)
         ctx.save_for_backward(gradient)
         return loss
@@ -86,7 +86,7 @@ def step_up(
     point, gradient, centre = (x.expand_as(point).contiguous() for x in (point, gradient, centre))
     out, values = torch.empty_like(point), point.shape[1:].numel()
     block = triton.next_power_of_2(values)
-    with _device_of(point):
+    with launch_on(point.device):
         kernels.step_up[(len(point),)](
             point,
             gradient,
@@ -105,11 +105,6 @@ def step_up(
             num_warps=4 if block <= 1024 else 8,
         )
     return out
-
-
-def _device_of(tensor: Tensor) -> AbstractContextManager[object]:
-    """Triton launches on the current device, wherever the tensors are."""
-    return torch.cuda.device(tensor.device) if tensor.is_cuda else nullcontext()
 
 
 def _sizes(classes: int) -> dict[str, int]:

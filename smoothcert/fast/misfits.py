@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import cast
+from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import nn
@@ -32,31 +33,29 @@ def same_layers(net: nn.Module, reference: nn.Module) -> bool:
     return found == expected
 
 
-def stranger(model: nn.Module, kind: type[nn.Module], name: str) -> str | None:
-    """Why a model is not ``Sequential(normalisation, kind)``, or None."""
-    if not isinstance(model, nn.Sequential) or len(model) != 2 or type(model[1]) is not kind:
-        return f"not a {name} of this package"
-    return None if type(model[0]) in (nn.Identity, Normalise) else "an unknown first layer"
-
-
 def not_cifar_resnet(model: nn.Module) -> str | None:
     """Why a model does not compute what this package's CIFAR ResNet with its weights does, or None."""
-    if (reason := stranger(model, CifarResNet, "CIFAR ResNet")) is not None:
-        return reason
-    _, net = cast(tuple[nn.Module, CifarResNet], model)
-    with torch.device("meta"):
-        if not same_layers(net, CifarResNet(6 * len(net.layer1) + 2, max(getattr(net.fc, "out_features", 0), 2))):
-            return "its layers are not those of a CIFAR ResNet"
-    return unusual(model)
+    return _stranger(
+        model, CifarResNet, "CIFAR ResNet", lambda net: CifarResNet(6 * len(net.layer1) + 2, _outputs(net.fc))
+    )
 
 
 def not_lenet(model: nn.Module) -> str | None:
     """Why a model does not compute what this package's LeNet with its weights does, or None."""
-    if (reason := stranger(model, LeNet, "LeNet")) is not None:
-        return reason
-    assert isinstance(model, nn.Sequential)
-    net = model[1]
+    return _stranger(model, LeNet, "LeNet", lambda net: LeNet(_outputs(net.fc2)))
+
+
+def _stranger(model: nn.Module, kind: type[nn.Module], name: str, twin: Callable[[Any], nn.Module]) -> str | None:
+    """Why a model is not ``Sequential(normalisation, kind)`` with just the layers of such a twin, or None."""
+    if not isinstance(model, nn.Sequential) or len(model) != 2 or type(model[1]) is not kind:
+        return f"not a {name} of this package"
+    if type(model[0]) not in (nn.Identity, Normalise):
+        return "an unknown first layer"
     with torch.device("meta"):
-        if not same_layers(net, LeNet(max(getattr(net.fc2, "out_features", 0), 2))):
-            return "its layers are not those of LeNet"
+        if not same_layers(model[1], twin(model[1])):
+            return f"its layers are not those of a {name}"
     return unusual(model)
+
+
+def _outputs(last: nn.Module) -> int:
+    return max(getattr(last, "out_features", 0), 2)

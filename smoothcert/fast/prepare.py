@@ -27,8 +27,8 @@ from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.fast.cpu import for_cpu
 from smoothcert.fast.folding import CannotFold, fold
 from smoothcert.fast.fusing import fuse
+from smoothcert.fast.launching import runs_triton
 from smoothcert.fast.settings import float32_products, full_sums, tf32_products
-from smoothcert.imports import runs_triton
 from smoothcert.noise import block_size
 
 Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]

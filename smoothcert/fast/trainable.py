@@ -9,8 +9,8 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from smoothcert.fast.launching import runs_triton
 from smoothcert.fast.settings import float32_products
-from smoothcert.imports import runs_triton
 
 TrainingPrecision = Literal["tf32", "float32", "bfloat16"]
 
