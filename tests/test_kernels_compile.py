@@ -13,7 +13,7 @@ import sys
 from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource, compile
 from smoothcert.fast import attack_kernels, lenet, lenet_kernels, noise_kernels, resnet_kernels
-from smoothcert.fast import resnet_training_kernels, vote_kernels
+from smoothcert.fast import norm_kernels, resnet_training_kernels, vote_kernels
 
 PARAMETERS = {
     "noisy_rows": "*{t} *u8 *i32 *i32 *i32 *i64 *i32 i32 fp32 fp32 fp32 i32",
@@ -23,6 +23,11 @@ PARAMETERS = {
     "rows_of_batch": "*i64 *i64 *i32 *i32 i64 i32 i32",
     "count_votes": "*fp32 *i32 *i64 *i64 i32 i32",
     "bias_relu": "*{t} *fp32 *{t} *{t} i32",
+    "moments": "*{t} *fp32 *fp32 i32 i32",
+    "statistics": "*fp32 *fp32 *fp32 *fp32 *fp32 i32 fp32 fp32",
+    "norm_relu": "*{t} *fp32 *fp32 *fp32 *fp32 *{t} *{t} i32",
+    "norm_relu_sums": "*{t} *{t} *{t} *fp32 *fp32 *fp32 i32 i32",
+    "norm_relu_back": "*{t} *{t} *{t} *fp32 *fp32 *fp32 *fp32 *{t} *{t} i32 i32",
     "conv1_pool": "*{t} *{t} *fp32 *{t} i32",
     "conv2_pool": "*{t} *{t} *fp32 *{t} i32",
     "dense": "*{t} *{t} *fp32 *{t} *fp32 *fp32 i32",
@@ -45,6 +50,11 @@ CASES = [
     ("step_up", {**STEP, "RANDOM": True, "BALL": True, "CLAMP": "first", "MOMENTS": False}),
     ("step_up", {**STEP, "RANDOM": False, "BALL": False, "CLAMP": "last", "MOMENTS": False}),
     ("step_up", {**STEP, "RANDOM": False, "BALL": True, "CLAMP": "never", "MOMENTS": True}),
+    ("moments", {"CHANNELS": 16, "TILE": 256}),
+    ("statistics", {"SHARES": 500, "ROOM": 512, "CHANNELS": 64}),
+    ("norm_relu", {"CHANNELS": 16, "ADD": True, "RELU": True, "BLOCK": 2048}),
+    ("norm_relu_sums", {"CHANNELS": 64, "RELU": True, "TILE": 64}),
+    ("norm_relu_back", {"CHANNELS": 64, "ADD": True, "RELU": True, "BLOCK": 2048}),
     ("conv1_pool", lenet._CONV1),
     ("conv2_pool", lenet._CONV2),
     ("conv2_pool", lenet._CONV2_SMALL),
@@ -57,7 +67,8 @@ for name, settings in CASES:
     options = {"num_warps": 4, "num_stages": 3} | {key: settings[key] for key in settings if key not in constants}
     options |= {"num_warps": constants["WARPS"]} if "WARPS" in constants else {}
     modules = (
-        attack_kernels, lenet_kernels, noise_kernels, resnet_kernels, resnet_training_kernels, vote_kernels
+        attack_kernels, lenet_kernels, noise_kernels, resnet_kernels, resnet_training_kernels, vote_kernels,
+        norm_kernels,
     )
     (kernel,) = (getattr(module, name) for module in modules if hasattr(module, name))
     names = [parameter for parameter in kernel.arg_names if parameter not in constants]
@@ -79,4 +90,4 @@ def test_kernels_compile_for_a_gpu(dtype, tmp_path):
     environment |= {"TRITON_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", CODE, dtype], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.count("compiled") == 18
+    assert done.stdout.count("compiled") == 23

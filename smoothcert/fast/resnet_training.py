@@ -1,14 +1,14 @@
-"""Attacks on the CIFAR ResNets in training: with frozen parameters the BatchNorms are folded, at every call anew.
+"""The CIFAR ResNets in training: what lies between cuDNN's convolutions is bound by memory, and has kernels of our own.
 
-An attack step is a forward and an input gradient in eval mode, and on a GPU such passes are bound by memory. Folded, a
-block reads or writes its activations 5 times besides the convolutions instead of 11 times in the forward, and 9 times
-instead of 13 in the gradient.
+A training pass normalises, adds the shortcut and applies ReLU in one go (norm.py). An attack step is a forward and an
+input gradient in eval mode, with frozen parameters: BatchNorm is folded into the convolutions there, at every call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from itertools import chain
+from typing import Any, cast
 
 import torch
 import torch.nn.functional as F
@@ -17,14 +17,15 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from smoothcert.fast.misfits import not_cifar_resnet
+from smoothcert.fast.norm import norm_relu
 from smoothcert.fast.resnet_training_kernels import bias_relu
 from smoothcert.models.cifar_resnet import BasicBlock, CifarResNet
 
 _BLOCK = 1024
 
 
-class FastAttackResNet(nn.Module):
-    """`model`, ``Sequential(normalisation, CifarResNet)``, with a faster forward where its parameters are frozen.
+class FastResNetTraining(nn.Module):
+    """`model`, ``Sequential(normalisation, CifarResNet)``, faster in training mode, and in eval mode if it is frozen.
 
     `plain` is what runs else: the model itself, or a module around it that shares its parameters. Nothing is kept
     between calls, so that an optimiser may change the parameters at any time, in a captured CUDA graph too.
@@ -44,21 +45,43 @@ class FastAttackResNet(nn.Module):
         self._channel: Tensor | None = None
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.model.training or any(parameter.requires_grad for parameter in self.model.parameters()):
+        wanted = any(parameter.requires_grad for parameter in self.model.parameters())
+        if all(norm.training for _, norm in self._pairs):
+            return self._train(x)
+        if self.model.training or wanted:
             logits: Tensor = self.plain(x)
             return logits
-        assert isinstance(self.model, nn.Sequential)
-        first, net = self.model
-        assert isinstance(net, CifarResNet)
+        return self._attack(x)
+
+    def _train(self, x: Tensor) -> Tensor:
+        x, net = self._start(x)
+        torch._foreach_add_(cast(list[Tensor], [norm.num_batches_tracked for _, norm in self._pairs]), 1)
+        x = norm_relu(self._conv(net.conv1, x), net.bn1)
+        for block in _blocks(net):
+            shortcut = x
+            if isinstance(block.downsample, nn.Sequential):
+                conv, norm = cast(tuple[nn.Conv2d, nn.BatchNorm2d], block.downsample)
+                shortcut = norm_relu(self._conv(conv, x), norm, relu=False)
+            x = norm_relu(self._conv(block.conv1, x), block.bn1)
+            x = norm_relu(self._conv(block.conv2, x), block.bn2, shortcut)
+        return _end(x, net)
+
+    def _attack(self, x: Tensor) -> Tensor:
+        x, net = self._start(x)
         layers = iter(self._folded())
-        x = first(x).to(dtype=self.dtype, memory_format=torch.channels_last)
         x = next(layers).relu(x)
-        for block in (*net.layer1, *net.layer2, *net.layer3):
-            assert isinstance(block, BasicBlock)
+        for block in _blocks(net):
             one, two = next(layers), next(layers)
             shortcut = x if isinstance(block.downsample, nn.Identity) else next(layers).plain(x)
             x = two.relu(one.relu(x), shortcut)
-        return F.linear(x.float().mean(dim=(2, 3)), net.fc.weight, net.fc.bias)
+        return _end(x, net)
+
+    def _start(self, x: Tensor) -> tuple[Tensor, CifarResNet]:
+        first, net = cast(tuple[nn.Module, CifarResNet], self.model)
+        return first(x).to(dtype=self.dtype, memory_format=torch.channels_last), net
+
+    def _conv(self, conv: nn.Conv2d, x: Tensor) -> Tensor:
+        return F.conv2d(x, conv.weight.to(self.dtype), None, conv.stride, conv.padding)
 
     @torch.no_grad()
     def _folded(self) -> list[_Layer]:
@@ -87,12 +110,19 @@ class FastAttackResNet(nn.Module):
         return layers
 
 
+def _blocks(net: CifarResNet) -> Iterator[BasicBlock]:
+    yield from cast(Iterator[BasicBlock], chain(net.layer1, net.layer2, net.layer3))
+
+
+def _end(x: Tensor, net: CifarResNet) -> Tensor:
+    return F.linear(x.float().mean(dim=(2, 3)), net.fc.weight, net.fc.bias)
+
+
 def _pairs(net: nn.Module) -> Iterator[tuple[nn.Conv2d, nn.BatchNorm2d]]:
     """Each convolution with its BatchNorm, in the order of use."""
     assert isinstance(net, CifarResNet)
     yield net.conv1, net.bn1
-    for block in (*net.layer1, *net.layer2, *net.layer3):
-        assert isinstance(block, BasicBlock)
+    for block in _blocks(net):
         yield block.conv1, block.bn1
         yield block.conv2, block.bn2
         if isinstance(block.downsample, nn.Sequential):

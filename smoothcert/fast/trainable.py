@@ -32,10 +32,10 @@ def trainable(model: nn.Module, device: torch.device, precision: TrainingPrecisi
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     plain = Autocast(model) if precision == "bfloat16" else model
     if runs_triton(device):
-        from smoothcert.fast.resnet_training import FastAttackResNet
+        from smoothcert.fast.resnet_training import FastResNetTraining
 
-        if FastAttackResNet.misfit(model) is None:
-            return FastAttackResNet(model, plain, torch.bfloat16 if precision == "bfloat16" else torch.float32)
+        if FastResNetTraining.misfit(model) is None:
+            return FastResNetTraining(model, plain, torch.bfloat16 if precision == "bfloat16" else torch.float32)
     return plain
 
 

@@ -1,0 +1,166 @@
+"""Batch normalisation in training, with the ReLU and the addition of a shortcut that follow it, and their gradients.
+
+Values are [rows, CHANNELS], a row being a pixel of an image (channels-last memory). Sums over rows are made in shares
+and added up in one order: no atomics, so that the same numbers give the same bits. Sums are in float32, whatever the
+type of the values.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def normalised(x, mean, scale, at, CHANNELS: tl.constexpr, inside):
+    """(x - mean) / standard deviation."""
+    c = at % CHANNELS
+    return (tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - tl.load(mean + c)) * tl.load(scale + c)
+
+
+@triton.jit(do_not_specialize=["rows", "each"])
+def moments(x, pivot, parts, rows, each, CHANNELS: tl.constexpr, TILE: tl.constexpr):
+    """Sums of x - pivot and of its square over `each` rows a program: parts [programs, 2, CHANNELS].
+
+    Subtracting a pivot near the mean (the running one) first keeps digits that the difference of squares would lose.
+    """
+    c = tl.arange(0, CHANNELS)
+    start = tl.load(pivot + c)[None, :]
+    first = tl.program_id(0).to(tl.int64) * each
+    total = tl.zeros([TILE, CHANNELS], tl.float32)
+    squares = tl.zeros([TILE, CHANNELS], tl.float32)
+    for tile in range(0, each, TILE):
+        row = first + tile + tl.arange(0, TILE)
+        inside = ((row < rows) & (tile + tl.arange(0, TILE) < each))[:, None]
+        value = tl.load(x + row[:, None] * CHANNELS + c[None, :], mask=inside, other=0.0).to(tl.float32)
+        value = tl.where(inside, value - start, 0.0)
+        total += value
+        squares += value * value
+    at = parts + tl.program_id(0) * 2 * CHANNELS + c
+    tl.store(at, tl.sum(total, axis=0))
+    tl.store(at + CHANNELS, tl.sum(squares, axis=0))
+
+
+@triton.jit(do_not_specialize=["rows"])
+def statistics(
+    parts,
+    running_mean,
+    running_variance,
+    mean,
+    scale,
+    rows,
+    epsilon,
+    momentum,
+    SHARES: tl.constexpr,
+    ROOM: tl.constexpr,  # the power of two from SHARES on
+    CHANNELS: tl.constexpr,
+):
+    """Mean and 1 / standard deviation of each channel; moves the running ones, whose variance is the unbiased one."""
+    c, share = tl.arange(0, CHANNELS), tl.arange(0, ROOM)
+    at = parts + share[:, None] * (2 * CHANNELS) + c[None, :]
+    there = (share < SHARES)[:, None]
+    before = tl.load(running_mean + c)
+    offset = tl.sum(tl.load(at, mask=there, other=0.0), axis=0) / rows
+    square = tl.sum(tl.load(at + CHANNELS, mask=there, other=0.0), axis=0) / rows
+    variance = tl.maximum(square - offset * offset, 0.0, propagate_nan=tl.PropagateNan.ALL)
+    tl.store(mean + c, before + offset)
+    tl.store(scale + c, 1.0 / tl.sqrt(variance + epsilon))
+    tl.store(running_mean + c, before + momentum * offset)
+    old = tl.load(running_variance + c)
+    tl.store(running_variance + c, old + momentum * (variance * (rows / (rows - 1.0)) - old))
+
+
+@triton.jit(do_not_specialize=["total"])
+def norm_relu(
+    x,
+    mean,
+    scale,
+    gamma,
+    beta,
+    shortcut,
+    out,
+    total,
+    CHANNELS: tl.constexpr,
+    ADD: tl.constexpr,
+    RELU: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < total
+    c = at % CHANNELS
+    value = normalised(x, mean, scale, at, CHANNELS, inside) * tl.load(gamma + c) + tl.load(beta + c)
+    if ADD:
+        value += tl.load(shortcut + at, mask=inside, other=0.0).to(tl.float32)
+    if RELU:
+        value = tl.maximum(value, 0.0, propagate_nan=tl.PropagateNan.ALL)
+    tl.store(out + at, value.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def passed(gradient, out, at, inside, RELU: tl.constexpr):
+    """The gradient before the ReLU."""
+    g = tl.load(gradient + at, mask=inside, other=0.0).to(tl.float32)
+    if RELU:
+        g = tl.where(tl.load(out + at, mask=inside, other=0.0).to(tl.float32) <= 0.0, 0.0, g)
+    return g
+
+
+@triton.jit(do_not_specialize=["rows", "each"])
+def norm_relu_sums(
+    gradient,
+    out,
+    x,
+    mean,
+    scale,
+    parts,
+    rows,
+    each,
+    CHANNELS: tl.constexpr,
+    RELU: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """Gradients of beta and gamma over `each` rows a program: parts [programs, 2, CHANNELS]."""
+    c = tl.arange(0, CHANNELS)
+    first = tl.program_id(0).to(tl.int64) * each
+    to_beta = tl.zeros([TILE, CHANNELS], tl.float32)
+    to_gamma = tl.zeros([TILE, CHANNELS], tl.float32)
+    for tile in range(0, each, TILE):
+        row = first + tile + tl.arange(0, TILE)
+        inside = ((row < rows) & (tile + tl.arange(0, TILE) < each))[:, None]
+        at = row[:, None] * CHANNELS + c[None, :]
+        g = passed(gradient, out, at, inside, RELU)
+        to_beta += g
+        to_gamma += g * normalised(x, mean, scale, at, CHANNELS, inside)
+    at = parts + tl.program_id(0) * 2 * CHANNELS + c
+    tl.store(at, tl.sum(to_beta, axis=0))
+    tl.store(at + CHANNELS, tl.sum(to_gamma, axis=0))
+
+
+@triton.jit(do_not_specialize=["rows", "total"])
+def norm_relu_back(
+    gradient,
+    out,
+    x,
+    mean,
+    scale,
+    gamma,
+    sums,  # [2, CHANNELS]: gradients of beta and gamma
+    to_x,
+    to_shortcut,
+    rows,
+    total,
+    CHANNELS: tl.constexpr,
+    ADD: tl.constexpr,
+    RELU: tl.constexpr,
+    BLOCK: tl.constexpr,
+):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < total
+    c = at % CHANNELS
+    g = passed(gradient, out, at, inside, RELU)
+    if ADD:
+        tl.store(to_shortcut + at, g.to(to_shortcut.dtype.element_ty), mask=inside)
+    value = normalised(x, mean, scale, at, CHANNELS, inside)
+    g -= (tl.load(sums + c) + value * tl.load(sums + CHANNELS + c)) / rows
+    g *= tl.load(gamma + c) * tl.load(scale + c)
+    tl.store(to_x + at, g.to(to_x.dtype.element_ty), mask=inside)
