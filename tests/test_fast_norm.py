@@ -8,7 +8,7 @@ from torch import nn
 
 pytest.importorskip("triton")
 from smoothcert.fast import norm as fast
-from smoothcert.fast.norm import norm_relu
+from smoothcert.fast.norm import added_up, norm_relu
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -33,7 +33,8 @@ def draw(*shape, seed=0):
 @pytest.mark.parametrize(("channels", "images", "size"), [(16, 3, 5), (64, 2, 4), (32, 7, 9)])
 def test_values_gradients_and_running_statistics(relu, add, channels, images, size, monkeypatch):
     monkeypatch.setattr(fast, "_SHARES", 3)  # several programs, which take several tiles each
-    monkeypatch.setattr(fast, "_VALUES", 256)
+    monkeypatch.setattr(fast, "_FORWARD", 256)
+    monkeypatch.setattr(fast, "_BACKWARD", 128)
     x = (3 + 2 * draw(images, channels, size, size)).to(memory_format=torch.channels_last)
     shortcut = draw(images, channels, size, size, seed=1) if add else None
     weight = draw(images, channels, size, size, seed=2)
@@ -58,6 +59,12 @@ def test_a_mean_far_from_zero_costs_no_digits_once_the_running_mean_is_near_it()
     x = (1000 + draw(4, 16, 6, 6)).to(DEVICE)
     expected = copy.deepcopy(norm).double()(x.double())
     assert torch.allclose(norm_relu(x, norm, relu=False).double(), expected, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(1, 5), (300, 2, 33), (17, 64)])
+def test_shares_are_added_up(shape):
+    parts = draw(*shape).to(DEVICE)
+    assert torch.allclose(added_up(parts), parts.sum(0), atol=1e-4)
 
 
 def test_not_a_number_is_not_hidden():

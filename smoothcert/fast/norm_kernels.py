@@ -164,3 +164,15 @@ def norm_relu_back(
     g -= (tl.load(sums + c) + value * tl.load(sums + CHANNELS + c)) / rows
     g *= tl.load(gamma + c) * tl.load(scale + c)
     tl.store(to_x + at, g.to(to_x.dtype.element_ty), mask=inside)
+
+
+@triton.jit(do_not_specialize=["shares", "columns"])
+def add_up(parts, out, shares, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """The sums [columns] of parts [shares, columns]."""
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    total = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for first in range(0, shares, ROWS):
+        row = first + tl.arange(0, ROWS)
+        inside = (row < shares)[:, None] & (column < columns)[None, :]
+        total += tl.load(parts + row[:, None] * columns + column[None, :], mask=inside, other=0.0)
+    tl.store(out + column, tl.sum(total, axis=0), mask=column < columns)

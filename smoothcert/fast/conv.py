@@ -1,0 +1,68 @@
+"""The host's side of conv_kernels.py."""
+
+from __future__ import annotations
+
+import torch
+import triton
+from torch import Tensor
+
+from smoothcert.fast import conv_kernels as kernels
+from smoothcert.fast.norm import added_up
+
+# by the number of channels, as tuned by hand on an H200
+_TILES = {16: {"PATCHES": 32, "WARPS": 4}, 32: {"PATCHES": 32, "WARPS": 4}}
+_REGISTERS = 128  # of a thread at most: with more, too few programs fit on a multiprocessor
+_WEIGHTS = {16: {"PIXELS": 32, "WARPS": 4}, 32: {"PIXELS": 32, "WARPS": 4}}
+_SHARES = {16: 132, 32: 44}  # programs that share a sum over pixels
+
+
+def conv3x3(
+    x: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    shortcut: Tensor | None = None,
+    relu: bool = False,
+    active: Tensor | None = None,
+) -> Tensor:
+    """relu(conv(x) + bias + shortcut), zero where `active` is not positive; as many channels out as in.
+
+    All are float32 and channels-last; `weight` is [channels, channels, 3, 3].
+    """
+    channels, pixels = x.shape[1], x.numel() // x.shape[1]
+    out, tile = torch.empty_like(x), _TILES[channels]
+    kernels.conv3x3[(triton.cdiv(pixels, tile["PATCHES"] * tile["WARPS"]),)](
+        x,
+        weight,
+        x if bias is None else bias,
+        x if shortcut is None else shortcut,
+        x if active is None else active,
+        out,
+        pixels,
+        **_sizes(x),
+        BIAS=bias is not None,
+        ADD=shortcut is not None,
+        RELU=relu,
+        MASK=active is not None,
+        **tile,
+        num_warps=tile["WARPS"],
+        maxnreg=_REGISTERS,
+    )
+    return out
+
+
+def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
+    """Of the weights of such a convolution, channels-last as they are."""
+    channels, pixels = x.shape[1], x.numel() // x.shape[1]
+    tile = _WEIGHTS[channels]
+    step = tile["PIXELS"] * tile["WARPS"]
+    each = triton.cdiv(triton.cdiv(pixels, _SHARES[channels]), step) * step
+    parts = x.new_empty((triton.cdiv(pixels, each), channels, 3, 3, channels))
+    kernels.conv3x3_weights[(len(parts), 3)](
+        gradient, x, parts, pixels, each, **_sizes(x), **tile, num_warps=tile["WARPS"]
+    )
+    return added_up(parts).permute(0, 3, 1, 2)
+
+
+def _sizes(x: Tensor) -> dict[str, int | float]:
+    scale = 1 + 0.72 / 1024 if x.is_cuda else 1.0  # Triton's interpreter multiplies in float32
+    return {"HEIGHT": x.shape[2], "WIDTH": x.shape[3], "CHANNELS": x.shape[1], "SCALE": scale}

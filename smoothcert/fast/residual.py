@@ -1,0 +1,77 @@
+"""Residual blocks whose convolutions are those of conv.py: frozen ones, for attacks, and ones in training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from smoothcert.fast.conv import conv3x3, weight_gradient
+from smoothcert.fast.norm import Normed, gradients, last, normed
+from smoothcert.fast.resnet_weights import Layer
+from smoothcert.models.cifar_resnet import BasicBlock
+
+
+def frozen_blocks(x: Tensor, layers: Sequence[Layer]) -> Tensor:
+    """Blocks x -> relu(x + conv2(relu(conv1(x)))), two layers each; only x has a gradient."""
+    out: Tensor = FrozenBlocks.apply(x, layers)  # type: ignore[no-untyped-call]
+    return out
+
+
+class FrozenBlocks(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, layers: Sequence[Layer]) -> Tensor:
+        x, found = last(x), []
+        for one, two in zip(layers[::2], layers[1::2], strict=True):
+            middle = conv3x3(x, one.weight, one.bias, relu=True)
+            x = conv3x3(middle, two.weight, two.bias, shortcut=x, relu=True)
+            found += [middle, x]
+        ctx.save_for_backward(*found)
+        ctx.mirrored = [layer.mirrored for layer in layers]
+        return x
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        found = ctx.saved_tensors
+        gradient = torch.ops.aten.threshold_backward(last(gradient), found[-1], 0.0)
+        for k in range(len(found) - 2, -1, -2):
+            middle = conv3x3(gradient, ctx.mirrored[k + 1], active=found[k])
+            # what comes out is the gradient of the block before, already behind its ReLU
+            gradient = conv3x3(middle, ctx.mirrored[k], shortcut=gradient, active=found[k - 1] if k else None)
+        return gradient, None
+
+
+def trained_block(x: Tensor, block: BasicBlock, mirrored: tuple[Tensor, Tensor]) -> Tensor:
+    """Such a block in training, where all have gradients; `mirrored` are the weights of its convolutions, mirrored."""
+    one, two = block.bn1, block.bn2
+    weights = last(block.conv1.weight), last(block.conv2.weight)
+    parameters = one.weight, one.bias, two.weight, two.bias
+    out: Tensor = TrainedBlock.apply(x, *weights, *parameters, block, mirrored)  # type: ignore[no-untyped-call]
+    return out
+
+
+class TrainedBlock(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, weight1: Tensor, weight2: Tensor, *rest: Any) -> Tensor:
+        *_, block, ctx.mirrored = rest
+        x = last(x)
+        middle = normed(conv3x3(x, weight1), block.bn1)
+        end = normed(conv3x3(middle.out, weight2), block.bn2, shortcut=x)
+        ctx.save_for_backward(x, *middle, *end)
+        return end.out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+        x, *saved = ctx.saved_tensors
+        middle, end = Normed(*saved[:5]), Normed(*saved[5:])
+        two = gradients(end, gradient, relu=True, add=True)
+        to_weight2 = weight_gradient(two.x, middle.out)
+        one = gradients(middle, conv3x3(two.x, ctx.mirrored[1]), relu=True, add=False)
+        to_weight1 = weight_gradient(one.x, x)
+        to_x = conv3x3(one.x, ctx.mirrored[0], shortcut=two.shortcut)
+        return to_x, to_weight1, to_weight2, one.gamma, one.beta, two.gamma, two.beta, None, None
