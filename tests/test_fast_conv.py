@@ -1,4 +1,4 @@
-"""3x3 convolutions with TF32 products, and their weights' gradient, against float64; by Triton's interpreter else."""
+"""3x3 convolutions and their weights' gradient against float64; without a GPU by Triton's interpreter."""
 
 import pytest
 import torch
@@ -9,13 +9,15 @@ from smoothcert.fast import conv as fast
 from smoothcert.fast.conv import conv3x3, weight_gradient
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-ERROR = 2e-3 if DEVICE.type == "cuda" else 1e-5  # TF32 has 10 bits; the interpreter computes in float32
+# the interpreter multiplies the bits of bfloat16, not their values, and float32 as such instead of TF32
+HALF = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
+ERROR = {torch.float32: 2e-3 if DEVICE.type == "cuda" else 1e-5, HALF: 5e-3}
 SHAPES = [(16, 3, 5, 6), (32, 2, 7, 4), (16, 1, 1, 1), (32, 5, 8, 8)]  # channels, images, height, width
 
 
-def draw(*shape, seed=0):
+def draw(*shape, seed=0, dtype=torch.float32):
     values = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-    return values.to(DEVICE, memory_format=torch.channels_last if len(shape) == 4 else torch.contiguous_format)
+    return values.to(DEVICE, dtype, memory_format=torch.channels_last if len(shape) == 4 else torch.contiguous_format)
 
 
 def distance(found, expected):
@@ -30,31 +32,34 @@ def small(monkeypatch):
     monkeypatch.setattr(fast, "_SHARES", {16: 3, 32: 2})
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, HALF])
 @pytest.mark.parametrize("channels_images_sides", SHAPES)
 @pytest.mark.parametrize(
     "used", [(), ("bias", "relu"), ("bias", "shortcut", "relu"), ("active",), ("shortcut", "active"), ("shortcut",)]
 )
-def test_convolution(channels_images_sides, used, small):
+def test_convolution(dtype, channels_images_sides, used, small):
     channels, images, *sides = channels_images_sides
-    x, weight = draw(images, channels, *sides), draw(channels, channels, 3, 3, seed=1)
+    shape = images, channels, *sides
+    x, weight = draw(*shape, dtype=dtype), draw(channels, channels, 3, 3, seed=1, dtype=dtype)
     bias = draw(channels, seed=2) if "bias" in used else None
-    shortcut = draw(images, channels, *sides, seed=3) if "shortcut" in used else None
-    active = draw(images, channels, *sides, seed=4).relu() if "active" in used else None
+    shortcut = draw(*shape, seed=3, dtype=dtype) if "shortcut" in used else None
+    active = draw(*shape, seed=4, dtype=dtype).relu() if "active" in used else None
     expected = F.conv2d(x.double(), weight.double(), None if bias is None else bias.double(), padding=1)
     expected = expected if shortcut is None else expected + shortcut
     expected = expected.relu() if "relu" in used else expected
     expected = expected if active is None else expected * (active > 0)
-    assert distance(conv3x3(x, weight, bias, shortcut, "relu" in used, active), expected) < ERROR
+    assert distance(conv3x3(x, weight, bias, shortcut, "relu" in used, active), expected) < ERROR[dtype]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, HALF])
 @pytest.mark.parametrize("channels_images_sides", SHAPES)
-def test_gradient_of_weights(channels_images_sides, small):
+def test_gradient_of_weights(dtype, channels_images_sides, small):
     channels, images, *sides = channels_images_sides
-    x, gradient = draw(images, channels, *sides), draw(images, channels, *sides, seed=1)
+    x, gradient = draw(images, channels, *sides, dtype=dtype), draw(images, channels, *sides, seed=1, dtype=dtype)
     shape = channels, channels, 3, 3
     expected = torch.nn.grad.conv2d_weight(x.double(), shape, gradient.double(), padding=1)
     found = weight_gradient(gradient, x)
-    assert distance(found, expected) < ERROR
+    assert distance(found, expected) < ERROR[dtype]
     assert found.is_contiguous(memory_format=torch.channels_last)
 
 

@@ -26,7 +26,8 @@ def conv3x3(
 ) -> Tensor:
     """relu(conv(x) + bias + shortcut), zero where `active` is not positive; as many channels out as in.
 
-    All are float32 and channels-last; `weight` is [channels, channels, 3, 3].
+    All are channels-last and of one type, float32 or bfloat16, but for the bias, which is float32; `weight` is
+    [channels, channels, 3, 3].
     """
     channels, pixels = x.shape[1], x.numel() // x.shape[1]
     out, tile = torch.empty_like(x), _TILES[channels]
@@ -51,12 +52,12 @@ def conv3x3(
 
 
 def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
-    """Of the weights of such a convolution, channels-last as they are."""
+    """Of the weights of such a convolution, in float32, channels-last as they are."""
     channels, pixels = x.shape[1], x.numel() // x.shape[1]
     tile = _WEIGHTS[channels]
     step = tile["PIXELS"] * tile["WARPS"]
     each = triton.cdiv(triton.cdiv(pixels, _SHARES[channels]), step) * step
-    parts = x.new_empty((triton.cdiv(pixels, each), channels, 3, 3, channels))
+    parts = x.new_empty((triton.cdiv(pixels, each), channels, 3, 3, channels), dtype=torch.float32)
     kernels.conv3x3_weights[(len(parts), 3)](
         gradient, x, parts, pixels, each, **_sizes(x), **tile, num_warps=tile["WARPS"]
     )
@@ -64,5 +65,6 @@ def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
 
 
 def _sizes(x: Tensor) -> dict[str, int | float]:
-    scale = 1 + 0.72 / 1024 if x.is_cuda else 1.0  # Triton's interpreter multiplies in float32
+    cut = x.is_cuda and x.dtype == torch.float32  # Triton's interpreter multiplies in float32
+    scale = 1 + 0.72 / 1024 if cut else 1.0
     return {"HEIGHT": x.shape[2], "WIDTH": x.shape[3], "CHANNELS": x.shape[1], "SCALE": scale}

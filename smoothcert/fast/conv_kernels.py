@@ -1,14 +1,14 @@
-"""3x3 convolutions of few channels with TF32 products, for the CIFAR ResNets in training.
+"""3x3 convolutions of few channels, for the CIFAR ResNets in training: TF32 products of float32, or bfloat16.
 
-Values are [pixels, channels] in float32, the pixels of all images one after the other (channels-last memory). A product
-is weights [OUTPUTS, 16] times pixels [16, PATCHES], added up over the nine taps and over the channels by sixteens. Each
-warp has pixels of its own, and the order of the 16 summands and of the outputs is such that the 16 bytes a thread loads
-are just what it holds of the operand of a matrix instruction (mma.m16n8k8): see resnet_kernels.py, where the same is
-done in half precision. So `reshape` and `permute` below only rename registers, and nothing goes by shared memory but
-the last sum of a weight gradient.
+Values are [pixels, channels], the pixels of all images one after the other (channels-last memory). A product is
+weights [CHANNELS, 16] times pixels [16, PATCHES], added up over the nine taps and over the channels by sixteens. Each
+warp has pixels of its own, and the order of the 16 summands and of the outputs is such that what a thread loads at a
+time is just what it holds of the operand of a matrix instruction (mma.m16n8k8 of TF32, mma.m16n8k16 of bfloat16): see
+resnet_kernels.py, where the same is done for sampling. So `reshape` and `permute` below only rename registers, and
+nothing goes by shared memory but the last sum of a weight gradient.
 
-These instructions cut both factors to TF32's 10 bits instead of rounding them. Products are too small by that, by
-0.72 / 1024 in the mean; sums are multiplied by SCALE to make up for it, after which they are as good as rounded ones.
+TF32 instructions cut both factors to 10 bits instead of rounding them. Products are too small by that, by 0.72 / 1024
+in the mean; sums are multiplied by SCALE to make up for it, after which they are as good as those of rounded factors.
 """
 
 from __future__ import annotations
@@ -19,16 +19,18 @@ import triton.language as tl
 
 @triton.jit
 def pixels_operand(loaded, PATCHES: tl.constexpr, WARPS: tl.constexpr):
-    """[WARPS, 16, PATCHES]; thread 4 g + q of a warp has loaded numbers 4 q to 4 q + 3 of its pixels 8 i + g."""
-    parts = loaded.reshape(PATCHES // 8, WARPS, 8, 4, 2, 2)  # i, warp, g, q, and the two halves of two instructions
-    return parts.permute(1, 4, 5, 3, 0, 2).reshape(WARPS, 16, PATCHES)
+    """[WARPS, 16, PATCHES]; thread 4 g + q of a warp has loaded four numbers of its pixels 8 i + g."""
+    parts = loaded.reshape(PATCHES // 8, WARPS, 8, 4, 2, 2)  # i, warp, g, q, and the four numbers
+    parts = parts.permute(1, 4, 5, 3, 0, 2) if loaded.dtype == tl.float32 else parts.permute(1, 4, 3, 5, 0, 2)
+    return parts.reshape(WARPS, 16, PATCHES)
 
 
 @triton.jit
-def weights_operand(loaded, OUTPUTS: tl.constexpr, WARPS: tl.constexpr):
-    """[WARPS, OUTPUTS, 16], the same for every warp."""
-    parts = loaded.reshape(OUTPUTS // 16, 2, WARPS, 8, 4, 2, 2)
-    return parts.permute(2, 0, 1, 3, 5, 6, 4).reshape(WARPS, OUTPUTS, 16)
+def weights_operand(loaded, CHANNELS: tl.constexpr, WARPS: tl.constexpr):
+    """[WARPS, CHANNELS, 16], the same for every warp."""
+    parts = loaded.reshape(CHANNELS // 16, 2, WARPS, 8, 4, 2, 2)
+    parts = parts.permute(2, 0, 1, 3, 5, 6, 4) if loaded.dtype == tl.float32 else parts.permute(2, 0, 1, 3, 5, 4, 6)
+    return parts.reshape(WARPS, CHANNELS, 16)
 
 
 @triton.jit(do_not_specialize=["pixels"])
@@ -58,6 +60,7 @@ def conv3x3(
     place = (start % (HEIGHT * WIDTH)).to(tl.int32) + offset
     y, x = place % (HEIGHT * WIDTH) // WIDTH, place % WIDTH
     k = tl.arange(0, 16)
+    k = (k // 4 ^ 1) * 4 + k % 4  # any order will do; this one keeps Triton from giving a thread more than 4 at a time
     image = source + start * CHANNELS + (offset * CHANNELS)[:, None] + k[None, :]
     n = tl.arange(0, CHANNELS * WARPS)
     matrix = weight + ((n % 8 * SPAN + n // (8 * WARPS)) * (9 * CHANNELS))[:, None] + k[None, :]
@@ -87,19 +90,21 @@ def conv3x3(
     at = start * CHANNELS + (offset * CHANNELS + g * SPAN + e % SPAN)
     inside = start + offset < pixels
     if ADD:
-        total += tl.load(shortcut + at, mask=inside, other=0.0)
+        total += tl.load(shortcut + at, mask=inside, other=0.0).to(tl.float32)
     if RELU:
         total = tl.maximum(total, 0.0, propagate_nan=tl.PropagateNan.ALL)  # as torch does
     if MASK:
-        total = tl.where(tl.load(active + at, mask=inside, other=0.0) <= 0.0, 0.0, total)
-    tl.store(target + at, total, mask=inside)
+        total = tl.where(tl.load(active + at, mask=inside, other=0.0).to(tl.float32) <= 0.0, 0.0, total)
+    tl.store(target + at, total.to(target.dtype.element_ty), mask=inside)
 
 
 @triton.jit
 def channels_operand(at, inside, CHANNELS: tl.constexpr, PIXELS: tl.constexpr, WARPS: tl.constexpr):
-    """[WARPS, CHANNELS, PIXELS]; thread 4 g + q of a warp loads channels SPAN * g and on of its pixels 4 i + q."""
-    parts = tl.load(at, mask=inside, other=0.0).reshape(PIXELS // 4, WARPS, 8, 4, CHANNELS // 8)  # i, warp, g, q
-    return parts.permute(1, 4, 2, 0, 3).reshape(WARPS, CHANNELS, PIXELS)
+    """[WARPS, CHANNELS, PIXELS]; thread 4 g + q of a warp loads CHANNELS / 8 channels, from g on, of 4 pixels in 16."""
+    loaded = tl.load(at, mask=inside, other=0.0)
+    parts = loaded.reshape(PIXELS // 16, 2, 2, WARPS, 8, 4, CHANNELS // 8)  # 16 pixels, four of them, warp, g, q
+    parts = parts.permute(3, 6, 4, 0, 1, 2, 5) if loaded.dtype == tl.float32 else parts.permute(3, 6, 4, 0, 1, 5, 2)
+    return parts.reshape(WARPS, CHANNELS, PIXELS)
 
 
 @triton.jit(do_not_specialize=["pixels", "each"])
@@ -119,7 +124,12 @@ def conv3x3_weights(
     """The gradient of a convolution's weights; a program has a line of taps and `each` pixels."""
     SPAN: tl.constexpr = CHANNELS // 8
     e = tl.arange(0, PIXELS * WARPS * CHANNELS)
-    offset = e // (32 * SPAN) % WARPS * PIXELS + e // (32 * SPAN * WARPS) * 4 + e // SPAN % 4
+    i, q = e // (32 * SPAN * WARPS), e // SPAN % 4
+    offset = e // (32 * SPAN) % WARPS * PIXELS
+    if source.dtype.element_ty == tl.float32:
+        offset += i * 4 + q
+    else:
+        offset += i // 2 * 8 + q * 2 + i % 2
     place = offset * CHANNELS + e // (4 * SPAN) % 8 * SPAN + e % SPAN
     line, first = tl.program_id(1), tl.program_id(0).to(tl.int64) * each
     left = tl.zeros((WARPS, CHANNELS, CHANNELS), tl.float32)

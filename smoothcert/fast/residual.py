@@ -45,23 +45,23 @@ class FrozenBlocks(torch.autograd.Function):
         return gradient, None
 
 
-def trained_block(x: Tensor, block: BasicBlock, mirrored: tuple[Tensor, Tensor]) -> Tensor:
-    """Such a block in training, where all have gradients; `mirrored` are the weights of its convolutions, mirrored."""
+def trained_block(x: Tensor, block: BasicBlock, weights: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
+    """Such a block in training, where all have gradients; `weights` of its convolutions, as they are and mirrored."""
     one, two = block.bn1, block.bn2
-    weights = last(block.conv1.weight), last(block.conv2.weight)
-    parameters = one.weight, one.bias, two.weight, two.bias
-    out: Tensor = TrainedBlock.apply(x, *weights, *parameters, block, mirrored)  # type: ignore[no-untyped-call]
+    parameters = block.conv1.weight, block.conv2.weight, one.weight, one.bias, two.weight, two.bias
+    out: Tensor = TrainedBlock.apply(x, *parameters, block, weights)  # type: ignore[no-untyped-call]
     return out
 
 
 class TrainedBlock(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, weight1: Tensor, weight2: Tensor, *rest: Any) -> Tensor:
-        *_, block, ctx.mirrored = rest
+    def forward(ctx: Any, x: Tensor, *rest: Any) -> Tensor:
+        *_, block, ((weight1, mirrored1), (weight2, mirrored2)) = rest
         x = last(x)
         middle = normed(conv3x3(x, weight1), block.bn1)
         end = normed(conv3x3(middle.out, weight2), block.bn2, shortcut=x)
         ctx.save_for_backward(x, *middle, *end)
+        ctx.mirrored = mirrored1, mirrored2
         return end.out
 
     @staticmethod

@@ -2,7 +2,7 @@
 
 A training pass normalises, adds the shortcut and applies ReLU in one go (norm.py). An attack step is a forward and an
 input gradient in eval mode, with frozen parameters: BatchNorm is folded into the convolutions there, at every call.
-With TF32 products the blocks of 16 and 32 channels have convolutions of their own, too (residual.py).
+Blocks of 16 and 32 channels have convolutions of their own, too (residual.py).
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FastResNetTraining(nn.Module):
         super().__init__()
         self.model, self.plain, self.dtype = model, plain, dtype
         net = self._net
-        ours = {conv for block in _blocks(net) if self._is_ours(block) for conv in (block.conv1, block.conv2)}
+        ours = {conv for block in _blocks(net) if _is_ours(block) for conv in (block.conv1, block.conv2)}
         pairs = list(_pairs(net))
         self._norms, self._weights = [norm for _, norm in pairs], Weights(pairs, ours)
 
@@ -57,12 +57,12 @@ class FastResNetTraining(nn.Module):
         return self._attack(x)
 
     def _train(self, x: Tensor) -> Tensor:
-        net, mirrored = self._net, self._weights.mirrored()
+        net, weights = self._net, self._weights.chosen(self.dtype)
         torch._foreach_add_(cast(list[Tensor], [norm.num_batches_tracked for norm in self._norms]), 1)
         x = norm_relu(self._conv(net.conv1, self._start(x)), net.bn1)
         for block in _blocks(net):
-            if self._is_ours(block):
-                x = trained_block(x, block, (next(mirrored), next(mirrored)))
+            if _is_ours(block):
+                x = trained_block(x, block, (next(weights), next(weights)))
                 continue
             shortcut = x
             if isinstance(block.downsample, nn.Sequential):
@@ -79,7 +79,7 @@ class FastResNetTraining(nn.Module):
             ours: list[Layer] = []  # they follow all others
             for block in cast(Iterator[BasicBlock], stage):
                 one, two = next(layers), next(layers)
-                if self._is_ours(block):
+                if _is_ours(block):
                     ours += [one, two]
                     continue
                 shortcut = x
@@ -94,16 +94,16 @@ class FastResNetTraining(nn.Module):
     def _net(self) -> CifarResNet:
         return cast(CifarResNet, cast(nn.Sequential, self.model)[1])
 
-    def _is_ours(self, block: BasicBlock) -> bool:
-        same = isinstance(block.downsample, nn.Identity)
-        return same and self.dtype == torch.float32 and block.conv1.in_channels in _WIDTHS
-
     def _start(self, x: Tensor) -> Tensor:
         first = cast(nn.Sequential, self.model)[0]
         return cast(Tensor, first(x)).to(dtype=self.dtype, memory_format=torch.channels_last)
 
     def _conv(self, conv: nn.Conv2d, x: Tensor) -> Tensor:
         return F.conv2d(x, conv.weight.to(self.dtype), None, conv.stride, conv.padding)
+
+
+def _is_ours(block: BasicBlock) -> bool:
+    return isinstance(block.downsample, nn.Identity) and block.conv1.in_channels in _WIDTHS
 
 
 def _blocks(net: CifarResNet) -> Iterator[BasicBlock]:

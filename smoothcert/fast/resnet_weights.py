@@ -31,9 +31,11 @@ class Weights:
         self._places: Tensor | None = None  # of each mirrored weight, among all
 
     @torch.no_grad()
-    def mirrored(self) -> Iterator[Tensor]:
-        """Of the chosen convolutions, as they are."""
-        return iter([weight for weight in self._mirrored(self._flat()) if weight is not None])
+    def chosen(self, dtype: torch.dtype) -> Iterator[tuple[Tensor, Tensor]]:
+        """The weights of those in `mirrored`, as they are and mirrored."""
+        flat = self._flat().to(dtype)
+        pairs = zip(self._shaped(flat), self._mirrored(flat), strict=True)
+        return iter([(weight, mirrored) for weight, mirrored in pairs if mirrored is not None])
 
     @torch.no_grad()
     def folded(self, dtype: torch.dtype) -> Iterator[Layer]:
@@ -47,14 +49,15 @@ class Weights:
             each = [conv.weight[0].numel() for conv, size in zip(self._convs, sizes, strict=True) for _ in range(size)]
             self._channel = torch.arange(len(each)).repeat_interleave(torch.tensor(each)).to(scale.device)
         flat = (self._flat() * scale[self._channel]).to(dtype)
-        weights = (
-            _shaped(w, *conv.weight.shape) for w, conv in zip(torch.split(flat, self._sizes), self._convs, strict=True)
-        )
-        return map(Layer, weights, torch.split(beta - mean * scale, sizes), self._mirrored(flat))
+        return map(Layer, self._shaped(flat), torch.split(beta - mean * scale, sizes), self._mirrored(flat))
 
     def _flat(self) -> Tensor:
         """All weights in one, those of each convolution in channels-last order, which is that of their memory."""
         return torch.cat([conv.weight.permute(0, 2, 3, 1).reshape(-1) for conv in self._convs])
+
+    def _shaped(self, flat: Tensor) -> list[Tensor]:
+        weights = torch.split(flat, self._sizes)
+        return [_shaped(weight, *conv.weight.shape) for weight, conv in zip(weights, self._convs, strict=True)]
 
     def _mirrored(self, flat: Tensor) -> list[Tensor | None]:
         if not any(self._chosen):

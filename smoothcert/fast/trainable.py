@@ -18,9 +18,8 @@ TrainingPrecision = Literal["tf32", "float32", "bfloat16"]
 def trainable(model: nn.Module, device: torch.device, precision: TrainingPrecision) -> nn.Module:
     """`model` itself, or a module that shares its parameters. On the CPU, and with float32, nothing is changed.
 
-    LeNet trains by kernels of its own. Other networks are put into channels-last layout; with bfloat16 their layers
-    run under autocast, while parameters, losses and optimiser stay in float32. Attacks on the CIFAR ResNets, whose
-    parameters are frozen meanwhile, run with BatchNorm folded.
+    LeNet trains by kernels of its own, the CIFAR ResNets in great part. Other networks are put into channels-last
+    layout; with bfloat16 their layers run under autocast. Parameters, losses and optimiser stay in float32.
     """
     if device.type != "cuda" or precision == "float32":
         return model
