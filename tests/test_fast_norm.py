@@ -33,6 +33,7 @@ def draw(*shape, seed=0):
 @pytest.mark.parametrize(("channels", "images", "size"), [(16, 3, 5), (64, 2, 4), (32, 7, 9)])
 def test_values_gradients_and_running_statistics(relu, add, channels, images, size, monkeypatch):
     monkeypatch.setattr(fast, "_SHARES", 3)  # several programs, which take several tiles each
+    monkeypatch.setattr(fast, "_VALUES", 512)
     monkeypatch.setattr(fast, "_FORWARD", 256)
     monkeypatch.setattr(fast, "_BACKWARD", 128)
     x = (3 + 2 * draw(images, channels, size, size)).to(memory_format=torch.channels_last)

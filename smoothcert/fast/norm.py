@@ -11,7 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from smoothcert.fast import norm_kernels as kernels
 
-_BLOCK = 1024
+_VALUES = 2048  # of a program that goes through them once
 _SHARES = 264  # programs that share a sum over rows
 _FORWARD, _BACKWARD = 8192, 4096  # values of a tile of such a program
 
@@ -54,8 +54,8 @@ def normed(x: Tensor, norm: nn.BatchNorm2d, shortcut: Tensor | None = None, relu
         ROOM=triton.next_power_of_2(len(parts)),
         CHANNELS=channels,
     )
-    out, flat = torch.empty_like(x), _flat(x, shortcut is not None, relu)
-    kernels.norm_relu[_grid(x)](x, mean, scale, norm.weight, norm.bias, other, out, x.numel(), **flat)
+    out, add, (grid, tiles) = torch.empty_like(x), shortcut is not None, _once(x)
+    kernels.norm_relu[grid](x, mean, scale, norm.weight, norm.bias, other, out, rows, ADD=add, RELU=relu, **tiles)
     return Normed(out, x, mean, scale, norm.weight)
 
 
@@ -70,8 +70,9 @@ def gradients(made: Normed, gradient: Tensor, relu: bool, add: bool) -> Gradient
     to_x = torch.empty_like(x)
     to_shortcut = torch.empty_like(x) if add else None
     other = to_x if to_shortcut is None else to_shortcut
-    kernels.norm_relu_back[_grid(x)](
-        gradient, out, x, mean, scale, gamma, sums, to_x, other, rows, x.numel(), **_flat(x, add, relu)
+    grid, tiles = _once(x)
+    kernels.norm_relu_back[grid](
+        gradient, out, x, mean, scale, gamma, sums, to_x, other, rows, ADD=add, RELU=relu, **tiles
     )
     return Gradients(to_x, sums[1], sums[0], to_shortcut)
 
@@ -119,9 +120,8 @@ def _parts(x: Tensor, values: int) -> tuple[Tensor, dict[str, int]]:
     return x.new_empty(shape, dtype=torch.float32), {"each": each, "CHANNELS": channels, "TILE": tile}
 
 
-def _grid(x: Tensor) -> tuple[int]:
-    return (triton.cdiv(x.numel(), _BLOCK),)
-
-
-def _flat(x: Tensor, add: bool, relu: bool) -> dict[str, int | bool]:
-    return {"CHANNELS": x.shape[1], "ADD": add, "RELU": relu, "BLOCK": _BLOCK}
+def _once(x: Tensor) -> tuple[tuple[int], dict[str, int]]:
+    """A grid of programs, each of which has some of the rows."""
+    channels, rows = x.shape[1], x.numel() // x.shape[1]
+    tile = max(1, _VALUES // channels)
+    return (triton.cdiv(rows, tile),), {"CHANNELS": channels, "TILE": tile}

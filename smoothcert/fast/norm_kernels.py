@@ -11,13 +11,6 @@ import triton
 import triton.language as tl
 
 
-@triton.jit
-def normalised(x, mean, scale, at, CHANNELS: tl.constexpr, inside):
-    """(x - mean) / standard deviation."""
-    c = at % CHANNELS
-    return (tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - tl.load(mean + c)) * tl.load(scale + c)
-
-
 @triton.jit(do_not_specialize=["rows", "each"])
 def moments(x, pivot, parts, rows, each, CHANNELS: tl.constexpr, TILE: tl.constexpr):
     """Sums of x - pivot and of its square over `each` rows a program: parts [programs, 2, CHANNELS].
@@ -70,7 +63,7 @@ def statistics(
     tl.store(running_variance + c, old + momentum * (variance * (rows / (rows - 1.0)) - old))
 
 
-@triton.jit(do_not_specialize=["total"])
+@triton.jit(do_not_specialize=["rows"])
 def norm_relu(
     x,
     mean,
@@ -79,16 +72,18 @@ def norm_relu(
     beta,
     shortcut,
     out,
-    total,
+    rows,
     CHANNELS: tl.constexpr,
     ADD: tl.constexpr,
     RELU: tl.constexpr,
-    BLOCK: tl.constexpr,
+    TILE: tl.constexpr,
 ):
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < total
-    c = at % CHANNELS
-    value = normalised(x, mean, scale, at, CHANNELS, inside) * tl.load(gamma + c) + tl.load(beta + c)
+    c = tl.arange(0, CHANNELS)
+    row = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+    at, inside = row[:, None] * CHANNELS + c[None, :], (row < rows)[:, None]
+    factor = tl.load(scale + c) * tl.load(gamma + c)
+    value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - tl.load(mean + c)[None, :]
+    value = value * factor[None, :] + tl.load(beta + c)[None, :]
     if ADD:
         value += tl.load(shortcut + at, mask=inside, other=0.0).to(tl.float32)
     if RELU:
@@ -121,6 +116,7 @@ def norm_relu_sums(
 ):
     """Gradients of beta and gamma over `each` rows a program: parts [programs, 2, CHANNELS]."""
     c = tl.arange(0, CHANNELS)
+    centre = tl.load(mean + c)[None, :]
     first = tl.program_id(0).to(tl.int64) * each
     to_beta = tl.zeros([TILE, CHANNELS], tl.float32)
     to_gamma = tl.zeros([TILE, CHANNELS], tl.float32)
@@ -130,13 +126,13 @@ def norm_relu_sums(
         at = row[:, None] * CHANNELS + c[None, :]
         g = passed(gradient, out, at, inside, RELU)
         to_beta += g
-        to_gamma += g * normalised(x, mean, scale, at, CHANNELS, inside)
+        to_gamma += g * (tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - centre)
     at = parts + tl.program_id(0) * 2 * CHANNELS + c
     tl.store(at, tl.sum(to_beta, axis=0))
-    tl.store(at + CHANNELS, tl.sum(to_gamma, axis=0))
+    tl.store(at + CHANNELS, tl.sum(to_gamma, axis=0) * tl.load(scale + c))
 
 
-@triton.jit(do_not_specialize=["rows", "total"])
+@triton.jit(do_not_specialize=["rows"])
 def norm_relu_back(
     gradient,
     out,
@@ -148,21 +144,21 @@ def norm_relu_back(
     to_x,
     to_shortcut,
     rows,
-    total,
     CHANNELS: tl.constexpr,
     ADD: tl.constexpr,
     RELU: tl.constexpr,
-    BLOCK: tl.constexpr,
+    TILE: tl.constexpr,
 ):
-    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
-    inside = at < total
-    c = at % CHANNELS
+    c = tl.arange(0, CHANNELS)
+    row = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+    at, inside = row[:, None] * CHANNELS + c[None, :], (row < rows)[:, None]
     g = passed(gradient, out, at, inside, RELU)
     if ADD:
         tl.store(to_shortcut + at, g.to(to_shortcut.dtype.element_ty), mask=inside)
-    value = normalised(x, mean, scale, at, CHANNELS, inside)
-    g -= (tl.load(sums + c) + value * tl.load(sums + CHANNELS + c)) / rows
-    g *= tl.load(gamma + c) * tl.load(scale + c)
+    s = tl.load(scale + c)
+    mean_g, slope = tl.load(sums + c) / rows, tl.load(sums + CHANNELS + c) * s / rows
+    value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - tl.load(mean + c)[None, :]
+    g = (g - mean_g[None, :] - value * slope[None, :]) * (s * tl.load(gamma + c))[None, :]
     tl.store(to_x + at, g.to(to_x.dtype.element_ty), mask=inside)
 
 
