@@ -59,10 +59,10 @@ def test_logits_and_input_gradients_are_those_of_the_plain_network():
 def test_gradients_are_as_near_to_float64_as_those_of_cudnn(precision):
     """Of the input in an attack, and of the parameters in training."""
     model, fast = networks(torch.bfloat16 if precision == "bfloat16" else torch.float32)
-    exact, plain = copy.deepcopy(model).double(), copy.deepcopy(model)
+    exact, plain = copy.deepcopy(model).cpu().double(), copy.deepcopy(model)  # float64 is slow on a GPU
     plain = Autocast(plain) if precision == "bfloat16" else plain
-    single = inputs(64, 32)
-    double = single[0].double(), single[1], single[2].double()
+    single = inputs(32, 32)
+    double = single[0].cpu().double(), single[1].cpu(), single[2].cpu().double()
     found = []
     for network, (images, labels, noise) in ((exact, double), (plain, single), (fast, single)):
         with products(precision):
@@ -71,7 +71,7 @@ def test_gradients_are_as_near_to_float64_as_those_of_cudnn(precision):
             network.train().zero_grad()
             torch.nn.functional.cross_entropy(network(images + noise[0]), labels).backward()
         parameters = torch.cat([parameter.grad.flatten() for parameter in network.parameters()])
-        found.append((attack.double(), parameters.double()))
+        found.append((attack.cpu().double(), parameters.cpu().double()))
     for expected, cudnn, ours in zip(*found, strict=True):
         assert distance(ours, expected) < 2 * distance(cudnn, expected) < 1
 
