@@ -1,7 +1,7 @@
 """Where the time of the CUDA kernels goes: ``python benchmarks/kernels.py``, on a GPU.
 
 Milliseconds for 100,000 samples of each kernel of LeNet's and ResNet-110's certification, and microseconds of a forward
-and backward of LeNet in training beside PyTorch's, as CUDA graphs. Weights and images are random.
+and backward of both in training beside PyTorch's, as CUDA graphs. Weights and images are random.
 """
 
 import torch
@@ -11,6 +11,7 @@ from smoothcert.fast.lenet import FastLeNet
 from smoothcert.fast.lenet_training import FastLeNetTraining
 from smoothcert.fast.noise import FusedNoise
 from smoothcert.fast.resnet import FastResNet
+from smoothcert.fast.resnet_training import FastResNetTraining
 from smoothcert.fast.trainable import products
 from smoothcert.models import build_model
 
@@ -59,13 +60,13 @@ def certification(name, network, batch):
             print(f"    {time * 1e5 / batch:8.2f} ms  {kernel}")
 
 
-def training(batch):
+def training(name, model, fast, shape, batch):
     """Microseconds of an attack's pass and of a training pass, PyTorch's and ours, replayed as graphs."""
-    model = build_model("lenet", seed=0).to(DEVICE)
-    images = torch.rand(batch, 1, 28, 28, device=DEVICE)
-    for name, frozen in (("forward and input gradient", True), ("forward and weight gradients", False)):
+    images = torch.rand(batch, *shape, device=DEVICE)
+    for what, frozen in (("forward and input gradient", True), ("forward and weight gradients", False)):
         times = []
-        for network in (model, FastLeNetTraining(model)):
+        model.train(not frozen)
+        for network in (model, fast):
             x = images.clone().requires_grad_(frozen)
             model.requires_grad_(not frozen)
             wanted = [x] if frozen else list(model.parameters())
@@ -81,7 +82,7 @@ def training(batch):
                     for _ in range(10):
                         step()
                 times.append(100 * milliseconds(graph.replay))
-        print(f"LeNet, {name} of {batch} images: PyTorch {times[0]:.0f} us, ours {times[1]:.0f} us")
+        print(f"{name}, {what} of {batch} images: PyTorch {times[0]:.0f} us, ours {times[1]:.0f} us")
     model.requires_grad_(True)
 
 
@@ -89,13 +90,15 @@ def main() -> None:
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
     for mode in ("quantised", "exact"):
         print(f"{mode} noise, 1x28x28: {noise((1, 28, 28), 32768, mode) * 1e5 / 32768:.2f} ms for 100,000")
+    lenet = build_model("lenet", seed=0).to(DEVICE).eval()
+    resnet = calibrated(build_model("resnet110", 10, "cifar10", seed=0).to(DEVICE), (3, 32, 32), DEVICE)
     with torch.inference_mode():
-        lenet = build_model("lenet", seed=0).to(DEVICE).eval()
         certification("LeNet", FastLeNet(lenet, torch.float16, DEVICE), FastLeNet.batch_size)
-        resnet = calibrated(build_model("resnet110", 10, "cifar10", seed=0).to(DEVICE), (3, 32, 32), DEVICE)
         certification("ResNet-110", FastResNet(resnet, torch.float16, DEVICE), FastResNet.batch_size)
     for batch in (256, 1024):
-        training(batch)
+        training("LeNet", lenet, FastLeNetTraining(lenet), (1, 28, 28), batch)
+    resnet.to(memory_format=torch.channels_last)
+    training("ResNet-110", resnet, FastResNetTraining(resnet, resnet, torch.float32), (3, 32, 32), 256)
 
 
 if __name__ == "__main__":
