@@ -80,11 +80,14 @@ def saturation(c: Certificates) -> float | None:
     """The saturation radius of a run, if it records what decides it.
 
     A log that records neither n nor alpha is taken to have the field's, if its largest radius is just theirs. Radii
-    that were listed, or turned into another norm than that of the noise, have no such limit that is known here.
+    of sequential procedures, or turned into another norm than that of the noise, have no such limit that is known here.
     """
-    if c.sigma is None or c.listed is not None or c.norm == "linf":
+    identity = c.manifest["identity"] if c.manifest else {}
+    if c.sigma is None or identity.get("procedure", "fixed") != "fixed" or c.norm == "linf":
         return None
     if c.n is None and c.alpha is None:
         field = saturation_radius(c.sigma, 100_000, 0.001)
         return field if format(float(c.radius.max()), ".3") == format(field, ".3") else None
-    return None if c.n is None or c.alpha is None else saturation_radius(c.sigma, c.n, c.alpha, c.law)
+    # of each input, unless stored counts were judged again by another alpha
+    alpha = identity.get("alpha_each", c.alpha) if c.alpha == identity.get("alpha") else c.alpha
+    return None if c.n is None or alpha is None else saturation_radius(c.sigma, c.n, alpha, c.law)

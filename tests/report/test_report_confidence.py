@@ -43,6 +43,16 @@ def test_saturation_of_a_log_is_known_only_if_its_largest_radius_shows_it(make):
     assert saturation(make([0.1], sigma=0.5, n=1000, alpha=0.001)) == pytest.approx(1.231631, abs=1e-5)
 
 
+def test_saturation_of_a_store_is_that_of_its_procedure(make):
+    known = {"sigma": 0.5, "n": 1000, "alpha": 0.001}
+    together = make([0.1], **known, manifest={"identity": {"alpha": 0.001, "simultaneous": True, "alpha_each": 1e-5}})
+    assert saturation(together) == saturation_radius(0.5, 1000, 1e-5)
+    again = make([0.1], **known | {"alpha": 0.01}, manifest=together.manifest)
+    assert saturation(again) == saturation_radius(0.5, 1000, 0.01)
+    sequential = make([0.1], **known, manifest={"identity": {"alpha": 0.001, "procedure": "tolerance"}})
+    assert saturation(sequential) is None
+
+
 def test_p_of_a_log_comes_back_from_its_radii(make):
     c = make([0.0, 0.5, 0.9], correct=[1, 1, 0], sigma=0.5)
     assert p_lower(c).tolist() == pytest.approx([0.5, ndtr(1.0), 0.0])  # the last one abstained
