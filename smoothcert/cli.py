@@ -105,9 +105,8 @@ def _certify(parser: ArgumentParser) -> None:
     _option(parser, "--severity", int, None, "severity 1 to 5 of the corruption; default: all")
     _samples(parser)
     _option(parser, "--sigma", float, None, "noise level; default: the one trained with")
-    _option(
-        parser, "--radius", str, None, "r or r,r2,...: only test these radii, with few samples (0 for clean accuracy)"
-    )
+    text = "only test these radii, with few samples (0 for clean accuracy)"
+    parser.add_argument("--radius", type=str, nargs="+", default=None, help=text)
     _option(parser, "--tolerance", float, None, "stop sampling an input when its radius can grow by no more than this")
     parser.add_argument("--skip-wrong", action="store_true", help="no certificate where the label is already missed")
     parser.add_argument("--simultaneous", action="store_true", help="alpha for the whole set, not for each input")

@@ -126,13 +126,14 @@ def check_name(name: str) -> None:
         raise ConfigError(f"--name is the name of one folder, found {name!r}")
 
 
-def parse_radii(text: str | None) -> list[float] | None:
-    if text is None:
+def parse_radii(words: list[str] | None) -> list[float] | None:
+    """Numbers with spaces or commas between them."""
+    if words is None:
         return None
     try:
-        return sorted(float(part) for part in text.split(","))
+        return sorted(float(part) for word in words for part in word.split(","))
     except ValueError as error:
-        raise ConfigError(f"--radius takes r or r,r2,..., for example 0,0.5,1, found {text!r}") from error
+        raise ConfigError(f"--radius takes numbers, for example --radius 0 0.5 1, found {' '.join(words)!r}") from error
 
 
 def selftest_noise(options: Options) -> None:

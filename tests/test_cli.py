@@ -296,11 +296,14 @@ def test_selftest_noise_passes_and_says_what_it_tested(capsys):
 
 
 def test_certify_at_fixed_radii_with_fewer_samples(capsys, trained):
-    arguments = ["--max", 4, "--n", 2000, "--radius", "0,0.25", "--name", "radii", "--skip-wrong", "--noise", "exact"]
+    arguments = ["--max", 4, "--n", 2000, "--radius", 0, 0.25, "--name", "radii", "--skip-wrong", "--noise", "exact"]
     assert "ACR" in run(capsys, "certify", trained, *arguments)
     rows = (trained / "certify" / "radii" / "part-0-of-1.tsv").read_text().splitlines()[1:]
     assert sum(int(row.split("\t")[7]) for row in rows) < 4 * 2000
-    assert "--radius takes r or r,r2" in fails(capsys, "certify", trained, "--radius", "half", "--name", "radii2")
+    with_commas = [*arguments[:4], "--radius", "0,0.25", *arguments[7:]]
+    assert "ACR" in run(capsys, "certify", trained, *with_commas)  # the same procedure: the store is complete
+    said = fails(capsys, "certify", trained, "--radius", "half", "--name", "radii2")
+    assert "--radius takes numbers, for example --radius 0 0.5 1, found 'half'" in said
 
 
 def test_report_judges_stored_counts_again(capsys, certified):

@@ -17,7 +17,8 @@ from smoothcert.report.published import find_published
 # entry of the manifest's identity -> option of `smoothcert certify`
 OPTIONS = {
     "split": "--split", "start": "--start", "every": "--every", "max": "--max", "n0": "--n0", "n": "--n",
-    "alpha": "--alpha", "noise": "--noise", "sigma": "--sigma", "seed": "--seed",
+    "alpha": "--alpha", "noise": "--noise", "sigma": "--sigma", "seed": "--seed", "precision": "--precision",
+    "radii": "--radius", "tolerance": "--tolerance", "skip_wrong": "--skip-wrong", "simultaneous": "--simultaneous",
 }  # fmt: skip
 
 
@@ -67,10 +68,21 @@ def _commands(c: Certificates, identity: dict[str, Any]) -> str:
         run = folder.parent.parent
         if c.config is not None:
             lines.append(_line("train", (run / "config.yaml").as_posix(), "--out", f"{run.as_posix()}-again"))
-        given = [(option, identity.get(key)) for key, option in OPTIONS.items()]
-        words = [word for option, value in given if value is not None for word in (option, str(value))]
-        lines.append(_line("certify", run.as_posix(), "--name", folder.name, *words))
+        lines.append(_line("certify", run.as_posix(), "--name", folder.name, *_options(identity)))
     return "\n".join([*lines, _line("report", folder.as_posix())])
+
+
+def _options(identity: dict[str, Any]) -> list[str]:
+    words = []
+    for key, option in OPTIONS.items():
+        value = identity.get(key)
+        if key == "split" and str(identity.get("dataset")).endswith("-c"):  # a corruption, see load_corrupted
+            corruption, _, severity = str(value).partition("/")
+            words += ["--corruption", corruption, *(["--severity", severity] if severity else [])]
+        elif value is not None:
+            values = [] if value is True else value if isinstance(value, list) else [value]
+            words += [option, *map(str, values)]
+    return words
 
 
 def _line(*words: str) -> str:

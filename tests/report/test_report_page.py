@@ -140,6 +140,32 @@ def test_provenance_tells_how_to_do_it_again(make, tmp_path, write_store):
     assert texts["Manifest of the store:"] == ""
 
 
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"procedure": "radius", "radii": [0.0, 0.5]}, "--radius 0.0 0.5"),
+        (
+            {"procedure": "tolerance", "tolerance": 0.01, "precision": "bfloat16"},
+            "--precision bfloat16 --tolerance 0.01",
+        ),
+        ({"skip_wrong": True, "simultaneous": True, "alpha_each": 1e-5}, "--skip-wrong --simultaneous"),
+    ],
+)
+def test_the_command_has_all_that_decides_the_certificates(make, tmp_path, write_store, settings, words):
+    folder = write_store([(0, 1, 1, 0.5)], inputs=1, dataset="mnist", split="test", **settings)
+    page = Page(report(tmp_path, [read_store(folder)]))
+    (commands,) = (part for part in page.text if part.startswith("smoothcert certify"))
+    assert commands.splitlines()[0].endswith(f" --seed 0 {words}")
+
+
+def test_the_command_of_a_corruption_names_it(make, tmp_path, write_store):
+    folder = write_store([(0, 1, 1, 0.5)], inputs=1, dataset="mnist-c", split="fog/3")
+    page = Page(report(tmp_path, [read_store(folder)]))
+    (commands,) = (part for part in page.text if part.startswith("smoothcert certify"))
+    assert " --corruption fog --severity 3 " in commands
+    assert "--split" not in commands
+
+
 def test_seven_runs_of_ten_thousand_certificates_are_one_small_file(make, tmp_path):
     rng = np.random.default_rng(0)
     label = np.arange(10_000) % 10
