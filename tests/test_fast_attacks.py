@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from smoothcert.attacks import frozen, pgd, smoothed_gradient
+from smoothcert.errors import ModelError
 from smoothcert.models import build_model
 from tests.test_prepare import with_statistics
 
@@ -104,35 +105,82 @@ def test_a_whole_attack_ends_where_the_plain_one_does():
     assert distance(ends[1] - images, ends[0] - images) < error(1e-3, 0.2)
 
 
-def test_training_passes_are_those_of_the_plain_network():
-    """Logits, gradients and moving statistics, twice in a row."""
+def test_training_is_that_of_the_plain_network():
+    """Logits, gradients and moving statistics, of two steps."""
     model, fast = networks()
     twin = copy.deepcopy(model)
     images, labels, _ = inputs()
+    logits = []
     for network in (fast, twin):
+        optimizer = torch.optim.SGD(network.parameters(), 0.01)
         network.train()
         with arithmetic("float32"):
             for _ in range(2):
-                network.zero_grad()
-                torch.nn.functional.cross_entropy(network(images), labels).backward()
+                optimizer.zero_grad()
+                logits.append(network(images))
+                torch.nn.functional.cross_entropy(logits[-1], labels).backward()
+                optimizer.step()
+    for ours, plain in zip(logits[:2], logits[2:], strict=True):
+        assert distance(ours.detach(), plain.detach()) < error(1e-4, 0.05)
     for (name, one), other in zip(model.named_parameters(), twin.parameters(), strict=True):
-        assert distance(one.grad, other.grad) < error(1e-3, 0.3), name
+        assert distance(one.grad, other.grad) < error(1e-2, 0.5), name
     for (name, one), other in zip(model.named_buffers(), twin.buffers(), strict=True):
-        assert distance(one.double(), other.double()) < error(1e-4, 0.005), name
+        assert distance(one.double(), other.double()) < error(1e-4, 0.02), name
 
 
-def test_frozen_statistics_are_not_moved():
-    """One BatchNorm in eval mode, or all of them with parameters that want gradients: the plain network runs."""
+def mixed(model):
+    """One BatchNorm in eval mode, the others in training."""
+    model.train()[1].bn1.eval()
+
+
+def one_trains(model):
+    model.eval().requires_grad_(False)[1].bn1.train()
+
+
+def wants_gradients(model):
+    model.eval().requires_grad_(True)
+
+
+def cumulative(model):
+    """Momentum None, as when statistics are made anew."""
+    model.train()[1].bn1.momentum = None
+
+
+@pytest.mark.parametrize("state", [mixed, one_trains, wants_gradients, cumulative])
+def test_in_any_other_state_the_plain_network_runs(state):
     model, fast = networks()
-    images, _, _ = inputs()
-    fast.train()
-    model[1].bn1.eval()
-    before = model[1].bn1.running_mean.clone()
+    state(model)
+    twin = copy.deepcopy(model)
+    images = inputs()[0].requires_grad_()
     with arithmetic("float32"):
-        fast(images)
-        assert torch.equal(model[1].bn1.running_mean, before)
-        fast.eval()
-        assert fast(images).requires_grad
+        found, expected = fast(images), twin(images)
+    assert torch.equal(found, expected)
+    for (name, one), other in zip(model.named_buffers(), twin.named_buffers(), strict=True):
+        assert torch.equal(one, other[1]), name
+    if next(model.parameters()).requires_grad:
+        ours, plain = (
+            torch.autograd.grad(y.sum(), n[1].conv1.weight)[0] for y, n in ((found, model), (expected, twin))
+        )
+        assert torch.equal(ours, plain)
+
+
+def test_no_images_at_all():
+    _, fast = networks()
+    none = inputs()[0][:0]
+    assert fast.train()(none).shape == (0, 10)
+    with frozen(fast):
+        assert fast(none).shape == (0, 10)
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_an_autocast_around_it_changes_nothing(train):
+    _, fast = networks()
+    images = inputs()[0]
+    fast.train(train).requires_grad_(train)
+    with arithmetic("float32"):
+        expected = fast(images)
+        with torch.autocast(DEVICE.type, torch.bfloat16):
+            assert torch.equal(fast(images), expected)
 
 
 def test_new_parameters_are_used_at_once():
@@ -171,10 +219,14 @@ def exchanged(**settings):
         (changed(exchanged(padding_mode="reflect")), "layers"),
         (changed(exchanged(dilation=2, padding=2)), "layers"),
         (changed(lambda net: net.layer1[0].register_forward_hook(lambda *_: None)), "hooks"),
+        (changed(lambda net: net.layer1[0].register_full_backward_hook(lambda *_: None)), "hooks"),
+        (changed(lambda net: net.double()), "float32"),
     ],
 )
 def test_what_it_cannot_stand_for(model, reason):
     assert reason in FastResNetTraining.misfit(model)
+    with pytest.raises(ModelError, match="train it as it is"):
+        FastResNetTraining(model, model, torch.float32)
 
 
 def test_what_it_stands_for():

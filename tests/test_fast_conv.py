@@ -24,12 +24,13 @@ def distance(found, expected):
     return float((found.double() - expected).norm() / expected.norm())
 
 
-@pytest.fixture
-def small(monkeypatch):
-    """Several programs, the last of which has pixels beyond the end."""
-    monkeypatch.setattr(fast, "_TILES", {c: {"PATCHES": 8, "WARPS": 2} for c in (16, 32)})
-    monkeypatch.setattr(fast, "_WEIGHTS", {c: {"PIXELS": 16, "WARPS": 2} for c in (16, 32)})
-    monkeypatch.setattr(fast, "_SHARES", {16: 3, 32: 2})
+@pytest.fixture(params=["small", pytest.param("as used", marks=pytest.mark.cuda)])
+def tiles(request, monkeypatch):
+    """Small ones make several programs here, the last of which has pixels beyond the end."""
+    if request.param == "small":
+        monkeypatch.setattr(fast, "_TILE", {"PIXELS": 8, "WARPS": 2})
+        monkeypatch.setattr(fast, "_WEIGHTS_TILE", {"PIXELS": 16, "WARPS": 2})
+        monkeypatch.setattr(fast, "_SHARES", {16: 3, 32: 2})
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, HALF])
@@ -37,7 +38,7 @@ def small(monkeypatch):
 @pytest.mark.parametrize(
     "used", [(), ("bias", "relu"), ("bias", "shortcut", "relu"), ("active",), ("shortcut", "active"), ("shortcut",)]
 )
-def test_convolution(dtype, channels_images_sides, used, small):
+def test_convolution(dtype, channels_images_sides, used, tiles):
     channels, images, *sides = channels_images_sides
     shape = images, channels, *sides
     x, weight = draw(*shape, dtype=dtype), draw(channels, channels, 3, 3, seed=1, dtype=dtype)
@@ -53,7 +54,7 @@ def test_convolution(dtype, channels_images_sides, used, small):
 
 @pytest.mark.parametrize("dtype", [torch.float32, HALF])
 @pytest.mark.parametrize("channels_images_sides", SHAPES)
-def test_gradient_of_weights(dtype, channels_images_sides, small):
+def test_gradient_of_weights(dtype, channels_images_sides, tiles):
     channels, images, *sides = channels_images_sides
     x, gradient = draw(images, channels, *sides, dtype=dtype), draw(images, channels, *sides, seed=1, dtype=dtype)
     shape = channels, channels, 3, 3
@@ -66,7 +67,7 @@ def test_gradient_of_weights(dtype, channels_images_sides, small):
 @pytest.mark.cuda
 @pytest.mark.parametrize(("channels", "side"), [(16, 32), (32, 16)])
 def test_sums_are_as_good_as_those_of_rounded_factors(channels, side):
-    """The tiles that training uses. Factors rounded to 10 bits give 3e-4; cut ones 8e-4, unless scaled."""
+    """Factors rounded to 10 bits give 3e-4; cut ones 8e-4, unless scaled."""
     x, gradient = draw(80, channels, side, side), draw(80, channels, side, side, seed=1)
     weight = draw(channels, channels, 3, 3, seed=2)
     assert distance(conv3x3(x, weight), F.conv2d(x.double(), weight.double(), padding=1)) < 4e-4
@@ -75,7 +76,7 @@ def test_sums_are_as_good_as_those_of_rounded_factors(channels, side):
     assert torch.equal(weight_gradient(gradient, x), weight_gradient(gradient, x))
 
 
-def test_not_a_number_is_not_hidden(small):
+def test_not_a_number_is_not_hidden(tiles):
     x, weight = draw(1, 16, 4, 4), draw(16, 16, 3, 3, seed=1)
     x[0, 3, 0, 0] = float("nan")
     out = conv3x3(x, weight, relu=True)

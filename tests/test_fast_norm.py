@@ -54,12 +54,27 @@ def test_values_gradients_and_running_statistics(relu, add, channels, images, si
         assert torch.allclose(ours.double(), expected, rtol=1e-4, atol=1e-5)
 
 
-def test_a_mean_far_from_zero_costs_no_digits_once_the_running_mean_is_near_it():
+@pytest.mark.parametrize("mean", [10.0, 1000.0])
+def test_a_mean_far_from_zero_costs_no_digits(mean):
     norm = layer(16).to(DEVICE)
-    norm.running_mean.fill_(1000.0)
-    x = (1000 + draw(4, 16, 6, 6)).to(DEVICE)
+    x = (mean + draw(4, 16, 6, 6)).to(DEVICE)
     expected = copy.deepcopy(norm).double()(x.double())
     assert torch.allclose(norm_relu(x, norm, relu=False).double(), expected, atol=1e-3)
+
+
+def test_running_statistics_do_not_matter():
+    """Nor does a batch that went wrong, once it is over."""
+    norm = layer(16).to(DEVICE)
+    x = draw(2, 16, 4, 4).to(DEVICE)
+    expected = norm_relu(x, norm)
+    for value in (1e20, float("nan")):
+        norm.running_mean.fill_(value)
+        assert torch.equal(norm_relu(x, norm), expected)
+
+
+def test_one_value_has_no_variance():
+    with pytest.raises(ValueError, match="more than 1 value per channel"):
+        norm_relu(draw(1, 16, 1, 1).to(DEVICE), layer(16).to(DEVICE))
 
 
 @pytest.mark.parametrize("shape", [(1, 5), (300, 2, 33), (17, 64)])

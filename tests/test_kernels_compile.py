@@ -23,8 +23,8 @@ PARAMETERS = {
     "rows_of_batch": "*i64 *i64 *i32 *i32 i64 i32 i32",
     "count_votes": "*fp32 *i32 *i64 *i64 i32 i32",
     "bias_relu": "*{t} *fp32 *{t} *{t} i32",
-    "moments": "*{t} *fp32 *fp32 i32 i32",
-    "statistics": "*fp32 *fp32 *fp32 *fp32 *fp32 i32 fp32 fp32",
+    "moments": "*{t} *fp32 i32 i32",
+    "statistics": "*{t} *fp32 *fp32 *fp32 *fp32 *fp32 i32 fp32 fp32",
     "norm_relu": "*{t} *fp32 *fp32 *fp32 *fp32 *{t} *{t} i32",
     "norm_relu_sums": "*{t} *{t} *{t} *fp32 *fp32 *fp32 i32 i32",
     "norm_relu_back": "*{t} *{t} *{t} *fp32 *fp32 *fp32 *fp32 *{t} *{t} i32",
@@ -60,9 +60,11 @@ CASES = [
     ("norm_relu_sums", {"CHANNELS": 64, "RELU": True, "TILE": 64}),
     ("norm_relu_back", {"CHANNELS": 64, "ADD": True, "RELU": True, "TILE": 32}),
     ("add_up", {"ROWS": 256, "COLUMNS": 32}),
-    ("conv3x3", {**PLANE, **conv._TILES[16], "BIAS": True, "ADD": True, "RELU": True, "MASK": False}),
-    ("conv3x3", {**PLANE, **conv._TILES[16], "BIAS": False, "ADD": True, "RELU": False, "MASK": True}),
-    ("conv3x3_weights", {**PLANE, **conv._WEIGHTS[16]}),
+    ("conv3x3", {**PLANE, **conv._TILE, "BIAS": True, "ADD": True, "RELU": True, "MASK": False}),
+    ("conv3x3", {**PLANE, **conv._TILE, "BIAS": False, "ADD": True, "RELU": False, "MASK": True}),
+    ("conv3x3_weights", {**PLANE, **conv._WEIGHTS_TILE}),
+    ("conv3x3", {**PLANE, **conv._TILE, "CHANNELS": 32, "BIAS": False, "ADD": True, "RELU": False, "MASK": True}),
+    ("conv3x3_weights", {**PLANE, **conv._WEIGHTS_TILE, "CHANNELS": 32}),
     ("conv1_pool", lenet._CONV1),
     ("conv2_pool", lenet._CONV2),
     ("conv2_pool", lenet._CONV2_SMALL),
@@ -103,4 +105,4 @@ def test_kernels_compile_for_a_gpu(dtype, tmp_path):
     environment |= {"TRITON_CACHE_DIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", CODE, dtype], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stdout.count("compiled") == 27
+    assert done.stdout.count("compiled") == 29

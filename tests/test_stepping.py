@@ -8,6 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from smoothcert.data import Batches, Dataset, load_dataset
+from smoothcert.fast.trainable import products, trainable
 from smoothcert.methods import METHODS, build_method
 from smoothcert.methods.base import Losses, Method, Progress, noisy_copies
 from smoothcert.models import build_model
@@ -20,15 +21,23 @@ def data():
     return Dataset("part", "train", whole.images[:200], whole.labels[:200], 10)  # 64, 64, 64 and 8 images
 
 
-def train(method, device, capture, epochs=2):
-    """Losses of each epoch and final weights."""
-    torch.manual_seed(0)
-    model = build_model("lenet", seed=0).to(device)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
+def coloured():
+    """The same as images of 32 x 32 with three channels."""
     part = data()
+    images = np.pad(part.images, ((0, 0), (0, 0), (2, 2), (2, 2))).repeat(3, axis=1)
+    return Dataset("part", "train", images, part.labels, 10)
+
+
+def train(method, device, capture, epochs=2, resnet=None):
+    """Losses of each epoch and final weights; of LeNet, or of a ResNet in a precision."""
+    torch.manual_seed(0)
+    model = build_model("lenet" if resnet is None else "resnet14", seed=0).to(device)
+    network = model if resnet is None else trainable(model, torch.device(device), resnet)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
+    part = data() if resnet is None else coloured()
     soft = np.full((len(part), 10), 0.02) + 0.8 * np.eye(10)[part.labels]
     batches = Batches(part, 64, seed=3, device=device, soft_labels=soft if method.uses_soft_labels else None)
-    stepper = Stepper(model, optimizer, method, 0.5, Runtime(torch.device(device)), capture)
+    stepper = Stepper(network, optimizer, method, 0.5, Runtime(torch.device(device)), capture)
     losses = []
     for epoch in range(epochs):
         for group in optimizer.param_groups:
@@ -52,6 +61,23 @@ def test_captured_steps_equal_plain_steps(name):
         assert one == pytest.approx(two, rel=2e-4, abs=1e-6)
     for key, value in plain_weights.items():
         assert torch.allclose(value, fast_weights[key], atol=2e-3), key  # attacks amplify the last bits of sums
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
+@pytest.mark.parametrize("name", ["gaussian", "smoothadv", "catrs"])
+def test_captured_steps_of_a_resnet_equal_plain_steps(name, precision):
+    """Its kernels read parameters that change between replays, and move statistics."""
+    method = build_method({"name": name})
+    with products(precision):
+        plain, plain_weights, _ = train(method, "cuda", capture=False, resnet=precision)
+        fast, fast_weights, stepper = train(method, "cuda", capture=True, resnet=precision)
+    assert stepper.capture
+    assert fast[0]["loss"] == pytest.approx(plain[0]["loss"], rel=0.05)
+    key = "1.bn1.running_mean"
+    assert torch.allclose(plain_weights[key], fast_weights[key], rtol=0.05, atol=1e-3)
+    key = "1.bn1.num_batches_tracked"
+    assert torch.equal(plain_weights[key], fast_weights[key])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,11 +9,14 @@ from torch import Tensor
 from smoothcert.fast import conv_kernels as kernels
 from smoothcert.fast.norm import added_up
 
-# by the number of channels, as tuned by hand on an H200
-_TILES = {16: {"PATCHES": 32, "WARPS": 4}, 32: {"PATCHES": 32, "WARPS": 4}}
+CHANNELS = (16, 32)
+"""What the kernels are made for. At 64, cuDNN is as fast."""
+
+# as tuned by hand on an H200
+_TILE = {"PIXELS": 32, "WARPS": 4}
 _REGISTERS = 128  # of a thread at most: with more, too few programs fit on a multiprocessor
-_WEIGHTS = {16: {"PIXELS": 32, "WARPS": 4}, 32: {"PIXELS": 32, "WARPS": 4}}
-_SHARES = {16: 132, 32: 44}  # programs that share a sum over pixels
+_WEIGHTS_TILE = {"PIXELS": 32, "WARPS": 4}
+_SHARES = {16: 132, 32: 44}  # by channels, programs that share a sum over pixels
 
 
 def conv3x3(
@@ -29,9 +32,8 @@ def conv3x3(
     All are channels-last and of one type, float32 or bfloat16, but for the bias, which is float32; `weight` is
     [channels, channels, 3, 3].
     """
-    channels, pixels = x.shape[1], x.numel() // x.shape[1]
-    out, tile = torch.empty_like(x), _TILES[channels]
-    kernels.conv3x3[(triton.cdiv(pixels, tile["PATCHES"] * tile["WARPS"]),)](
+    out, pixels = torch.empty_like(x), x.numel() // x.shape[1]
+    kernels.conv3x3[(triton.cdiv(pixels, _TILE["PIXELS"] * _TILE["WARPS"]),)](
         x,
         weight,
         x if bias is None else bias,
@@ -44,8 +46,8 @@ def conv3x3(
         ADD=shortcut is not None,
         RELU=relu,
         MASK=active is not None,
-        **tile,
-        num_warps=tile["WARPS"],
+        **_TILE,
+        num_warps=_TILE["WARPS"],
         maxnreg=_REGISTERS,
     )
     return out
@@ -53,8 +55,7 @@ def conv3x3(
 
 def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
     """Of the weights of such a convolution, in float32, channels-last as they are."""
-    channels, pixels = x.shape[1], x.numel() // x.shape[1]
-    tile = _WEIGHTS[channels]
+    channels, pixels, tile = x.shape[1], x.numel() // x.shape[1], _WEIGHTS_TILE
     step = tile["PIXELS"] * tile["WARPS"]
     each = triton.cdiv(triton.cdiv(pixels, _SHARES[channels]), step) * step
     parts = x.new_empty((triton.cdiv(pixels, each), channels, 3, 3, channels), dtype=torch.float32)

@@ -1,7 +1,7 @@
 """3x3 convolutions of few channels, for the CIFAR ResNets in training: TF32 products of float32, or bfloat16.
 
 Values are [pixels, channels], the pixels of all images one after the other (channels-last memory). A product is
-weights [CHANNELS, 16] times pixels [16, PATCHES], added up over the nine taps and over the channels by sixteens. Each
+weights [CHANNELS, 16] times pixels [16, PIXELS], added up over the nine taps and over the channels by sixteens. Each
 warp has pixels of its own, and the order of the 16 summands and of the outputs is such that what a thread loads at a
 time is just what it holds of the operand of a matrix instruction (mma.m16n8k8 of TF32, mma.m16n8k16 of bfloat16): see
 resnet_kernels.py, where the same is done for sampling. So `reshape` and `permute` below only rename registers, and
@@ -18,11 +18,11 @@ import triton.language as tl
 
 
 @triton.jit
-def pixels_operand(loaded, PATCHES: tl.constexpr, WARPS: tl.constexpr):
-    """[WARPS, 16, PATCHES]; thread 4 g + q of a warp has loaded four numbers of its pixels 8 i + g."""
-    parts = loaded.reshape(PATCHES // 8, WARPS, 8, 4, 2, 2)  # i, warp, g, q, and the four numbers
+def pixels_operand(loaded, PIXELS: tl.constexpr, WARPS: tl.constexpr):
+    """[WARPS, 16, PIXELS]; thread 4 g + q of a warp has loaded four numbers of its pixels 8 i + g."""
+    parts = loaded.reshape(PIXELS // 8, WARPS, 8, 4, 2, 2)  # i, warp, g, q, and the four numbers
     parts = parts.permute(1, 4, 5, 3, 0, 2) if loaded.dtype == tl.float32 else parts.permute(1, 4, 3, 5, 0, 2)
-    return parts.reshape(WARPS, 16, PATCHES)
+    return parts.reshape(WARPS, 16, PIXELS)
 
 
 @triton.jit
@@ -50,13 +50,13 @@ def conv3x3(
     ADD: tl.constexpr,  # the shortcut
     RELU: tl.constexpr,
     MASK: tl.constexpr,  # zero where `active` is not positive: what a gradient meets at a ReLU
-    PATCHES: tl.constexpr,  # pixels of one warp
+    PIXELS: tl.constexpr,  # pixels of one warp
     WARPS: tl.constexpr,
 ):
     SPAN: tl.constexpr = CHANNELS // 8  # neighbouring channels of one pixel that a thread computes
-    start = tl.program_id(0).to(tl.int64) * (PATCHES * WARPS)
-    i = tl.arange(0, PATCHES * WARPS)
-    offset = i // 8 % WARPS * PATCHES + i // (8 * WARPS) * 8 + i % 8
+    start = tl.program_id(0).to(tl.int64) * (PIXELS * WARPS)
+    i = tl.arange(0, PIXELS * WARPS)
+    offset = i // 8 % WARPS * PIXELS + i // (8 * WARPS) * 8 + i % 8
     place = (start % (HEIGHT * WIDTH)).to(tl.int32) + offset
     y, x = place % (HEIGHT * WIDTH) // WIDTH, place % WIDTH
     k = tl.arange(0, 16)
@@ -64,7 +64,7 @@ def conv3x3(
     image = source + start * CHANNELS + (offset * CHANNELS)[:, None] + k[None, :]
     n = tl.arange(0, CHANNELS * WARPS)
     matrix = weight + ((n % 8 * SPAN + n // (8 * WARPS)) * (9 * CHANNELS))[:, None] + k[None, :]
-    total = tl.zeros((WARPS, CHANNELS, PATCHES), tl.float32)
+    total = tl.zeros((WARPS, CHANNELS, PIXELS), tl.float32)
     for line in tl.static_range(3):
         for column in tl.static_range(3):
             inside = (start + offset < pixels) & (y + line >= 1) & (y + line <= HEIGHT)
@@ -74,7 +74,7 @@ def conv3x3(
                 shift = ((line - 1) * WIDTH + column - 1) * CHANNELS + piece * 16
                 b = tl.load(image + shift, mask=inside[:, None], other=0.0)
                 a = weights_operand(a, CHANNELS, WARPS)
-                total = tl.dot(a, pixels_operand(b, PATCHES, WARPS), total, input_precision="tf32")
+                total = tl.dot(a, pixels_operand(b, PIXELS, WARPS), total, input_precision="tf32")
     total *= SCALE
     if BIAS:
         m = tl.arange(0, CHANNELS)
@@ -82,11 +82,11 @@ def conv3x3(
 
     # thread 4 g + q of a warp holds channels SPAN * g and following of its pixels 8 i + 2 q + j
     total = (
-        total.reshape(WARPS, SPAN, 8, PATCHES // 8, 4, 2).permute(3, 5, 0, 2, 4, 1).reshape(PATCHES * WARPS * CHANNELS)
+        total.reshape(WARPS, SPAN, 8, PIXELS // 8, 4, 2).permute(3, 5, 0, 2, 4, 1).reshape(PIXELS * WARPS * CHANNELS)
     )
-    e = tl.arange(0, PATCHES * WARPS * CHANNELS)
+    e = tl.arange(0, PIXELS * WARPS * CHANNELS)
     g, q, i = e // (4 * SPAN) % 8, e // SPAN % 4, e // (32 * SPAN * WARPS)
-    offset = e // (32 * SPAN) % WARPS * PATCHES + i // 2 * 8 + q * 2 + i % 2
+    offset = e // (32 * SPAN) % WARPS * PIXELS + i // 2 * 8 + q * 2 + i % 2
     at = start * CHANNELS + (offset * CHANNELS + g * SPAN + e % SPAN)
     inside = start + offset < pixels
     if ADD:
@@ -113,7 +113,7 @@ def conv3x3_weights(
     source,
     parts,  # [programs, CHANNELS, 3, 3, CHANNELS]
     pixels,
-    each,
+    each,  # a multiple of PIXELS * WARPS
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
     CHANNELS: tl.constexpr,
@@ -139,7 +139,7 @@ def conv3x3_weights(
         start = first + tile
         pixel = (start % (HEIGHT * WIDTH)).to(tl.int32) + offset
         y, x = pixel % (HEIGHT * WIDTH) // WIDTH, pixel % WIDTH
-        inside = (start + offset < pixels) & (tile + offset < each)
+        inside = start + offset < pixels
         a = channels_operand(gradient + start * CHANNELS + place, inside, CHANNELS, PIXELS, WARPS)
         inside = inside & (y + line >= 1) & (y + line <= HEIGHT)
         at = source + (start + (line - 1) * WIDTH) * CHANNELS + place

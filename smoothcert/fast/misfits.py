@@ -17,7 +17,9 @@ def unusual(model: nn.Module) -> str | None:
     """Why a network of a known class may not compute what its class does, or None."""
     for name, module in model.named_modules():
         where = name or "the network"
-        if module._forward_hooks or module._forward_pre_hooks or "forward" in vars(module):
+        hooks = module._forward_hooks or module._forward_pre_hooks
+        hooks = hooks or module._backward_hooks or module._backward_pre_hooks
+        if hooks or "forward" in vars(module):
             return f"hooks on {where}"
         if hasattr(module, "parametrizations"):
             return f"a parametrisation of {where}"

@@ -38,10 +38,13 @@ def normed(x: Tensor, norm: nn.BatchNorm2d, shortcut: Tensor | None = None, relu
     x = last(x)
     other = x if shortcut is None else last(shortcut)
     channels, rows = x.shape[1], x.numel() // x.shape[1]
+    if rows == 1:
+        raise ValueError(f"Expected more than 1 value per channel when training, got input size {x.size()}")  # as torch
     parts, tiles = _parts(x, _FORWARD)
-    kernels.moments[(len(parts),)](x, norm.running_mean, parts, rows, **tiles)
+    kernels.moments[(len(parts),)](x, parts, rows, **tiles)
     mean, scale = torch.empty_like(norm.weight), torch.empty_like(norm.weight)
     kernels.statistics[(1,)](
+        x,
         parts,
         norm.running_mean,
         norm.running_var,

@@ -12,21 +12,21 @@ import triton.language as tl
 
 
 @triton.jit(do_not_specialize=["rows", "each"])
-def moments(x, pivot, parts, rows, each, CHANNELS: tl.constexpr, TILE: tl.constexpr):
-    """Sums of x - pivot and of its square over `each` rows a program: parts [programs, 2, CHANNELS].
+def moments(x, parts, rows, each, CHANNELS: tl.constexpr, TILE: tl.constexpr):
+    """Sums of x - pivot and of its square: parts [programs, 2, CHANNELS]; `each` rows a program, a multiple of TILE.
 
-    Subtracting a pivot near the mean (the running one) first keeps digits that the difference of squares would lose.
+    The pivot is the first row: a number near the mean keeps digits that the difference of squares would lose.
     """
     c = tl.arange(0, CHANNELS)
-    start = tl.load(pivot + c)[None, :]
+    pivot = tl.load(x + c).to(tl.float32)[None, :]
     first = tl.program_id(0).to(tl.int64) * each
     total = tl.zeros([TILE, CHANNELS], tl.float32)
     squares = tl.zeros([TILE, CHANNELS], tl.float32)
     for tile in range(0, each, TILE):
         row = first + tile + tl.arange(0, TILE)
-        inside = ((row < rows) & (tile + tl.arange(0, TILE) < each))[:, None]
+        inside = (row < rows)[:, None]
         value = tl.load(x + row[:, None] * CHANNELS + c[None, :], mask=inside, other=0.0).to(tl.float32)
-        value = tl.where(inside, value - start, 0.0)
+        value = tl.where(inside, value - pivot, 0.0)
         total += value
         squares += value * value
     at = parts + tl.program_id(0) * 2 * CHANNELS + c
@@ -36,6 +36,7 @@ def moments(x, pivot, parts, rows, each, CHANNELS: tl.constexpr, TILE: tl.conste
 
 @triton.jit(do_not_specialize=["rows"])
 def statistics(
+    x,
     parts,
     running_mean,
     running_variance,
@@ -52,13 +53,14 @@ def statistics(
     c, share = tl.arange(0, CHANNELS), tl.arange(0, ROOM)
     at = parts + share[:, None] * (2 * CHANNELS) + c[None, :]
     there = (share < SHARES)[:, None]
-    before = tl.load(running_mean + c)
     offset = tl.sum(tl.load(at, mask=there, other=0.0), axis=0) / rows
     square = tl.sum(tl.load(at + CHANNELS, mask=there, other=0.0), axis=0) / rows
+    centre = tl.load(x + c).to(tl.float32) + offset
     variance = tl.maximum(square - offset * offset, 0.0, propagate_nan=tl.PropagateNan.ALL)
-    tl.store(mean + c, before + offset)
+    tl.store(mean + c, centre)
     tl.store(scale + c, 1.0 / tl.sqrt(variance + epsilon))
-    tl.store(running_mean + c, before + momentum * offset)
+    old = tl.load(running_mean + c)
+    tl.store(running_mean + c, old + momentum * (centre - old))
     old = tl.load(running_variance + c)
     tl.store(running_variance + c, old + momentum * (variance * (rows / (rows - 1.0)) - old))
 
@@ -114,7 +116,7 @@ def norm_relu_sums(
     RELU: tl.constexpr,
     TILE: tl.constexpr,
 ):
-    """Gradients of beta and gamma over `each` rows a program: parts [programs, 2, CHANNELS]."""
+    """Gradients of beta and gamma over `each` rows a program, a multiple of TILE: parts [programs, 2, CHANNELS]."""
     c = tl.arange(0, CHANNELS)
     centre = tl.load(mean + c)[None, :]
     first = tl.program_id(0).to(tl.int64) * each
@@ -122,7 +124,7 @@ def norm_relu_sums(
     to_gamma = tl.zeros([TILE, CHANNELS], tl.float32)
     for tile in range(0, each, TILE):
         row = first + tile + tl.arange(0, TILE)
-        inside = ((row < rows) & (tile + tl.arange(0, TILE) < each))[:, None]
+        inside = (row < rows)[:, None]
         at = row[:, None] * CHANNELS + c[None, :]
         g = passed(gradient, out, at, inside, RELU)
         to_beta += g

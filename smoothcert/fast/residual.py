@@ -11,26 +11,26 @@ from torch.autograd.function import once_differentiable
 
 from smoothcert.fast.conv import conv3x3, weight_gradient
 from smoothcert.fast.norm import Normed, gradients, last, normed
-from smoothcert.fast.resnet_weights import Layer
+from smoothcert.fast.resnet_weights import Weight
 from smoothcert.models.cifar_resnet import BasicBlock
 
 
-def frozen_blocks(x: Tensor, layers: Sequence[Layer]) -> Tensor:
-    """Blocks x -> relu(x + conv2(relu(conv1(x)))), two layers each; only x has a gradient."""
+def frozen_blocks(x: Tensor, layers: Sequence[tuple[Weight, Tensor]]) -> Tensor:
+    """Blocks x -> relu(x + conv2(relu(conv1(x)))), each of two layers with weight and bias; only x has a gradient."""
     out: Tensor = FrozenBlocks.apply(x, layers)  # type: ignore[no-untyped-call]
     return out
 
 
 class FrozenBlocks(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, layers: Sequence[Layer]) -> Tensor:
+    def forward(ctx: Any, x: Tensor, layers: Sequence[tuple[Weight, Tensor]]) -> Tensor:
         x, found = last(x), []
-        for one, two in zip(layers[::2], layers[1::2], strict=True):
-            middle = conv3x3(x, one.weight, one.bias, relu=True)
-            x = conv3x3(middle, two.weight, two.bias, shortcut=x, relu=True)
+        for (one, bias1), (two, bias2) in zip(layers[::2], layers[1::2], strict=True):
+            middle = conv3x3(x, one.plain, bias1, relu=True)
+            x = conv3x3(middle, two.plain, bias2, shortcut=x, relu=True)
             found += [middle, x]
         ctx.save_for_backward(*found)
-        ctx.mirrored = [layer.mirrored for layer in layers]
+        ctx.mirrored = [weight.mirrored for weight, _ in layers]
         return x
 
     @staticmethod
@@ -45,8 +45,8 @@ class FrozenBlocks(torch.autograd.Function):
         return gradient, None
 
 
-def trained_block(x: Tensor, block: BasicBlock, weights: Sequence[tuple[Tensor, Tensor]]) -> Tensor:
-    """Such a block in training, where all have gradients; `weights` of its convolutions, as they are and mirrored."""
+def trained_block(x: Tensor, block: BasicBlock, weights: tuple[Weight, Weight]) -> Tensor:
+    """Such a block in training, where all have gradients; `weights` are those of its convolutions."""
     one, two = block.bn1, block.bn2
     parameters = block.conv1.weight, block.conv2.weight, one.weight, one.bias, two.weight, two.bias
     out: Tensor = TrainedBlock.apply(x, *parameters, block, weights)  # type: ignore[no-untyped-call]
@@ -56,12 +56,12 @@ def trained_block(x: Tensor, block: BasicBlock, weights: Sequence[tuple[Tensor, 
 class TrainedBlock(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, *rest: Any) -> Tensor:
-        *_, block, ((weight1, mirrored1), (weight2, mirrored2)) = rest
+        *_, block, (one, two) = rest
         x = last(x)
-        middle = normed(conv3x3(x, weight1), block.bn1)
-        end = normed(conv3x3(middle.out, weight2), block.bn2, shortcut=x)
+        middle = normed(conv3x3(x, one.plain), block.bn1)
+        end = normed(conv3x3(middle.out, two.plain), block.bn2, shortcut=x)
         ctx.save_for_backward(x, *middle, *end)
-        ctx.mirrored = mirrored1, mirrored2
+        ctx.mirrored = one.mirrored, two.mirrored
         return end.out
 
     @staticmethod

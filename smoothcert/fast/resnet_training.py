@@ -17,47 +17,61 @@ import triton
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from smoothcert.errors import ModelError
+from smoothcert.fast.conv import CHANNELS
+from smoothcert.fast.launching import launch_on
 from smoothcert.fast.misfits import not_cifar_resnet
 from smoothcert.fast.norm import last, norm_relu
 from smoothcert.fast.residual import frozen_blocks, trained_block
 from smoothcert.fast.resnet_training_kernels import bias_relu
-from smoothcert.fast.resnet_weights import Layer, Weights
+from smoothcert.fast.resnet_weights import Weight, Weights
 from smoothcert.models.cifar_resnet import BasicBlock, CifarResNet
 
 _BLOCK = 1024
-_WIDTHS = (16, 32)  # channels of our convolutions; at 64, cuDNN's are as fast
 
 
 class FastResNetTraining(nn.Module):
     """`model`, ``Sequential(normalisation, CifarResNet)``, faster in training mode, and in eval mode if it is frozen.
 
     `plain` is what runs else: the model itself, or a module around it that shares its parameters. No parameter is kept
-    between calls, so that an optimiser may change them at any time, in a captured CUDA graph too.
+    between calls, so that an optimiser may change them at any time, in a captured CUDA graph too; the first call makes
+    tables and must not be captured. Hooks that modules get later are not called, and there are no second derivatives.
     """
 
     @staticmethod
     def misfit(model: nn.Module) -> str | None:
         """Why this cannot stand for a model, or None."""
-        return not_cifar_resnet(model)
+        if (reason := not_cifar_resnet(model)) is not None:
+            return reason
+        others = any(parameter.dtype != torch.float32 for parameter in model.parameters())
+        return "made for float32" if others else None
 
     def __init__(self, model: nn.Module, plain: nn.Module, dtype: torch.dtype) -> None:
         super().__init__()
+        if (reason := self.misfit(model)) is not None:
+            raise ModelError(f"the fast training of a ResNet cannot take this network ({reason}): train it as it is")
         self.model, self.plain, self.dtype = model, plain, dtype
-        net = self._net
-        ours = {conv for block in _blocks(net) if _is_ours(block) for conv in (block.conv1, block.conv2)}
-        pairs = list(_pairs(net))
-        self._norms, self._weights = [norm for _, norm in pairs], Weights(pairs, ours)
+        pairs = list(_pairs(self._net))
+        self._norms, self._weights = [norm for _, norm in pairs], Weights(pairs)
+        blocks = [block for block in _blocks(self._net) if _is_ours(block)]
+        self._ours = Weights([pair for b in blocks for pair in ((b.conv1, b.bn1), (b.conv2, b.bn2))])
 
     def forward(self, x: Tensor) -> Tensor:
-        if all(norm.training for norm in self._norms):
-            return self._train(x)
-        if self.model.training or any(parameter.requires_grad for parameter in self.model.parameters()):
-            logits: Tensor = self.plain(x)
-            return logits
-        return self._attack(x)
+        with launch_on(x.device), torch.autocast(x.device.type, enabled=False):  # types here are our own affair
+            if len(x) and all(norm.training and norm.momentum is not None for norm in self._norms):
+                return self._train(x)
+            if not self._in_training():
+                return self._attack(x)
+        logits: Tensor = self.plain(x)
+        return logits
+
+    def _in_training(self) -> bool:
+        """Whether a call moves statistics, or gradients of parameters are wanted."""
+        moves = any(norm.training for norm in self._norms)
+        return moves or any(parameter.requires_grad for parameter in self.model.parameters())
 
     def _train(self, x: Tensor) -> Tensor:
-        net, weights = self._net, self._weights.chosen(self.dtype)
+        net, weights = self._net, self._ours.as_they_are(self.dtype)
         torch._foreach_add_(cast(list[Tensor], [norm.num_batches_tracked for norm in self._norms]), 1)
         x = norm_relu(self._conv(net.conv1, self._start(x)), net.bn1)
         for block in _blocks(net):
@@ -74,9 +88,9 @@ class FastResNetTraining(nn.Module):
 
     def _attack(self, x: Tensor) -> Tensor:
         net, layers = self._net, self._weights.folded(self.dtype)
-        x = _relu(net.conv1, next(layers), self._start(x))
+        x = _relu(net.conv1, *next(layers), self._start(x))
         for stage in (net.layer1, net.layer2, net.layer3):
-            ours: list[Layer] = []  # they follow all others
+            ours = []  # they follow all others
             for block in cast(Iterator[BasicBlock], stage):
                 one, two = next(layers), next(layers)
                 if _is_ours(block):
@@ -84,9 +98,9 @@ class FastResNetTraining(nn.Module):
                     continue
                 shortcut = x
                 if isinstance(block.downsample, nn.Sequential):
-                    conv, layer = cast(nn.Conv2d, block.downsample[0]), next(layers)
-                    shortcut = F.conv2d(x, layer.weight, layer.bias.to(x.dtype), conv.stride, conv.padding)
-                x = _relu(block.conv2, two, _relu(block.conv1, one, x), shortcut)
+                    conv, (weight, bias) = cast(nn.Conv2d, block.downsample[0]), next(layers)
+                    shortcut = F.conv2d(x, weight.plain, bias.to(x.dtype), conv.stride, conv.padding)
+                x = _relu(block.conv2, *two, _relu(block.conv1, *one, x), shortcut)
             x = frozen_blocks(x, ours) if ours else x
         return _end(x, net)
 
@@ -103,7 +117,7 @@ class FastResNetTraining(nn.Module):
 
 
 def _is_ours(block: BasicBlock) -> bool:
-    return isinstance(block.downsample, nn.Identity) and block.conv1.in_channels in _WIDTHS
+    return isinstance(block.downsample, nn.Identity) and block.conv1.in_channels in CHANNELS
 
 
 def _blocks(net: CifarResNet) -> Iterator[BasicBlock]:
@@ -124,9 +138,9 @@ def _pairs(net: CifarResNet) -> Iterator[tuple[nn.Conv2d, nn.BatchNorm2d]]:
             yield cast(tuple[nn.Conv2d, nn.BatchNorm2d], tuple(block.downsample))
 
 
-def _relu(conv: nn.Conv2d, layer: Layer, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
-    y = F.conv2d(x, layer.weight, None, conv.stride, conv.padding)
-    out: Tensor = BiasReLU.apply(y, layer.bias, shortcut)  # type: ignore[no-untyped-call]
+def _relu(conv: nn.Conv2d, weight: Weight, bias: Tensor, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
+    y = F.conv2d(x, weight.plain, None, conv.stride, conv.padding)
+    out: Tensor = BiasReLU.apply(y, bias, shortcut)  # type: ignore[no-untyped-call]
     return out
 
 

@@ -30,12 +30,17 @@ def trainable(model: nn.Module, device: torch.device, precision: TrainingPrecisi
             return FastLeNetTraining(model)
     model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     plain = Autocast(model) if precision == "bfloat16" else model
-    if runs_triton(device):
+    if runs_triton(device) and has_tf32(device):
         from smoothcert.fast.resnet_training import FastResNetTraining
 
         if FastResNetTraining.misfit(model) is None:
             return FastResNetTraining(model, plain, torch.bfloat16 if precision == "bfloat16" else torch.float32)
     return plain
+
+
+def has_tf32(device: torch.device) -> bool:
+    """Whether tensor cores multiply TF32 and bfloat16: NVIDIA's do from Ampere on."""
+    return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 @contextmanager
