@@ -25,7 +25,7 @@ def networks(dtype=torch.float32):
     return model, FastResNetTraining(model, plain, dtype)
 
 
-def inputs(count=3, size=16):
+def inputs(count=3, size=16 if DEVICE.type == "cuda" else 8):
     generator = torch.Generator().manual_seed(1)
     images = torch.rand(count, 3, size, size, generator=generator).to(DEVICE)
     noise = 0.25 * torch.randn(2, count, 3, size, size, generator=generator).to(DEVICE)
