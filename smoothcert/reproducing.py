@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -82,21 +83,25 @@ def run_jobs(jobs: Sequence[Job], train: Sequence[str], certify: Sequence[str], 
     if parallel < 1:
         raise ConfigError(f"jobs must be at least 1, found {parallel}")
     with ThreadPoolExecutor(parallel) as pool:
-        failures = list(pool.map(lambda job: _run(job, [*job.train, *train]), jobs))
+        failures = list(pool.map(lambda job: _run(job, [*job.train, *train], parallel), jobs))
     trained = [job for job, failure in zip(jobs, failures, strict=True) if failure is None]
-    with ThreadPoolExecutor(min(2, parallel)) as pool:
-        failures += pool.map(lambda job: _run(job, [*job.certify, *certify]), trained)
+    pair = min(2, parallel)
+    with ThreadPoolExecutor(pair) as pool:
+        failures += pool.map(lambda job: _run(job, [*job.certify, *certify], pair), trained)
     return [failure for failure in failures if failure]
 
 
-def _run(job: Job, command: list[str]) -> str | None:
-    """One command in a process of its own; what went wrong, if anything did."""
+def _run(job: Job, command: list[str], parallel: int) -> str | None:
+    """One command in a process of its own, of so many; what went wrong, if anything did."""
+    # threads beyond the processor's wait for each other in loops
+    threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // parallel))} if parallel > 1 else {}
     job.folder.parent.mkdir(parents=True, exist_ok=True)
     log = job.folder.with_suffix(".log")
     with log.open("a") as file:
         file.write(f"$ smoothcert {' '.join(command)}\n")
         file.flush()
-        code = subprocess.run([sys.executable, "-m", "smoothcert", *command], stdout=file, stderr=file).returncode
+        words = [sys.executable, "-m", "smoothcert", *command]
+        code = subprocess.run(words, stdout=file, stderr=file, env={**threads, **os.environ}).returncode
     if code:
         last = log.read_text().strip().splitlines()[-1]
         return f"{job.recipe}, seed {job.seed}: `{command[0]}` failed ({last}); see {log}"
