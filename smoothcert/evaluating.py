@@ -206,7 +206,7 @@ def _images(results: Sequence[Certificates], data_dir: Path | None) -> dict[str,
 
     loaded: dict[tuple[str, str], Any] = {}
     for entry in results:
-        identity = entry.manifest["identity"] if entry.manifest else {}
+        identity = entry.identity
         key = (str(identity.get("dataset")), str(identity.get("split")))
         if key in loaded:
             continue

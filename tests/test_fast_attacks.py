@@ -1,4 +1,4 @@
-"""Attacks on a ResNet with folded BatchNorms against the plain network; by Triton's interpreter without a GPU."""
+"""A ResNet in attacks and in training against the plain network; by Triton's interpreter without a GPU."""
 
 import copy
 

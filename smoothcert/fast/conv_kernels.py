@@ -7,8 +7,9 @@ time is just what it holds of the operand of a matrix instruction (mma.m16n8k8 o
 resnet_kernels.py, where the same is done for sampling. So `reshape` and `permute` below only rename registers, and
 nothing goes by shared memory but the last sum of a weight gradient.
 
-TF32 instructions cut both factors to 10 bits instead of rounding them. Products are too small by that, by 0.72 / 1024
-in the mean; sums are multiplied by SCALE to make up for it, after which they are as good as those of rounded factors.
+TF32 instructions cut both factors to 10 bits instead of rounding them. Each gets too small by that, by 0.72 / 2048 in
+the mean: half of the last bit, times the mean 1 / (2 ln 2) of 1 / m over mantissas m. Sums are multiplied by SCALE to
+make up for it, after which they are as good as those of rounded factors.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ def conv3x3(
     ADD: tl.constexpr,  # the shortcut
     RELU: tl.constexpr,
     MASK: tl.constexpr,  # zero where `active` is not positive: what a gradient meets at a ReLU
-    PIXELS: tl.constexpr,  # pixels of one warp
+    PIXELS: tl.constexpr,  # of one warp
     WARPS: tl.constexpr,
 ):
     SPAN: tl.constexpr = CHANNELS // 8  # neighbouring channels of one pixel that a thread computes

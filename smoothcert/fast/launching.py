@@ -19,6 +19,11 @@ def launch_on(device: torch.device) -> AbstractContextManager[object]:
     return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
+def has_tf32(device: torch.device) -> bool:
+    """Whether tensor cores multiply TF32 and bfloat16: NVIDIA's do from Ampere on."""
+    return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
+
+
 @cache
 def runs_triton(device: torch.device) -> bool:
     """Whether kernels run there; if they should and do not, why is logged once."""

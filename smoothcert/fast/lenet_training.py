@@ -12,7 +12,7 @@ from torch.autograd.function import once_differentiable
 
 from smoothcert.errors import ModelError
 from smoothcert.fast import lenet_training_kernels as kernels
-from smoothcert.fast.misfits import not_lenet
+from smoothcert.fast.misfits import not_float32, not_lenet
 from smoothcert.models.lenet import LeNet
 
 Precision = Literal["tf32", "ieee"]
@@ -43,10 +43,7 @@ class FastLeNetTraining(nn.Module):
     @staticmethod
     def misfit(model: nn.Module) -> str | None:
         """Why these kernels cannot stand for a model, or None."""
-        if (reason := not_lenet(model)) is not None:
-            return reason
-        others = any(parameter.dtype != torch.float32 for parameter in model.parameters())
-        return "made for float32" if others else None
+        return not_lenet(model) or not_float32(model)
 
     def __init__(self, model: nn.Module, precision: Precision = "tf32") -> None:
         super().__init__()

@@ -47,6 +47,12 @@ def not_lenet(model: nn.Module) -> str | None:
     return _stranger(model, LeNet, "LeNet", lambda net: LeNet(_outputs(net.fc2)))
 
 
+def not_float32(model: nn.Module) -> str | None:
+    """Why kernels that train float32 parameters cannot take a model, or None."""
+    others = any(parameter.dtype != torch.float32 for parameter in model.parameters())
+    return "made for float32" if others else None
+
+
 def _stranger(model: nn.Module, kind: type[nn.Module], name: str, twin: Callable[[Any], nn.Module]) -> str | None:
     """Why a model is not ``Sequential(normalisation, kind)`` with just the layers of such a twin, or None."""
     if not isinstance(model, nn.Sequential) or len(model) != 2 or type(model[1]) is not kind:

@@ -65,6 +65,18 @@ def statistics(
     tl.store(running_variance + c, old + momentum * (variance * (rows / (rows - 1.0)) - old))
 
 
+@triton.jit
+def tile_of(rows, CHANNELS: tl.constexpr, TILE: tl.constexpr):
+    """Where the values of a program's rows are, and which of them exist."""
+    row = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+    return row[:, None] * CHANNELS + tl.arange(0, CHANNELS)[None, :], (row < rows)[:, None]
+
+
+@triton.jit
+def centred(x, centre, at, inside):
+    return tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - centre[None, :]
+
+
 @triton.jit(do_not_specialize=["rows"])
 def norm_relu(
     x,
@@ -81,10 +93,9 @@ def norm_relu(
     TILE: tl.constexpr,
 ):
     c = tl.arange(0, CHANNELS)
-    row = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
-    at, inside = row[:, None] * CHANNELS + c[None, :], (row < rows)[:, None]
+    at, inside = tile_of(rows, CHANNELS, TILE)
     factor = tl.load(scale + c) * tl.load(gamma + c)
-    value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - tl.load(mean + c)[None, :]
+    value = centred(x, tl.load(mean + c), at, inside)
     value = value * factor[None, :] + tl.load(beta + c)[None, :]
     if ADD:
         value += tl.load(shortcut + at, mask=inside, other=0.0).to(tl.float32)
@@ -118,7 +129,7 @@ def norm_relu_sums(
 ):
     """Gradients of beta and gamma over `each` rows a program, a multiple of TILE: parts [programs, 2, CHANNELS]."""
     c = tl.arange(0, CHANNELS)
-    centre = tl.load(mean + c)[None, :]
+    centre = tl.load(mean + c)
     first = tl.program_id(0).to(tl.int64) * each
     to_beta = tl.zeros([TILE, CHANNELS], tl.float32)
     to_gamma = tl.zeros([TILE, CHANNELS], tl.float32)
@@ -128,7 +139,7 @@ def norm_relu_sums(
         at = row[:, None] * CHANNELS + c[None, :]
         g = passed(gradient, out, at, inside, RELU)
         to_beta += g
-        to_gamma += g * (tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - centre)
+        to_gamma += g * centred(x, centre, at, inside)
     at = parts + tl.program_id(0) * 2 * CHANNELS + c
     tl.store(at, tl.sum(to_beta, axis=0))
     tl.store(at + CHANNELS, tl.sum(to_gamma, axis=0) * tl.load(scale + c))
@@ -152,14 +163,13 @@ def norm_relu_back(
     TILE: tl.constexpr,
 ):
     c = tl.arange(0, CHANNELS)
-    row = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
-    at, inside = row[:, None] * CHANNELS + c[None, :], (row < rows)[:, None]
+    at, inside = tile_of(rows, CHANNELS, TILE)
     g = passed(gradient, out, at, inside, RELU)
     if ADD:
         tl.store(to_shortcut + at, g.to(to_shortcut.dtype.element_ty), mask=inside)
     s = tl.load(scale + c)
     mean_g, slope = tl.load(sums + c) / rows, tl.load(sums + CHANNELS + c) * s / rows
-    value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - tl.load(mean + c)[None, :]
+    value = centred(x, tl.load(mean + c), at, inside)
     g = (g - mean_g[None, :] - value * slope[None, :]) * (s * tl.load(gamma + c))[None, :]
     tl.store(to_x + at, g.to(to_x.dtype.element_ty), mask=inside)
 

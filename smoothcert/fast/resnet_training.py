@@ -20,7 +20,7 @@ from torch.autograd.function import once_differentiable
 from smoothcert.errors import ModelError
 from smoothcert.fast.conv import CHANNELS
 from smoothcert.fast.launching import launch_on
-from smoothcert.fast.misfits import not_cifar_resnet
+from smoothcert.fast.misfits import not_cifar_resnet, not_float32
 from smoothcert.fast.norm import last, norm_relu
 from smoothcert.fast.residual import frozen_blocks, trained_block
 from smoothcert.fast.resnet_training_kernels import bias_relu
@@ -41,10 +41,7 @@ class FastResNetTraining(nn.Module):
     @staticmethod
     def misfit(model: nn.Module) -> str | None:
         """Why this cannot stand for a model, or None."""
-        if (reason := not_cifar_resnet(model)) is not None:
-            return reason
-        others = any(parameter.dtype != torch.float32 for parameter in model.parameters())
-        return "made for float32" if others else None
+        return not_cifar_resnet(model) or not_float32(model)
 
     def __init__(self, model: nn.Module, plain: nn.Module, dtype: torch.dtype) -> None:
         super().__init__()

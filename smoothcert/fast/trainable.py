@@ -9,7 +9,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from smoothcert.fast.launching import runs_triton
+from smoothcert.fast.launching import has_tf32, runs_triton
 from smoothcert.fast.settings import float32_products
 
 TrainingPrecision = Literal["tf32", "float32", "bfloat16"]
@@ -36,11 +36,6 @@ def trainable(model: nn.Module, device: torch.device, precision: TrainingPrecisi
         if FastResNetTraining.misfit(model) is None:
             return FastResNetTraining(model, plain, torch.bfloat16 if precision == "bfloat16" else torch.float32)
     return plain
-
-
-def has_tf32(device: torch.device) -> bool:
-    """Whether tensor cores multiply TF32 and bfloat16: NVIDIA's do from Ampere on."""
-    return torch.version.hip is None and torch.cuda.get_device_capability(device) >= (8, 0)
 
 
 @contextmanager

@@ -69,12 +69,24 @@ class Certificates:
         return _LAWS.get(self.noise, "gaussian")
 
     @property
+    def identity(self) -> dict[str, Any]:
+        """What the manifest of a store says that decides its certificates; nothing of a log."""
+        return dict(self.manifest["identity"]) if self.manifest else {}
+
+    @property
+    def corruption(self) -> tuple[str, str] | None:
+        """Type and severity, empty where there is none, of a store about corrupted images (see `load_corrupted`)."""
+        if not str(self.identity.get("dataset")).endswith("-c"):
+            return None
+        kind, _, severity = str(self.identity.get("split")).partition("/")
+        return kind, severity
+
+    @property
     def listed(self) -> tuple[float, ...] | None:
         """The only radii that were tested, in a store that tested some: it says nothing of any other. None: all."""
-        identity = self.manifest["identity"] if self.manifest else {}
-        if identity.get("procedure") != "radius":
+        if self.identity.get("procedure") != "radius":
             return None
-        radii = identity.get("radii")
+        radii = self.identity.get("radii")
         return tuple(map(float, radii)) if isinstance(radii, list) else ()
 
     def speaks_at(self, radii: ArrayLike) -> NDArray[np.bool_]:

@@ -82,7 +82,7 @@ def saturation(c: Certificates) -> float | None:
     A log that records neither n nor alpha is taken to have the field's, if its largest radius is just theirs. Radii
     of sequential procedures, or turned into another norm than that of the noise, have no such limit that is known here.
     """
-    identity = c.manifest["identity"] if c.manifest else {}
+    identity = c.identity
     if c.sigma is None or identity.get("procedure", "fixed") != "fixed" or c.norm == "linf":
         return None
     if c.n is None and c.alpha is None:

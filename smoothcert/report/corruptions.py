@@ -60,10 +60,9 @@ def corrupted_stores(results: Sequence[Certificates]) -> list[Corrupted]:
     """
     found = []
     for c in results:
-        identity = c.manifest["identity"] if c.manifest else {}
-        if str(identity.get("dataset")).endswith("-c"):
-            corruption, _, severity = str(identity.get("split")).partition("/")
-            found.append(Corrupted(_model(c), corruption, int(severity) if severity else None, c))
+        if c.corruption is not None:
+            kind, severity = c.corruption
+            found.append(Corrupted(_model(c), kind, int(severity) if severity else None, c))
     return found
 
 

@@ -36,7 +36,7 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
             f"{len(shared)} in common): small differences between them may come from that"
         )
     for key, words in DATA.items():
-        values = sorted({str(value) for c in results if (value := _identity(c, key)) is not None})
+        values = sorted({str(value) for c in results if (value := c.identity.get(key)) is not None})
         if len(values) > 1:
             notes.append(f"the runs were certified on different {words}: {', '.join(values)}; do not compare them")
     other = [c for c in results if _labels_differ(first, c)]
@@ -79,9 +79,9 @@ def _own_notes(c: Certificates) -> list[str]:
     if c.listed is not None:
         tested = ", ".join(f"{r:g}" for r in c.listed) or "of its manifest"
         notes.append(f"only the radii {tested} were tested: nothing is known at others, and no ACR")
-    if _identity(c, "skip_wrong"):
+    if c.identity.get("skip_wrong"):
         notes.append("wrong answers were not certified, and count as abstentions")
-    if _identity(c, "simultaneous"):
+    if c.identity.get("simultaneous"):
         notes.append("alpha is for all inputs together, so its radii are smaller than with alpha for each")
     return notes
 
@@ -99,10 +99,6 @@ def _budget_notes(results: Sequence[Certificates]) -> list[str]:
         "give: it was certified with more samples"
         for c in beyond
     ]
-
-
-def _identity(c: Certificates, key: str) -> object:
-    return c.manifest["identity"].get(key) if c.manifest else None
 
 
 def _labels(results: Sequence[Certificates]) -> list[str]:

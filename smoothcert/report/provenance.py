@@ -68,17 +68,17 @@ def _commands(c: Certificates, identity: dict[str, Any]) -> str:
         run = folder.parent.parent
         if c.config is not None:
             lines.append(_line("train", (run / "config.yaml").as_posix(), "--out", f"{run.as_posix()}-again"))
-        lines.append(_line("certify", run.as_posix(), "--name", folder.name, *_options(identity)))
+        lines.append(_line("certify", run.as_posix(), "--name", folder.name, *_options(c)))
     return "\n".join([*lines, _line("report", folder.as_posix())])
 
 
-def _options(identity: dict[str, Any]) -> list[str]:
+def _options(c: Certificates) -> list[str]:
     words = []
     for key, option in OPTIONS.items():
-        value = identity.get(key)
-        if key == "split" and str(identity.get("dataset")).endswith("-c"):  # a corruption, see load_corrupted
-            corruption, _, severity = str(value).partition("/")
-            words += ["--corruption", corruption, *(["--severity", severity] if severity else [])]
+        value = c.identity.get(key)
+        if key == "split" and c.corruption is not None:
+            kind, severity = c.corruption
+            words += ["--corruption", kind, *(["--severity", severity] if severity else [])]
         elif value is not None:
             values = [] if value is True else value if isinstance(value, list) else [value]
             words += [option, *map(str, values)]

@@ -84,7 +84,7 @@ def _is_number(value: object) -> bool:
 def _all_but(parameter: str, c: Certificates) -> str:
     """What must be equal between runs that a parameter alone tells apart."""
     rest = {key: value for key, value in _flat(c.config).items() if key not in (parameter, "seed")}
-    identity = c.manifest["identity"] if c.manifest else {}
+    identity = c.identity
     # a run trained with another sigma is also certified with it
     procedure = [identity.get(key) for key in PROCEDURE if key != "sigma" or parameter != "sigma"]
     return json.dumps([rest, procedure], sort_keys=True, default=str)
