@@ -7,13 +7,13 @@ and backward of both in training beside PyTorch's, as CUDA graphs. Weights and i
 import torch
 from certify import calibrated
 
-from smoothcert.fast.lenet import FastLeNet
-from smoothcert.fast.lenet_training import FastLeNetTraining
-from smoothcert.fast.noise import FusedNoise
-from smoothcert.fast.resnet import FastResNet
-from smoothcert.fast.resnet_training import FastResNetTraining
-from smoothcert.fast.trainable import products
+from smoothcert.kernels.cifar_resnet.sampling import FastResNet
+from smoothcert.kernels.cifar_resnet.training import FastResNetTraining
+from smoothcert.kernels.lenet.sampling import FastLeNet
+from smoothcert.kernels.lenet.training import FastLeNetTraining
+from smoothcert.kernels.trainable import products
 from smoothcert.models import build_model
+from smoothcert.noise.fused import FusedNoise
 
 DEVICE = torch.device("cuda")
 

@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 from smoothcert import RunFolder, load_dataset
-from smoothcert.certification import Selection, certify_dataset
+from smoothcert.certification.certify import Selection, certify_dataset
+from smoothcert.devices.pick import pick_device
 from smoothcert.report import average_certified_radius, certified_accuracy, read_store
-from smoothcert.report.analysis import default_radii
-from smoothcert.runtime import pick_device
+from smoothcert.report.measures.analysis import default_radii
 
 
 def main() -> None:

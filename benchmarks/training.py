@@ -19,12 +19,12 @@ import torch
 import smoothcert
 from smoothcert.config import load_recipe
 from smoothcert.data import Batches, Dataset
-from smoothcert.fast.trainable import products, trainable
+from smoothcert.kernels.trainable import products, trainable
 from smoothcert.methods import build_method
 from smoothcert.methods.base import Progress
 from smoothcert.models import build_model
-from smoothcert.runtime import Runtime
-from smoothcert.stepping import Stepper
+from smoothcert.training.ranks import Runtime
+from smoothcert.training.steps import Stepper
 
 OFFICIAL = {
     "mnist/gaussian-1.00": 1.68,

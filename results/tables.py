@@ -4,7 +4,7 @@ import json
 import re
 from pathlib import Path
 
-from smoothcert.reproducing import results_table
+from smoothcert.evaluation.reproduce import results_table
 
 ROOT = Path(__file__).parent.parent
 

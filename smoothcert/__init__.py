@@ -6,29 +6,24 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smoothcert.certificate import Certificate
-    from smoothcert.certification import Selection, certify_dataset
+    from smoothcert.certification.certify import Selection, certify_dataset
+    from smoothcert.certification.smoothed import SmoothedClassifier
     from smoothcert.config import Recipe, TrainConfig, load_recipe
     from smoothcert.data import Batch, Dataset, from_torch, load_dataset
     from smoothcert.errors import SmoothcertError
     from smoothcert.methods.base import Losses, Method, Progress, noisy_copies
     from smoothcert.models import build_model, load_published
-    from smoothcert.report import (
-        average_certified_radius,
-        certified_accuracy,
-        read_results,
-        write_report,
-    )
-    from smoothcert.run import RunFolder
-    from smoothcert.smoothing import SmoothedClassifier
-    from smoothcert.training import fit
+    from smoothcert.report import average_certified_radius, certified_accuracy, read_results, write_report
+    from smoothcert.runs.folder import RunFolder
+    from smoothcert.statistics.certificate import Certificate
+    from smoothcert.training.loop import fit
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Certificate": "certificate",
-    "Selection": "certification",
-    "certify_dataset": "certification",
+    "Certificate": "statistics.certificate",
+    "Selection": "certification.certify",
+    "certify_dataset": "certification.certify",
     "Recipe": "config",
     "TrainConfig": "config",
     "load_recipe": "config",
@@ -47,9 +42,9 @@ _HOME = {
     "certified_accuracy": "report",
     "read_results": "report",
     "write_report": "report",
-    "RunFolder": "run",
-    "SmoothedClassifier": "smoothing",
-    "fit": "training",
+    "RunFolder": "runs.folder",
+    "SmoothedClassifier": "certification.smoothed",
+    "fit": "training.loop",
 }
 
 __all__ = [

@@ -1,10 +1,10 @@
 """A few hundred steps on real digits: the methods' order at larger radii, which is what they are for."""
 
-from smoothcert.certification import Selection, certify_dataset
+from smoothcert.certification.certify import Selection, certify_dataset
 from smoothcert.config import load_recipe
 from smoothcert.data import load_dataset
 from smoothcert.report import average_certified_radius, certified_accuracy, read_store
-from smoothcert.training import fit
+from smoothcert.training.loop import fit
 
 
 def test_consistency_certifies_more_at_large_radii_than_gaussian_training(tmp_path):

@@ -18,7 +18,7 @@ from smoothcert.data.augment import crop_flip
 from smoothcert.data.dataset import Dataset
 from smoothcert.data.folder import ImageFolder
 from smoothcert.errors import ConfigError, unknown_name
-from smoothcert.seeds import derive
+from smoothcert.keys import derive
 
 Augment = Literal["none", "crop-flip", "imagenet"]
 _AHEAD = 2  # batches of an ImageFolder that are decoded while the device works

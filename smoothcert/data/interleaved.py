@@ -9,7 +9,7 @@ import torch
 
 from smoothcert.data.batches import Batch, Batches
 from smoothcert.data.dataset import Dataset
-from smoothcert.seeds import derive
+from smoothcert.keys import derive
 
 
 class Interleaved:

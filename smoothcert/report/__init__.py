@@ -1,6 +1,9 @@
 """Certificates -> measures, tables, charts and a page. Nothing here needs torch."""
 
-from smoothcert.report.analysis import (
+from smoothcert.report.charts.curves import curve_svg
+from smoothcert.report.charts.figure import save_figure
+from smoothcert.report.measures.across_seeds import seed_groups, seed_summary
+from smoothcert.report.measures.analysis import (
     abstention_rate,
     average_certified_radius,
     certified_accuracy,
@@ -10,26 +13,23 @@ from smoothcert.report.analysis import (
     linf_radius,
     median_radius,
 )
-from smoothcert.report.bootstrap import paired_bootstrap
-from smoothcert.report.certificates import Certificates
-from smoothcert.report.classes import per_class
-from smoothcert.report.confidence import p_ecdf, p_lower, saturation_radius
-from smoothcert.report.corruptions import (
+from smoothcert.report.measures.bootstrap import paired_bootstrap
+from smoothcert.report.measures.classes import per_class
+from smoothcert.report.measures.confidence import p_ecdf, p_lower, saturation_radius
+from smoothcert.report.measures.envelope import upper_envelope
+from smoothcert.report.measures.published import find_published, published_rows
+from smoothcert.report.measures.tradeoff import trade_offs
+from smoothcert.report.page.page import write_report
+from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.reading import read_log, read_results, read_store
+from smoothcert.report.tables.corruptions import (
     corrupted_stores,
     corruption_means,
     corruption_table,
     corruption_types_table,
     read_corruptions,
 )
-from smoothcert.report.curves import curve_svg
-from smoothcert.report.envelope import upper_envelope
-from smoothcert.report.figure import save_figure
-from smoothcert.report.page import write_report
-from smoothcert.report.published import find_published, published_rows
-from smoothcert.report.reading import read_log, read_results, read_store
-from smoothcert.report.seeds import seed_groups, seed_summary
-from smoothcert.report.tables import certificate_table
-from smoothcert.report.tradeoff import trade_offs
+from smoothcert.report.tables.tables import certificate_table
 
 __all__ = [
     "Certificates",

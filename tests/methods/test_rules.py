@@ -8,12 +8,13 @@ import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from smoothcert import attacks, constraints
+from smoothcert.attacks import ascent as attacks
+from smoothcert.attacks import constraints
 from smoothcert.config import TrainConfig
 from smoothcert.data.batches import Batch
 from smoothcert.methods import build_method
 from smoothcert.methods.base import Progress
-from smoothcert.training import fit
+from smoothcert.training.loop import fit
 from tests.test_training import TinyNet, tiny
 
 EVERY = [

@@ -11,15 +11,7 @@ from torch import nn
 
 import smoothcert.models
 from smoothcert.errors import ConfigError, MissingExtra, ModelError
-from smoothcert.models import (
-    MODELS,
-    CifarResNet,
-    LeNet,
-    Normalise,
-    ResNet50,
-    build_model,
-    check_shape,
-)
+from smoothcert.models import MODELS, CifarResNet, LeNet, Normalise, ResNet50, build_model, check_shape
 
 NAN, INF = float("nan"), float("inf")
 

@@ -18,7 +18,7 @@ from smoothcert.report import (
     linf_radius,
     median_radius,
 )
-from smoothcert.report.analysis import certified_curve, default_radii, published_rounding
+from smoothcert.report.measures.analysis import certified_curve, default_radii, published_rounding
 
 RADII = st.floats(0, 10, allow_subnormal=False)
 RUNS = st.lists(st.tuples(RADII, st.booleans()), min_size=1, max_size=60)

@@ -18,10 +18,10 @@ from smoothcert.report import (
     trade_offs,
     upper_envelope,
 )
-from smoothcert.report.bootstrap import Interval
-from smoothcert.report.sections import telling_radii
-from smoothcert.report.seeds import spread
-from smoothcert.report.tables import class_table, difference_table, envelope_table, seed_table
+from smoothcert.report.measures.across_seeds import spread
+from smoothcert.report.measures.bootstrap import Interval
+from smoothcert.report.page.sections import telling_radii
+from smoothcert.report.tables.tables import class_table, difference_table, envelope_table, seed_table
 
 
 def rng(seed=0):

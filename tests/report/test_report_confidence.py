@@ -6,10 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
-from smoothcert import bounds
 from smoothcert.errors import ConfigError
 from smoothcert.report import certified_accuracy, p_ecdf, p_lower, saturation_radius
-from smoothcert.report.confidence import normal_cdf, p_curve, saturation
+from smoothcert.report.measures.confidence import normal_cdf, p_curve, saturation
+from smoothcert.statistics import bounds
 
 
 @given(st.lists(st.floats(-8, 8), min_size=1))

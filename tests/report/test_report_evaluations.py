@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.evaluations import attack_svg, dimension_svg, path_svg, ratio_svg
-from smoothcert.report.looks import COLOURS, METHODS
+from smoothcert.report.charts.evaluations import attack_svg, dimension_svg, path_svg, ratio_svg
+from smoothcert.report.charts.looks import COLOURS, METHODS
 
 SVG = "{http://www.w3.org/2000/svg}"
 

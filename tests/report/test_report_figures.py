@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from smoothcert.errors import ConfigError
 from smoothcert.report import certified_accuracy, curve_svg
-from smoothcert.report.curves import axis_top, step_corners, thin
-from smoothcert.report.looks import COLOURS, DASHES, Look
-from smoothcert.report.svg import stroke, ticks
-from smoothcert.report.training import training_svg
+from smoothcert.report.charts.curves import axis_top, step_corners, thin
+from smoothcert.report.charts.looks import COLOURS, DASHES, Look
+from smoothcert.report.charts.svg import stroke, ticks
+from smoothcert.report.charts.training import training_svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -5,10 +5,10 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from smoothcert.report.histogram import histogram_svg, radius_edges, radius_histogram
-from smoothcert.report.looks import Look
-from smoothcert.report.scatter import trade_off_svg
-from smoothcert.report.tradeoff import Point, TradeOff
+from smoothcert.report.charts.histogram import histogram_svg, radius_edges, radius_histogram
+from smoothcert.report.charts.looks import Look
+from smoothcert.report.charts.scatter import trade_off_svg
+from smoothcert.report.measures.tradeoff import Point, TradeOff
 
 SVG = "{http://www.w3.org/2000/svg}"
 

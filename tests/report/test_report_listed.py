@@ -19,14 +19,14 @@ from smoothcert.report import (
     upper_envelope,
     write_report,
 )
-from smoothcert.report.analysis import default_radii
-from smoothcert.report.confidence import has_confidence, saturation
-from smoothcert.report.curves import confidence_svg
-from smoothcert.report.evaluations import attack_svg
-from smoothcert.report.notes import comparison_notes
-from smoothcert.report.published import Published, measured_otherwise
-from smoothcert.report.sections import comparison, histograms, readings
-from smoothcert.report.tables import class_table, difference_table
+from smoothcert.report.charts.curves import confidence_svg
+from smoothcert.report.charts.evaluations import attack_svg
+from smoothcert.report.measures.analysis import default_radii
+from smoothcert.report.measures.confidence import has_confidence, saturation
+from smoothcert.report.measures.published import Published, measured_otherwise
+from smoothcert.report.page.sections import comparison, histograms, readings
+from smoothcert.report.tables.notes import comparison_notes
+from smoothcert.report.tables.tables import class_table, difference_table
 
 
 @pytest.fixture

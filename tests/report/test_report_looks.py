@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smoothcert.report.looks import COLOURS, DARK_COLOURS, DASHES, METHODS, Look, method_of, run_looks
+from smoothcert.report.charts.looks import COLOURS, DARK_COLOURS, DASHES, METHODS, Look, method_of, run_looks
 
 # Machado, Oliveira and Fernandes (2009), complete deficiency, on linear RGB.
 EYES = {

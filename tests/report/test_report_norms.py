@@ -8,11 +8,11 @@ import pytest
 
 from smoothcert.errors import ConfigError
 from smoothcert.report import certificate_table, curve_svg, p_lower, read_log, read_store, save_figure, write_report
-from smoothcert.report.confidence import has_confidence, saturation
-from smoothcert.report.corruptions import Corrupted, corruption_table
-from smoothcert.report.evaluations import attack_svg
-from smoothcert.report.published import Published, measured_otherwise
-from smoothcert.report.sections import comparison
+from smoothcert.report.charts.evaluations import attack_svg
+from smoothcert.report.measures.confidence import has_confidence, saturation
+from smoothcert.report.measures.published import Published, measured_otherwise
+from smoothcert.report.page.sections import comparison
+from smoothcert.report.tables.corruptions import Corrupted, corruption_table
 
 L1 = {"noise": "laplace", "norm": "l1", "sigma": 0.5, "n": 1000, "alpha": 0.001}
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from smoothcert.report import certificate_table, read_corruptions, read_log
-from smoothcert.report.corruptions import corruption_means, corruption_table, corruption_types_table
-from smoothcert.report.looks import METHODS, method_of
-from smoothcert.report.seeds import seed_summary
+from smoothcert.report.charts.looks import METHODS, method_of
+from smoothcert.report.measures.across_seeds import seed_summary
+from smoothcert.report.tables.corruptions import corruption_means, corruption_table, corruption_types_table
 from tests.report.papers import paper_columns, paper_table
 
 LOGS = os.environ.get("SMOOTHCERT_PUBLISHED_LOGS", "")

@@ -8,8 +8,8 @@ import pytest
 from smoothcert.config import load_recipe, recipe_names
 from smoothcert.methods import METHODS, method_class
 from smoothcert.report import certificate_table, find_published, published_rows
-from smoothcert.report.published import deviation, method_defaults
-from smoothcert.report.tables import published_table
+from smoothcert.report.measures.published import deviation, method_defaults
+from smoothcert.report.tables.tables import published_table
 from tests.report.papers import paper_table
 
 

@@ -1,0 +1,193 @@
+"""How often a network returns each class on noisy copies: batches, noise, memory.
+
+`Fused` (CUDA): one kernel draws the noise of a batch, whose rows may belong to several images, and nothing waits for
+the device before all counts are there. `Plain`: one image after the other, with noise from `NoisyCopies`; on a CPU
+each thread has its own batch.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any, get_args
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from smoothcert.devices.memory import NO_MEMORY, SMALLEST, is_out_of_memory
+from smoothcert.errors import ModelError
+from smoothcert.kernels.generic.cpu import workers
+from smoothcert.kernels.prepare import Prepared, arithmetic
+from smoothcert.noise.streams import IntegerNoise, NoiseMode, NoisyCopies, Stage, eight_bit, fused_noise
+
+_KEPT = 64  # images whose last block of noise is kept for their next look: half a MiB each
+
+
+@dataclass(frozen=True)
+class Request:
+    """Samples `first` to `last` - 1 of one stage of input `index`, whose picture is number `image` of those given."""
+
+    image: int
+    index: int
+    stage: Stage
+    first: int
+    last: int
+
+
+class Counter(ABC):
+    """Counts for some images, all of one shape and on one device. `forward` is the prepared one, with checks."""
+
+    def __init__(
+        self,
+        images: Sequence[Tensor],
+        prepared: Prepared,
+        forward: Callable[[Tensor], Tensor],
+        classes: int,
+        *,
+        sigma: float,
+        mode: NoiseMode,
+        seed: int,
+    ) -> None:
+        self._images, self._prepared, self._forward, self._classes = images, prepared, forward, classes
+        self._sigma, self._mode, self._seed = sigma, mode, seed
+        self._device = images[0].device
+
+    @abstractmethod
+    def count(self, requests: Sequence[Request], batch_size: int) -> NDArray[np.int64]:
+        """Counts [requests, classes]."""
+
+
+def counter_for(mode: NoiseMode, device: torch.device) -> type[Counter]:
+    return Fused if mode in get_args(IntegerNoise) and fused_noise(device) else Plain
+
+
+class Votes:
+    """Class counts that stay on the device until they are read."""
+
+    def __init__(self, requests: int, classes: int, device: torch.device) -> None:
+        self.counts = torch.zeros(requests, classes, dtype=torch.int64, device=device)
+        self.nan = torch.zeros(1, dtype=torch.int64, device=device)
+        self._one = torch.ones(1, dtype=torch.int64, device=device)
+
+    def add(self, logits: Tensor, owner: int) -> None:
+        self.nan += logits.isnan().any(1).sum()
+        # not bincount, which waits for the device
+        self.counts[owner].scatter_add_(0, logits.argmax(1), self._one.expand(len(logits)))
+
+    def read(self, samples: int) -> NDArray[np.int64]:
+        # the only wait for the device: once for all requests, not once a batch
+        if bad := int(self.nan):
+            raise ModelError(
+                f"the model returned NaN for {bad} of {samples} noisy copies, so its class is arbitrary and "
+                "nothing can be certified: the weights are damaged, training diverged, or the precision is too low "
+                "(use float32)"
+            )
+        return self.counts.cpu().numpy()
+
+
+class Plain(Counter):
+    # kept between calls: the next look at an image goes on in the block of noise where the last one ended
+    _copies: dict[tuple[int, int, Stage], NoisyCopies]
+
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        super().__init__(*args, **settings)
+        self._copies = {}
+
+    def count(self, requests: Sequence[Request], batch_size: int) -> NDArray[np.int64]:
+        votes = Votes(len(requests), self._classes, self._device)
+        batches = [
+            (owner, self._noisy(request), place, min(place + batch_size, request.last))
+            for owner, request in enumerate(requests)
+            for place in range(request.first, request.last, batch_size)
+        ]
+
+        @torch.inference_mode()  # which holds for one thread
+        def answer(batch: tuple[int, NoisyCopies, int, int]) -> Tensor:
+            _, copies, first, last = batch
+            x = self._prepared.inputs(forward_size(last - first, batch_size))  # [b, C, H, W]
+            x[: last - first] = copies.take(first, last)
+            return self._forward(x)[: last - first]
+
+        # the arithmetic is the whole process's, so it is set here and not by each thread
+        with ExitStack() as stack:
+            stack.enter_context(arithmetic(self._prepared.precision))
+            threads = self._prepared.concurrent and len(batches) > 1
+            each = stack.enter_context(workers()).map if threads else map
+            for (owner, *_), logits in zip(batches, each(answer, batches), strict=True):
+                votes.add(logits, owner)
+        # on CUDA a block is large, and soon drawn again
+        if len(self._copies) > (_KEPT if self._device.type == "cpu" else 0):
+            self._copies.clear()
+        return votes.read(sum(r.last - r.first for r in requests))
+
+    def _noisy(self, request: Request) -> NoisyCopies:
+        key = (request.image, request.index, request.stage)
+        if key not in self._copies:
+            self._copies[key] = NoisyCopies(
+                self._images[request.image],
+                self._sigma,
+                self._mode,
+                seed=self._seed,
+                index=request.index,
+                stage=request.stage,
+            )
+        return self._copies[key]
+
+
+class Fused(Counter):
+    def __init__(self, *args: Any, **settings: Any) -> None:
+        from smoothcert.noise.fused import FusedNoise
+
+        super().__init__(*args, **settings)
+        assert self._mode == "quantised" or self._mode == "exact"
+        self._pixels = torch.stack(
+            [x if x.dtype == torch.uint8 else eight_bit(x).to(torch.uint8) for x in self._images]
+        )
+        self._noise = FusedNoise(self._sigma, self._mode, self._seed, self._device)
+
+    def count(self, requests: Sequence[Request], batch_size: int) -> NDArray[np.int64]:
+        from smoothcert.certification.votes import Rows, add_votes
+
+        votes = Votes(len(requests), self._classes, self._device)
+        images = self._pixels[torch.tensor([r.image for r in requests], device=self._device)]
+        words = self._noise.words([(r.index, r.stage, r.last) for r in requests])
+        rows = Rows([(r.first, r.last) for r in requests], self._device)
+        for start in range(0, rows.total, batch_size):
+            size = min(batch_size, rows.total - start)
+            owner, sample = rows.batch(start, size)
+            x = self._prepared.inputs(size if self._prepared.any_batch else forward_size(size, batch_size))
+            self._noise.fill(x[:size], images, words, owner, sample)
+            add_votes(self._forward(x)[:size], owner, votes.counts, votes.nan)
+        return votes.read(rows.total)
+
+
+def count_within_memory(
+    counter: Counter, requests: Sequence[Request], batch_size: int
+) -> tuple[NDArray[np.int64], int]:
+    """The counts, and the batch size that fitted: halved while memory does not suffice."""
+    while True:
+        try:
+            return counter.count(requests, batch_size), batch_size
+        except RuntimeError as error:
+            if not is_out_of_memory(error):
+                raise
+            if batch_size <= SMALLEST:
+                raise ModelError(NO_MEMORY) from error
+            # keyed noise: starting again with smaller batches draws the same samples
+            batch_size //= 2
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+
+
+def forward_size(count: int, batch_size: int) -> int:
+    """How many inputs the network sees when `count` are wanted: the next power of two, but a full batch at most, and
+    never under 32.
+
+    Kernels may round differently for other batch shapes. Few, round shapes keep them to those that, on the CPUs tried,
+    give the same bits for an input at any batch size (tiny batches do not).
+    """
+    return max(SMALLEST, min(batch_size, 1 << (count - 1).bit_length()))

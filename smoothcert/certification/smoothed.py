@@ -1,0 +1,257 @@
+"""SmoothedClassifier: PREDICT and CERTIFY of Cohen, Rosenfeld and Kolter (2019) for any PyTorch image classifier."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from smoothcert.certification.batch_size import choose_batch_size
+from smoothcert.certification.counting import Counter, Request, count_within_memory, counter_for
+from smoothcert.devices.launching import launch_on
+from smoothcert.devices.memory import NO_MEMORY, is_out_of_memory
+from smoothcert.errors import ConfigError, DataError, ModelError
+from smoothcert.kernels.prepare import Precision, Prepared, check_precision, prepare
+from smoothcert.kernels.state import state_of
+from smoothcert.models.build import check_shape
+from smoothcert.noise.streams import NoiseMode, Stage, check_mode, law_of, total_variation
+from smoothcert.statistics import bounds
+from smoothcert.statistics.certificate import ABSTAIN, Certificate, from_claim, from_counts
+from smoothcert.statistics.sequential import NO_CLAIM, Claim, Procedure, procedure
+
+Image = Tensor | NDArray[np.generic]
+
+
+class SmoothedClassifier:
+    """g(x) = the class that `model` returns most often on x + N(0, sigma^2 I).
+
+    >>> smoothed = SmoothedClassifier(model, sigma=0.5, classes=10)  # any nn.Module that takes images in [0,1]
+    >>> certificate = smoothed.certify(image)                        # [C, H, W], uint8 or floats in [0,1]
+    >>> certificate.predict, certificate.radius
+
+    The model is put into eval mode and prepared for sampling (fast/prepare.py): the certificate is about the prepared
+    network, in its `precision` (auto: float16 on CUDA, float32 on the CPU). Noise is a function of (`seed`, `index`):
+    give each input its own index, and the answer is reproducible whatever the batch size. The guarantee is over the
+    noise, so never pick a seed by its result.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        sigma: float,
+        classes: int,
+        *,
+        noise: NoiseMode = "quantised",
+        seed: int = 0,
+        device: str | torch.device | None = None,
+        batch_size: int | None = None,
+        precision: Precision = "auto",
+    ) -> None:
+        check_mode(noise)
+        if classes < 2:
+            raise ConfigError(f"a classifier has at least 2 classes, found classes={classes}")
+        if batch_size is not None and batch_size < 1:
+            raise ConfigError(f"batch_size must be at least 1, found {batch_size}")
+        first = next(model.parameters(), None)
+        self.device = torch.device(device or (first.device if first is not None else "cpu"))
+        self.model = model.to(self.device)
+        self.sigma, self.classes = bounds.check_sigma(sigma), classes
+        self.noise, self.seed, self.batch_size = noise, seed, batch_size
+        check_precision(precision, self.device)
+        self.precision: Precision = precision
+        self._prepared: tuple[object, Prepared] | None = None
+
+    def certify(
+        self,
+        image: Image,
+        *,
+        n0: int = 100,
+        n: int = 100_000,
+        alpha: float = 0.001,
+        index: int = 0,
+        radii: Sequence[float] | None = None,
+        tolerance: float | None = None,
+        skip_unless: int | None = None,
+    ) -> Certificate:
+        """CERTIFY: guess the class from n0 samples, then bound its probability with n fresh ones.
+
+        With `radii` (rising), the answer is the largest of them that n samples, or fewer, can certify. With
+        `tolerance`, sampling stops when going on could not raise the radius by more. With `skip_unless`, nothing is
+        sampled or claimed if the guess is another class.
+        """
+        labels = None if skip_unless is None else [skip_unless]
+        settings: dict[str, Any] = {"n0": n0, "n": n, "alpha": alpha, "radii": radii, "tolerance": tolerance}
+        return self.certify_many([image], [index], skip_unless=labels, **settings)[0]
+
+    def certify_many(
+        self,
+        images: Sequence[Image],
+        indices: Sequence[int],
+        *,
+        n0: int = 100,
+        n: int = 100_000,
+        alpha: float = 0.001,
+        radii: Sequence[float] | None = None,
+        tolerance: float | None = None,
+        skip_unless: Sequence[int] | None = None,
+    ) -> list[Certificate]:
+        """The same certificates as one by one, of images of one shape: small networks keep a GPU busy only so."""
+        bounds.check_samples(n0, n, alpha)
+        xs = self._check_all(images, indices)
+        if skip_unless is not None and len(skip_unless) != len(xs):
+            raise DataError(f"expected a label for each of {len(xs)} images, found {len(skip_unless)}")
+        slack = total_variation(self.noise, self.sigma, xs[0].numel())
+        law = law_of(self.noise)
+        test = procedure(n, alpha, self.sigma, radii=radii, tolerance=tolerance, slack=slack, law=law)
+        counter = self._open(xs)
+        selection = [Request(i, index, "selection", 0, n0) for i, index in enumerate(indices)]
+        estimation = [Request(i, index, "estimation", 0, n) for i, index in enumerate(indices)]
+        if test is None and skip_unless is None:
+            # what is sampled does not depend on the class selected: one trip to the device for both stages
+            both = self._count(counter, [*selection, *estimation])
+            return from_counts(both[: len(xs)], both[len(xs) :], self.sigma, alpha, slack=slack, law=law)
+        counts0 = self._count(counter, selection)
+        selected = counts0.argmax(1)
+        wanted = [r for r in estimation if skip_unless is None or selected[r.image] == skip_unless[r.image]]
+        counts, claims = np.zeros_like(counts0), [NO_CLAIM] * len(xs)
+        if test is not None:
+            self._sample_until(test, counter, wanted, selected, counts, claims)
+        found = [from_claim(*of, self.sigma, alpha, law=law) for of in zip(counts0, counts, claims, strict=True)]
+        if test is None and wanted:
+            chosen = [r.image for r in wanted]
+            counts[chosen] = self._count(counter, wanted)
+            certified = from_counts(counts0[chosen], counts[chosen], self.sigma, alpha, slack=slack, law=law)
+            for place, certificate in zip(chosen, certified, strict=True):
+                found[place] = certificate
+        return found
+
+    def _sample_until(
+        self,
+        test: Procedure,
+        counter: Counter,
+        requests: list[Request],
+        selected: NDArray[np.int64],
+        counts: NDArray[np.int64],
+        claims: list[Claim],
+    ) -> None:
+        """The estimation samples of a fixed n, in the same order, of each image until `test` is finished with it."""
+        states, before = {r.image: test.start for r in requests}, 0
+        for look, last in enumerate(test.looks):
+            if not requests:
+                break
+            pieces = [Request(r.image, r.index, r.stage, before, last) for r in requests]
+            for r, piece in zip(requests, self._count(counter, pieces), strict=True):
+                counts[r.image] += piece
+                states[r.image] = test.advance(states[r.image], look, int(counts[r.image, selected[r.image]]))
+                claims[r.image] = test.claim(states[r.image])
+            requests = [r for r in requests if not test.finished(states[r.image])]
+            before = last
+
+    def predict(self, image: Image, *, n: int = 1000, alpha: float = 0.001, index: int = 0) -> int:
+        """PREDICT: the smoothed class, wrong with probability at most alpha, or -1 to abstain."""
+        bounds.check_alpha(alpha)
+        if n < 1:
+            raise ConfigError(f"n, the number of samples, must be at least 1, found {n}")
+        x = self._check(image)
+        # the counts of n samples are within n * slack of their ideal law, in total variation: that much of alpha goes
+        level = alpha - n * total_variation(self.noise, self.sigma, x.numel())
+        counts = self.count(x, n, "prediction", index)
+        second, first = np.argsort(counts, kind="stable")[-2:]
+        return int(first) if bounds.top_two_p_value(counts[first], counts[second]) <= level else ABSTAIN
+
+    def count(self, image: Tensor, n: int, stage: Stage, index: int, first: int = 0) -> NDArray[np.int64]:
+        """How often each class is returned on the noisy copies `first` to n-1 of a checked image."""
+        counts: NDArray[np.int64] = self.count_many([image], [Request(0, index, stage, first, n)])[0]
+        return counts
+
+    def count_many(self, images: Sequence[Tensor], requests: Sequence[Request]) -> NDArray[np.int64]:
+        """Counts [requests, classes] of checked images."""
+        return self._count(self._open(images), requests)
+
+    def prepare(self, shape: tuple[int, ...]) -> Prepared:
+        """The network that is sampled from; made anew when weights, hooks or plain attributes have changed.
+
+        A change of other objects that the forward uses is not seen: make a new SmoothedClassifier then.
+        """
+        with launch_on(self.device):
+            state = (shape, state_of(self.model))
+            if self._prepared is None or self._prepared[0] != state:
+                try:
+                    ready = prepare(self.model, shape, self.device, self.precision)
+                except RuntimeError as error:
+                    if is_out_of_memory(error):
+                        raise ModelError(NO_MEMORY) from error
+                    raise
+                # again, since a lazy network has its weights only now
+                self._prepared = (shape, state_of(self.model)), ready
+        return self._prepared[1]
+
+    def _open(self, images: Sequence[Tensor]) -> Counter:
+        self.model.eval()
+        prepared = self.prepare(tuple(images[0].shape))
+        if self.batch_size is None:
+            with launch_on(self.device):
+                self.batch_size = prepared.batch_size or choose_batch_size(self._forward, prepared.inputs, self.device)
+        settings: dict[str, Any] = {"sigma": self.sigma, "mode": self.noise, "seed": self.seed}
+        if len({(x.dtype, x.device) for x in images}) == 1:
+            images = torch.stack(list(images)).to(self.device).unbind()  # one transfer
+        else:
+            images = [x.to(self.device) for x in images]
+        return counter_for(self.noise, self.device)(images, prepared, self._forward, self.classes, **settings)
+
+    @torch.inference_mode()
+    def _count(self, counter: Counter, requests: Sequence[Request]) -> NDArray[np.int64]:
+        assert self.batch_size is not None
+        with launch_on(self.device):
+            counts, self.batch_size = count_within_memory(counter, requests, self.batch_size)
+        return counts
+
+    def _forward(self, x: Tensor) -> Tensor:
+        assert self._prepared is not None
+        try:
+            logits = self._prepared[1].forward(x)
+        except Exception as error:  # a network of the user's may fail in any way
+            if isinstance(error, RuntimeError) and is_out_of_memory(error):
+                raise
+            kind = str(x.dtype).removeprefix("torch.")
+            raise ModelError(
+                f"the model could not take a {kind} batch of shape {list(x.shape)}: check the image's size, the "
+                f"channel count and the type of the weights. It says: {error}"
+            ) from error
+        return check_shape(logits, len(x), self.classes)
+
+    def _check_all(self, images: Sequence[Image], indices: Sequence[int]) -> list[Tensor]:
+        if len(images) != len(indices) or len(images) == 0:
+            raise DataError(f"expected an index for each of at least one image, found {len(images)} and {len(indices)}")
+        xs = [self._check(image) for image in images]
+        if len({x.shape for x in xs}) > 1:
+            raise DataError(f"expected images of one shape, found {sorted({tuple(x.shape) for x in xs})}")
+        return xs
+
+    def _check(self, image: Image) -> Tensor:
+        """A usable image, or an error: bad input must never yield a certificate."""
+        try:
+            x = image if isinstance(image, Tensor) else torch.from_numpy(np.array(image))  # a copy: it may be read-only
+        except TypeError as error:
+            raise DataError(f"expected an image of uint8 (0..255) or floats in [0,1], found {type(image)}") from error
+        if x.ndim != 3 or not x.numel():
+            raise DataError(
+                f"expected one image of shape [C, H, W], found shape {list(x.shape)}: pass images one by one"
+            )
+        if x.dtype == torch.uint8:
+            return x
+        if not x.is_floating_point():
+            raise DataError(f"expected an image of uint8 (0..255) or floats in [0,1], found {x.dtype}")
+        if not bool(x.isfinite().all()):
+            raise DataError("the image has NaN or infinite pixels: clean it before certification")
+        low, high = float(x.min()), float(x.max())
+        if low < 0.0 or high > 1.0:
+            raise DataError(
+                f"expected pixels in [0,1], found {low:g} to {high:g}: divide 8-bit values by 255, and put any "
+                "normalisation inside the model, since sigma and radii are in units of the [0,1] image"
+            )
+        return x

@@ -1,0 +1,103 @@
+"""`smoothcert explain`: adversarial paths and mixing ratios of trained runs, as figures and tables in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from smoothcert.data import Dataset, ImageFolder, load_dataset
+from smoothcert.devices.pick import pick_device
+from smoothcert.errors import ConfigError
+from smoothcert.evaluation.paths import Path as AdversarialPath
+from smoothcert.evaluation.paths import adversarial_path
+from smoothcert.files import atomic_write
+from smoothcert.noise.streams import unit_range
+from smoothcert.progress import Progress
+from smoothcert.report.charts.evaluations import path_svg, ratio_svg
+from smoothcert.runs.folder import RunFolder
+
+
+def explain_runs(
+    runs: Sequence[Path],
+    out: Path,
+    *,
+    indices: Sequence[int] = (),
+    ratios: int = 0,
+    alpha: float = 1.0,
+    steps: int = 8,
+    noises: int = 128,
+    seed: int = 0,
+    data_dir: Path | None = None,
+    device: str = "auto",
+    quiet: bool = False,
+) -> Iterator[Path]:
+    """Write one figure a run and index, and one of the mixing ratios of all runs; yields the files written."""
+    if not indices and ratios < 1:
+        raise ConfigError(
+            "nothing to explain: give --index for adversarial paths, --ratios N for mixing ratios, or both"
+        )
+    found: dict[str, list[float]] = {}
+    for folder in runs:
+        model, spec = RunFolder(folder).load_model()
+        data = load_dataset(spec.dataset, "test", data_dir)
+        wrong = [index for index in indices if not 0 <= index < len(data)]
+        if wrong:
+            raise ConfigError(f"the test set of {data.name} has images 0 to {len(data) - 1}, found index {wrong[0]}")
+        path_of = partial(_path, model.to(pick_device(device)), data, spec.sigma, alpha, steps, noises, seed)
+        for index in indices:
+            yield _write(out / f"{folder.name}-{index}.svg", _figure(path_of(index), folder.name, spec.class_names))
+        if ratios:
+            chosen = range(0, len(data), max(1, len(data) // ratios))[:ratios]
+            found[folder.name] = []
+            with Progress(f"mixing ratios of {folder.name}", len(chosen), "images", quiet=quiet) as bar:
+                for index in chosen:
+                    path = path_of(index)
+                    if path.answer == path.label:  # the ratio is about correct answers that change
+                        found[folder.name].append(path.equal_confidence_ratio or np.nan)
+                    bar.advance()
+    if found:
+        rows = [f"{name}\t{ratio:.4f}" for name, values in found.items() for ratio in values]
+        yield _write(out / "mixing-ratios.tsv", "\n".join(["run\tratio", *rows]) + "\n")
+        yield _write(out / "mixing-ratios.svg", ratio_svg(found))
+
+
+def _path(
+    model: nn.Module,
+    data: Dataset | ImageFolder,
+    sigma: float,
+    alpha: float,
+    steps: int,
+    noises: int,
+    seed: int,
+    index: int,
+) -> AdversarialPath:
+    place = next(model.parameters()).device
+    image = unit_range(torch.from_numpy(np.array(data.image(index))).to(place))
+    label = int(data.labels[index])
+    return adversarial_path(model, image, label, sigma, index=index, alpha=alpha, steps=steps, noises=noises, seed=seed)
+
+
+def _figure(path: AdversarialPath, run: str, names: tuple[str, ...]) -> str:
+    def name(label: int) -> str:
+        return names[label] if names else f"class {label}"
+
+    mixed = [(1 - ratio) * path.clean + ratio * path.adversarial for ratio in np.linspace(0, 1, 6)]
+    return path_svg(
+        path.ratios,
+        (path.confidences[:, path.answer], path.confidences[:, path.target]),
+        (name(path.answer), name(path.target)),
+        mixed,
+        path.equal_confidence_ratio,
+        f"{run}, image {path.index} ({name(path.label)}): l2 distance {path.distance:.2f}",
+    )
+
+
+def _write(path: Path, text: str) -> Path:
+    with atomic_write(path) as file:
+        file.write(text.encode())
+    return path

@@ -1,0 +1,107 @@
+"""Stored counts judged again: another alpha, another bound or another norm, without a forward pass or PyTorch."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smoothcert.errors import ConfigError, StoreError, unknown_name
+from smoothcert.report import Certificates, read_store
+from smoothcert.runs.store import CertificateStore
+from smoothcert.statistics import bounds
+from smoothcert.statistics.certificate import ABSTAIN
+
+Bound = Literal["binary", "multiclass"]
+Norm = Literal["l2", "linf"]
+
+
+def reanalyse(
+    store: CertificateStore | Path | str,
+    *,
+    alpha: float | None = None,
+    bound: Bound = "binary",
+    norm: Norm | None = None,
+    values: int | None = None,
+) -> Certificates:
+    """The certificates that the counts of a store prove at `alpha`, by `bound`, in `norm` (default: as certified).
+
+    Choose alpha, bound and norm before looking: each answer holds with probability 1 - alpha on its own, the best of
+    several does not. `values`, the number of values of an input, is needed for norm "linf" by stores that do not say.
+    """
+    folder = store.folder if isinstance(store, CertificateStore) else Path(store)
+    for kind, name, known in (("bound", bound, ("binary", "multiclass")), ("norm", norm, ("l2", "linf"))):
+        if name is not None and name not in known:
+            raise unknown_name(kind, name, known)
+    stored = read_store(folder)
+    manifest: dict[str, Any] = stored.manifest or {}
+    identity = manifest["identity"]
+    if identity.get("procedure", "fixed") != "fixed":
+        raise StoreError(
+            f"{folder} was certified by the procedure '{identity['procedure']}', which stopped sampling by what it "
+            "saw: bounds for a fixed number of samples do not hold for its counts. Certify with a fixed n to "
+            "re-analyse, or take its radii as they are"
+        )
+    law: bounds.Law = identity["noise"] if identity["noise"] in ("uniform", "laplace") else "gaussian"
+    level = bounds.check_alpha(identity.get("alpha_each", identity["alpha"]) if alpha is None else alpha)
+    tops = _tops(CertificateStore(folder))
+    selected, top, other, n = (tops[:, column] for column in range(4))
+    sampled = n > 0  # inputs that were skipped after selection claim nothing
+    settings = (level, identity["sigma"])
+    drawn, slack = np.maximum(n, 1), identity.get("tau", 0.0)
+    if bound == "binary":
+        p = np.where(sampled, bounds.lower_bound(top, drawn, level, slack), 0.0)
+        radius = bounds.radius(p, identity["sigma"], law)
+        certified = p >= 0.5
+    else:
+        split = identity.get("split_alpha", bounds.DEFAULT_SPLIT)
+        p = np.where(sampled, bounds.lower_bound(top, drawn, split * level, slack), 0.0)
+        radius = np.where(sampled, bounds.multiclass_radius(top, other, drawn, *settings, split, slack, law), 0.0)
+        certified = radius > 0
+    if norm == "linf":
+        radius = bounds.linf_radius(radius, _values(folder, manifest, law, values))
+    elif norm == "l2" and law != "gaussian":
+        raise ConfigError(f"{law} noise gives l1 radii, found norm 'l2' asked: leave norm out")
+    predict = np.where(certified, selected, ABSTAIN)
+    return replace(
+        stored,
+        predict=predict,
+        radius=np.where(certified, radius, 0.0),
+        correct=predict == stored.label,
+        p_lower=p,
+        alpha=level,
+        norm=norm or stored.norm,
+    )
+
+
+def _tops(store: CertificateStore) -> NDArray[np.int64]:
+    """Selected class, its count, the largest other count and n of every input, by index."""
+    places = [store.columns.index(name) for name in ("counts0", "counts")]
+    found = {}
+    for cells in store.rows():
+        counts0, counts = (_counts(cells[place]) for place in places)
+        # as the certificate chose: the most frequent class, the lowest of several
+        selected = min(counts0, key=lambda label: (-counts0[label], label))
+        others = (count for label, count in counts.items() if label != selected)
+        found[int(cells[0])] = (selected, counts.get(selected, 0), max(others, default=0), sum(counts.values()))
+    return np.array([found[index] for index in sorted(found)], dtype=np.int64)
+
+
+def _counts(text: str) -> dict[int, int]:
+    pairs = (entry.split(":") for entry in text.split(",") if entry)
+    return {int(label): int(count) for label, count in pairs}
+
+
+def _values(folder: Path, manifest: dict[str, Any], law: bounds.Law, given: int | None) -> int:
+    if law != "gaussian":
+        raise ConfigError(f"l-infinity radii follow from l2 radii, found the l1 radii of {law} noise")
+    recorded = manifest.get("environment", {}).get("values")
+    if given is None and recorded is None:
+        raise StoreError(
+            f"{folder} does not say how many values an input has, which norm 'linf' needs: "
+            "give values=..., for example 784 for MNIST"
+        )
+    return int(given if given is not None else recorded)

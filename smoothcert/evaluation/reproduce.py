@@ -1,0 +1,176 @@
+"""`smoothcert reproduce`: whole tables of the papers, trained, certified and tabulated; resumable, several at once.
+
+Each row is a recipe and each seed a run folder; every run is the ordinary `train` and `certify` commands in processes
+of their own, so a killed table goes on where it was, and what is done is skipped. One JSON file holds what came out and
+how.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import smoothcert
+from smoothcert.config import load_recipe, recipe_names
+from smoothcert.errors import ConfigError, unknown_name
+from smoothcert.files import atomic_write
+from smoothcert.methods import build_method
+from smoothcert.report import average_certified_radius, certified_accuracy, read_store
+from smoothcert.report.measures.analysis import default_radii
+from smoothcert.report.measures.published import Published, find_published, measured_otherwise
+from smoothcert.runs.folder import RunFolder
+from smoothcert.runs.store import CertificateStore
+
+CLOSE = 0.004
+"""A row counts as reproduced within max(3 published standard deviations, this) of a published ACR."""
+
+CLOSE_TO_ONE_RUN = 0.01
+"""The same where a single run is all that is published, and nothing says how much runs differ."""
+
+
+@dataclass(frozen=True)
+class Job:
+    recipe: str
+    seed: int
+    folder: Path
+    soft_labels: Path | None = None  # of all rows that need some: they are the same for every sigma and seed
+
+    @property
+    def train(self) -> list[str]:
+        shared = [] if self.soft_labels is None else ["--soft-labels.folder", str(self.soft_labels)]
+        return ["train", self.recipe, "--seed", str(self.seed), "--out", str(self.folder), *shared]
+
+    @property
+    def certify(self) -> list[str]:
+        return ["certify", str(self.folder)]
+
+
+def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int] = (0,)) -> list[Job]:
+    """One job for each recipe of a data set (or those that match `rows`, e.g. ``*-0.50``) and each seed."""
+    known = [name for name in recipe_names() if name.startswith(f"{dataset}/")]
+    if not known:
+        raise unknown_name("data set with recipes", dataset, {name.split("/")[0] for name in recipe_names()})
+    names = {name.removeprefix(f"{dataset}/") for name in known}
+    for pattern in rows:
+        if not fnmatch.filter(names, pattern):
+            raise unknown_name(f"row of {dataset}", pattern, names)
+    chosen = {
+        name: load_recipe(f"{dataset}/{name}").config
+        for name in names
+        if not rows or any(fnmatch.fnmatch(name, pattern) for pattern in rows)
+    }
+    jobs = []
+    for name, config in sorted(chosen.items(), key=lambda item: (item[1].sigma, item[0])):  # as the tables are read
+        shared = out / "soft-labels" if build_method(config.method).uses_soft_labels else None
+        jobs += [Job(f"{dataset}/{name}", seed, out / name / f"seed{seed}", shared) for seed in seeds]
+    return jobs
+
+
+def run_jobs(jobs: Sequence[Job], train: Sequence[str], certify: Sequence[str], parallel: int) -> list[str]:
+    """Train, `parallel` jobs at a time, then certify; returns what failed, in words. Output goes to FOLDER.log.
+
+    Certification comes last, since it fills a device and trainings beside it would starve; two at a time, so that one
+    starts up while the other samples.
+    """
+    if parallel < 1:
+        raise ConfigError(f"jobs must be at least 1, found {parallel}")
+    with ThreadPoolExecutor(parallel) as pool:
+        failures = list(pool.map(lambda job: _run(job, [*job.train, *train], parallel), jobs))
+    trained = [job for job, failure in zip(jobs, failures, strict=True) if failure is None]
+    pair = min(2, parallel)
+    with ThreadPoolExecutor(pair) as pool:
+        failures += pool.map(lambda job: _run(job, [*job.certify, *certify], pair), trained)
+    return [failure for failure in failures if failure]
+
+
+def _run(job: Job, command: list[str], parallel: int) -> str | None:
+    """One command in a process of its own, of so many; what went wrong, if anything did."""
+    # threads beyond the processor's wait for each other in loops
+    threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // parallel))} if parallel > 1 else {}
+    job.folder.parent.mkdir(parents=True, exist_ok=True)
+    log = job.folder.with_suffix(".log")
+    with log.open("a") as file:
+        file.write(f"$ smoothcert {' '.join(command)}\n")
+        file.flush()
+        words = [sys.executable, "-m", "smoothcert", *command]
+        code = subprocess.run(words, stdout=file, stderr=file, env={**threads, **os.environ}).returncode
+    if code:
+        last = log.read_text().strip().splitlines()[-1]
+        return f"{job.recipe}, seed {job.seed}: `{command[0]}` failed ({last}); see {log}"
+    print(f"{job.recipe}, seed {job.seed}: {command[0]} done", flush=True)
+    return None
+
+
+def outcome(job: Job, train: Sequence[str] = (), certify: Sequence[str] = ()) -> dict[str, Any] | None:
+    """What came out of a finished job, with all that is needed to make it again; None if it is not finished."""
+    run, store = RunFolder(job.folder), CertificateStore(job.folder / "certify" / "test")
+    if not run.finished or not (store.folder / "manifest.json").is_file():
+        return None
+    manifest = store.manifest()
+    if len(store.done()) < manifest.inputs:
+        return None
+    found = read_store(store.folder)
+    radii = default_radii([found])
+    identity = manifest.identity
+    return {
+        "recipe": job.recipe,
+        "seed": job.seed,
+        "commands": [f"smoothcert {' '.join(command)}" for command in ([*job.train, *train], [*job.certify, *certify])],
+        "version": smoothcert.__version__,
+        "device": manifest.environment["device"],
+        "torch": manifest.environment["torch"],
+        **{name: identity[name] for name in ("n0", "n", "alpha", "noise", "start", "every", "max")},
+        "inputs": found.rows,
+        "train_seconds": round(sum(entry["seconds"] for entry in run.records("timing.jsonl")), 1),
+        "certify_seconds": round((store.mean_seconds() or 0.0) * found.rows, 1),
+        "acr": round(average_certified_radius(found, rounded=True), 4),
+        "certified_accuracy": dict(
+            zip(
+                (f"{r:g}" for r in radii), certified_accuracy(found, radii, rounded=True).round(4).tolist(), strict=True
+            )
+        ),
+        "published": _published(find_published(found), found),
+    }
+
+
+def _published(row: Published | None, found: Any) -> dict[str, Any] | None:
+    if row is None:
+        return None
+    acr = average_certified_radius(found, rounded=True)
+    allowed = CLOSE_TO_ONE_RUN if row.std is None else max(3 * row.std, CLOSE)
+    near = any(abs(acr - value) <= allowed for value in (row.mean, row.acr) if value is not None)
+    return {
+        "acr": row.acr,
+        "mean": row.mean,
+        "std": row.std,
+        "source": row.source,
+        "allowed_difference": round(allowed, 4),
+        "reproduced": None if measured_otherwise(found, row) else near,  # None: not measured alike, so not decided
+    }
+
+
+def write_results(outcomes: Sequence[dict[str, Any]], path: Path) -> None:
+    with atomic_write(path) as file:
+        file.write((json.dumps(list(outcomes), indent=1) + "\n").encode())
+
+
+def results_table(outcomes: Sequence[dict[str, Any]]) -> str:
+    """Markdown: ours beside published, row by row."""
+    lines = ["| recipe | seed | inputs | ACR | published | reproduced |", "|---|---|---|---|---|---|"]
+    words = {True: "yes", False: "**no**", None: "-"}
+    for entry in outcomes:
+        row = entry["published"] or {}
+        values = [f"{row['acr']:.3f}"] if row.get("acr") is not None else []
+        values += [f"{row['mean']:.4f} ± {row['std']:.4f}"] if row.get("mean") is not None else []
+        cells = (f"`{entry['recipe']}`", entry["seed"], entry["inputs"], f"{entry['acr']:.4f}")
+        tail = ("; ".join(values) or "-", words[row.get("reproduced")])
+        lines.append("| " + " | ".join(map(str, (*cells, *tail))) + " |")
+    return "\n".join(lines) + "\n"

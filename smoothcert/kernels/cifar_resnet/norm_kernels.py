@@ -1,0 +1,189 @@
+"""Batch normalisation in training, with the ReLU and the addition of a shortcut that follow it, and their gradients.
+
+Values are [rows, CHANNELS], a row being a pixel of an image (channels-last memory). Sums over rows are made in shares
+and added up in one order: no atomics, so that the same numbers give the same bits. Sums are in float32, whatever the
+type of the values.
+"""
+
+# mypy: ignore-errors
+# Triton's language only looks like Python.
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+
+@triton.jit(do_not_specialize=["rows", "each"])
+def moments(x, parts, rows, each, CHANNELS: tl.constexpr, TILE: tl.constexpr):
+    """Sums of x - pivot and of its square: parts [programs, 2, CHANNELS]; `each` rows a program, a multiple of TILE.
+
+    The pivot is the first row: a number near the mean keeps digits that the difference of squares would lose.
+    """
+    c = tl.arange(0, CHANNELS)
+    pivot = tl.load(x + c).to(tl.float32)[None, :]
+    first = tl.program_id(0).to(tl.int64) * each
+    total = tl.zeros([TILE, CHANNELS], tl.float32)
+    squares = tl.zeros([TILE, CHANNELS], tl.float32)
+    for tile in range(0, each, TILE):
+        row = first + tile + tl.arange(0, TILE)
+        inside = (row < rows)[:, None]
+        value = tl.load(x + row[:, None] * CHANNELS + c[None, :], mask=inside, other=0.0).to(tl.float32)
+        value = tl.where(inside, value - pivot, 0.0)
+        total += value
+        squares += value * value
+    at = parts + tl.program_id(0) * 2 * CHANNELS + c
+    tl.store(at, tl.sum(total, axis=0))
+    tl.store(at + CHANNELS, tl.sum(squares, axis=0))
+
+
+@triton.jit(do_not_specialize=["rows"])
+def statistics(
+    x,
+    parts,
+    running_mean,
+    running_variance,
+    mean,
+    scale,
+    rows,
+    epsilon,
+    momentum,
+    SHARES: tl.constexpr,
+    ROOM: tl.constexpr,  # the power of two from SHARES on
+    CHANNELS: tl.constexpr,
+):
+    """Mean and 1 / standard deviation of each channel; moves the running ones, whose variance is the unbiased one."""
+    c, share = tl.arange(0, CHANNELS), tl.arange(0, ROOM)
+    at = parts + share[:, None] * (2 * CHANNELS) + c[None, :]
+    there = (share < SHARES)[:, None]
+    offset = tl.sum(tl.load(at, mask=there, other=0.0), axis=0) / rows
+    square = tl.sum(tl.load(at + CHANNELS, mask=there, other=0.0), axis=0) / rows
+    centre = tl.load(x + c).to(tl.float32) + offset
+    variance = tl.maximum(square - offset * offset, 0.0, propagate_nan=tl.PropagateNan.ALL)
+    tl.store(mean + c, centre)
+    tl.store(scale + c, 1.0 / tl.sqrt(variance + epsilon))
+    old = tl.load(running_mean + c)
+    tl.store(running_mean + c, old + momentum * (centre - old))
+    old = tl.load(running_variance + c)
+    tl.store(running_variance + c, old + momentum * (variance * (rows / (rows - 1.0)) - old))
+
+
+@triton.jit
+def tile_of(rows, CHANNELS: tl.constexpr, TILE: tl.constexpr):
+    """Where the values of a program's rows are, and which of them exist."""
+    row = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
+    return row[:, None] * CHANNELS + tl.arange(0, CHANNELS)[None, :], (row < rows)[:, None]
+
+
+@triton.jit
+def centred(x, centre, at, inside):
+    return tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - centre[None, :]
+
+
+@triton.jit(do_not_specialize=["rows"])
+def norm_relu(
+    x,
+    mean,
+    scale,
+    gamma,
+    beta,
+    shortcut,
+    out,
+    rows,
+    CHANNELS: tl.constexpr,
+    ADD: tl.constexpr,
+    RELU: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    c = tl.arange(0, CHANNELS)
+    at, inside = tile_of(rows, CHANNELS, TILE)
+    factor = tl.load(scale + c) * tl.load(gamma + c)
+    value = centred(x, tl.load(mean + c), at, inside)
+    value = value * factor[None, :] + tl.load(beta + c)[None, :]
+    if ADD:
+        value += tl.load(shortcut + at, mask=inside, other=0.0).to(tl.float32)
+    if RELU:
+        value = tl.maximum(value, 0.0, propagate_nan=tl.PropagateNan.ALL)
+    tl.store(out + at, value.to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def passed(gradient, out, at, inside, RELU: tl.constexpr):
+    """The gradient before the ReLU."""
+    g = tl.load(gradient + at, mask=inside, other=0.0).to(tl.float32)
+    if RELU:
+        g = tl.where(tl.load(out + at, mask=inside, other=0.0).to(tl.float32) <= 0.0, 0.0, g)
+    return g
+
+
+@triton.jit(do_not_specialize=["rows", "each"])
+def norm_relu_sums(
+    gradient,
+    out,
+    x,
+    mean,
+    scale,
+    parts,
+    rows,
+    each,
+    CHANNELS: tl.constexpr,
+    RELU: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    """Gradients of beta and gamma over `each` rows a program, a multiple of TILE: parts [programs, 2, CHANNELS]."""
+    c = tl.arange(0, CHANNELS)
+    centre = tl.load(mean + c)
+    first = tl.program_id(0).to(tl.int64) * each
+    to_beta = tl.zeros([TILE, CHANNELS], tl.float32)
+    to_gamma = tl.zeros([TILE, CHANNELS], tl.float32)
+    for tile in range(0, each, TILE):
+        row = first + tile + tl.arange(0, TILE)
+        inside = (row < rows)[:, None]
+        at = row[:, None] * CHANNELS + c[None, :]
+        g = passed(gradient, out, at, inside, RELU)
+        to_beta += g
+        to_gamma += g * centred(x, centre, at, inside)
+    at = parts + tl.program_id(0) * 2 * CHANNELS + c
+    tl.store(at, tl.sum(to_beta, axis=0))
+    tl.store(at + CHANNELS, tl.sum(to_gamma, axis=0) * tl.load(scale + c))
+
+
+@triton.jit(do_not_specialize=["rows"])
+def norm_relu_back(
+    gradient,
+    out,
+    x,
+    mean,
+    scale,
+    gamma,
+    sums,  # [2, CHANNELS]: gradients of beta and gamma
+    to_x,
+    to_shortcut,
+    rows,
+    CHANNELS: tl.constexpr,
+    ADD: tl.constexpr,
+    RELU: tl.constexpr,
+    TILE: tl.constexpr,
+):
+    c = tl.arange(0, CHANNELS)
+    at, inside = tile_of(rows, CHANNELS, TILE)
+    g = passed(gradient, out, at, inside, RELU)
+    if ADD:
+        tl.store(to_shortcut + at, g.to(to_shortcut.dtype.element_ty), mask=inside)
+    s = tl.load(scale + c)
+    mean_g, slope = tl.load(sums + c) / rows, tl.load(sums + CHANNELS + c) * s / rows
+    value = centred(x, tl.load(mean + c), at, inside)
+    g = (g - mean_g[None, :] - value * slope[None, :]) * (s * tl.load(gamma + c))[None, :]
+    tl.store(to_x + at, g.to(to_x.dtype.element_ty), mask=inside)
+
+
+@triton.jit(do_not_specialize=["shares", "columns"])
+def add_up(parts, out, shares, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """The sums [columns] of parts [shares, columns]."""
+    column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    total = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for first in range(0, shares, ROWS):
+        row = first + tl.arange(0, ROWS)
+        inside = (row < shares)[:, None] & (column < columns)[None, :]
+        total += tl.load(parts + row[:, None] * columns + column[None, :], mask=inside, other=0.0)
+    tl.store(out + column, tl.sum(total, axis=0), mask=column < columns)

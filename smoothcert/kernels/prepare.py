@@ -1,0 +1,223 @@
+"""prepare(): an eval-mode network turned into an equivalent one that samples fast.
+
+Steps are tried from the fastest on, and one that cannot be taken is skipped with its reason:
+
+1. kernels made for the network (LeNet, the CIFAR ResNets), on CUDA in half precision;
+2. BatchNorm folded, convolution + addition + ReLU in one call, channels last, the precision that was asked for;
+3. the network as it is.
+
+What was done is part of a store's identity: the certificate is about the prepared network, and `predict` runs it too.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from smoothcert.devices.launching import runs_triton
+from smoothcert.devices.memory import SMALLEST, is_out_of_memory
+from smoothcert.devices.products import float32_products, full_sums, tf32_products
+from smoothcert.errors import ConfigError, unknown_name
+from smoothcert.kernels.generic.cpu import for_cpu
+from smoothcert.kernels.generic.folding import CannotFold, fold
+from smoothcert.kernels.generic.fusing import fuse
+from smoothcert.noise.streams import block_size
+
+Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]
+
+_DTYPE = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_FALL_BACK = {"float16": "bfloat16", "bfloat16": "tf32", "tf32": "float32"}
+# how far logits may be from the plain network's, in units of how much these vary between images
+_NEAR = {"float32": 0.01, "tf32": 0.1, "float16": 0.1, "bfloat16": 0.3}
+_PROBES = SMALLEST
+_log = logging.getLogger("smoothcert")
+
+
+@dataclass(eq=False)
+class Prepared:
+    """A network ready for sampling."""
+
+    forward: Callable[[Tensor], Tensor]  # a batch as `inputs` lays it out -> logits [b, classes]
+    inputs: Callable[[int], Tensor]  # where to write a batch [b, C, H, W]; the next call may reuse the memory
+    precision: str
+    steps: tuple[str, ...]  # what was done
+    skipped: tuple[str, ...] = ()  # what could not be done, and why
+    batch_size: int | None = None  # that suits it; None: to be measured
+    any_batch: bool = False  # logits of an image are the same bits in a batch of any size
+    concurrent: bool = False  # several threads may call `forward` at once, each with a batch of its own
+
+
+def check_precision(precision: str, device: torch.device) -> None:
+    if precision not in get_args(Precision):
+        raise unknown_name("precision", precision, get_args(Precision))
+    if device.type == "cpu" and precision in ("tf32", "float16"):
+        raise ConfigError(f"precision {precision} is for CUDA devices: use float32 or bfloat16 on the CPU")
+
+
+def prepare(model: nn.Module, shape: tuple[int, ...], device: torch.device, precision: Precision = "auto") -> Prepared:
+    """The fastest equivalent of `model`, which is on `device` and stays as it is, for images of one shape."""
+    check_precision(precision, device)
+    wanted: str = precision if precision != "auto" else "float16" if device.type == "cuda" else "float32"
+    model.eval()
+    probe = _probe(shape, device)
+    try:
+        with torch.inference_mode(), arithmetic("float32"):
+            expected = model(probe)
+    except Exception as error:  # what is wrong with it is said, in words, by the first real batch
+        _raise_if_memory(error)
+        return Prepared(_calm(model, "float32"), _plain_inputs(shape, device), "float32", ("as it is",))
+    skipped: list[str] = []
+    while True:
+        for ready in _candidates(model, shape, device, wanted, skipped):
+            reason = _disagreement(ready, probe, expected)
+            if reason is None:
+                return replace(ready, precision=wanted, skipped=tuple(skipped))
+            _skip(skipped, f"not {' and '.join(ready.steps) or 'plain'} in {wanted}: {reason}")
+        if wanted == "float32":
+            inputs = _plain_inputs(shape, device)
+            return Prepared(_calm(model, "float32"), inputs, "float32", ("as it is",), tuple(skipped))
+        slower = _FALL_BACK[wanted] if device.type == "cuda" else "float32"
+        _log.warning("the network is not fit for %s, and is taken in %s: %s", wanted, slower, skipped[-1])
+        wanted = slower
+
+
+def _candidates(
+    model: nn.Module, shape: tuple[int, ...], device: torch.device, precision: str, skipped: list[str]
+) -> Iterator[Prepared]:
+    dtype = _DTYPE[precision]
+    if dtype in (torch.float16, torch.bfloat16) and runs_triton(device):
+        try:
+            yield from kernels(model, shape, device, dtype)
+        except Exception as error:  # whatever is wrong with them, PyTorch's kernels remain
+            _raise_if_memory(error)
+            _skip(skipped, f"no kernels of its own in {precision}: {type(error).__name__}")
+    steps, net = [], model
+    try:
+        with arithmetic("float32"):
+            folded = fold(model, _probe(shape, device)[:2])
+        net = for_cpu(folded) if device.type == "cpu" else fuse(folded)
+        steps.append("folded")
+    except CannotFold as error:
+        _skip(skipped, f"not folded: {str(error).splitlines()[0]}")
+    # the CPU's vector units want channels last too (for_cpu sees to the weights); one channel is the same layout
+    last = shape[0] > 1 and len(shape) == 3
+    if dtype != torch.float32 or steps or last:
+        try:
+            net = deepcopy(net) if net is model else net
+        except Exception as error:  # it may hold anything
+            _skip(skipped, f"not copied: {type(error).__name__}")
+            return
+        net = net.to(dtype)
+        net = net.to(memory_format=torch.channels_last) if last else net  # type: ignore[call-overload]
+        steps += ["channels last"] if last else []
+
+    inputs = _plain_inputs(shape, device, dtype, last)
+    if device.type == "cuda" or "folded" not in steps:
+        yield Prepared(_calm(net, precision), inputs, precision, tuple(steps))
+    else:
+        # A traced network keeps nothing between its layers but values; one as it is may write to itself. Two blocks of
+        # noise fit a core's cache with their activations, and no block is then drawn by two threads.
+        size = max(SMALLEST, 2 * block_size(math.prod(shape), device))
+        forward = _calm(net, precision)
+        yield Prepared(forward, inputs, precision, tuple(steps), batch_size=size, concurrent=True)
+
+
+def _calm(net: nn.Module, precision: str) -> Callable[[Tensor], Tensor]:
+    def forward(x: Tensor) -> Tensor:
+        with arithmetic(precision):
+            logits = net(x)
+        # a network of the user's may return anything: what is wrong with it is said by the caller
+        return logits.float() if isinstance(logits, Tensor) else logits
+
+    return forward
+
+
+def kernels(model: nn.Module, shape: tuple[int, ...], device: torch.device, dtype: torch.dtype) -> Iterator[Prepared]:
+    """Networks that this package has kernels for. A name has a number that rises when other bits come out."""
+    from smoothcert.kernels.cifar_resnet.sampling import FastResNet
+    from smoothcert.kernels.lenet.sampling import FastLeNet
+
+    name = str(dtype).removeprefix("torch.")
+    if FastLeNet.misfit(model, shape) is None:
+        lenet = FastLeNet(model, dtype, device)
+        yield Prepared(lenet, lenet.inputs, name, ("LeNet kernels 2",), batch_size=lenet.batch_size, any_batch=True)
+    if FastResNet.misfit(model, shape) is None:
+        resnet = FastResNet(model, dtype, device, (shape[1], shape[2]))
+        yield Prepared(resnet, resnet.inputs, name, ("ResNet kernels",), batch_size=resnet.batch_size, any_batch=True)
+
+
+@contextmanager
+def arithmetic(precision: str) -> Iterator[None]:
+    """Products of float32 in full precision (or TF32, if that was asked for), by kernels that are always the same ones.
+
+    Autotuning is off: it picks kernels by their speed on the day, and every process must compute the same bits.
+    """
+    tf32 = precision == "tf32"
+    cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
+    now = (tf32_products(), cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32)
+    halves = matmul.allow_fp16_reduced_precision_reduction or matmul.allow_bf16_reduced_precision_reduction
+    if now == (tf32, True, False, True, tf32) and not halves:
+        yield  # nothing to set and nothing to restore, so threads may enter while another is inside
+        return
+    flags = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": tf32}
+    with float32_products(tf32), full_sums(), cudnn.flags(**flags):
+        yield
+
+
+def _plain_inputs(
+    shape: tuple[int, ...], device: torch.device, dtype: torch.dtype = torch.float32, channels_last: bool = False
+) -> Callable[[int], Tensor]:
+    layout = torch.channels_last if channels_last else torch.contiguous_format
+    return lambda count: torch.zeros((count, *shape), dtype=dtype, device=device).contiguous(memory_format=layout)
+
+
+def _probe(shape: tuple[int, ...], device: torch.device) -> Tensor:
+    """Images of all contrasts under noise, on which a prepared network must agree with the plain one."""
+    generator = torch.Generator("cpu").manual_seed(0)
+    # not what the caller may have set as defaults
+    base = torch.rand((_PROBES, *shape), generator=generator, dtype=torch.float32, device="cpu")
+    noise = torch.randn(base.shape, generator=generator, dtype=torch.float32, device="cpu") * 0.5
+    contrast = torch.linspace(0, 1, _PROBES, dtype=torch.float32, device="cpu").view(-1, 1, 1, 1)
+    return (base.mul_(contrast).add_(noise) * 255).round().div(255).to(device)
+
+
+def _disagreement(ready: Prepared, probe: Tensor, expected: object) -> str | None:
+    """Why a prepared network does not stand for the plain one, or None if it does."""
+    try:
+        with torch.inference_mode():
+            x = ready.inputs(len(probe))
+            x.copy_(probe)
+            found = ready.forward(x)
+    except Exception as error:  # whatever a backend cannot do, a slower one can
+        _raise_if_memory(error)
+        return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+    if not isinstance(expected, Tensor) or expected.ndim != 2 or found.shape != expected.shape:
+        return None  # nothing to compare; the caller checks shapes
+    if bool(expected.isnan().any()):
+        return None  # refused later, in words
+    plain = expected.double()
+    spread = (plain - plain.mean(0)).norm().clamp_min(1e-3 * float(plain.norm())).clamp_min(1e-30)
+    distance = float((found.double() - plain).norm() / spread)
+    if distance <= _NEAR[ready.precision]:
+        return None
+    return f"logits differ by {distance:.1g} of their spread"
+
+
+def _raise_if_memory(error: Exception) -> None:
+    """Too little memory says nothing about a network: fewer images may fit, later or in another process."""
+    if isinstance(error, RuntimeError) and is_out_of_memory(error):
+        raise error
+
+
+def _skip(skipped: list[str], reason: str) -> None:
+    if reason not in skipped:
+        _log.info("%s", reason)
+        skipped.append(reason)

@@ -1,0 +1,107 @@
+"""Certified accuracy as a function of the radius, and confidence as a function of p: falling curves, drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from smoothcert.errors import ConfigError
+from smoothcert.report.charts.looks import run_looks
+from smoothcert.report.charts.svg import Frame, Line, line_chart, percent
+from smoothcert.report.measures.analysis import Floats, average_certified_radius, certified_accuracy, certified_curve
+from smoothcert.report.measures.confidence import has_confidence, p_curve, p_ecdf
+from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.names import norm_names, run_labels
+
+
+def curve_svg(
+    runs: Sequence[Certificates],
+    *,
+    title: str = "Certified accuracy",
+    rounded: bool = False,
+    legend: bool = True,
+    points: int = 400,
+) -> str:
+    """The certified-accuracy curves of the runs as one SVG; with `legend=False` the page around it has one."""
+    if not runs:
+        raise ConfigError("a figure needs at least one run, found none")
+    labels = run_labels([c.name for c in runs], [c.sigma for c in runs])
+    top = axis_top(runs)
+    lines = [
+        Line(label, *thin(*step_corners(c, rounded), top=top, points=points), look, place, dots=c.listed is not None)
+        for place, (label, c, look) in enumerate(zip(labels, runs, run_looks(runs), strict=True))
+    ]
+    summary = "; ".join(f"{label}: {_summary(c, rounded)}" for label, c in zip(labels, runs, strict=True))
+    return line_chart(
+        lines,
+        Frame((0.0, top[0]), (0.0, top[1]), ticks=(9, 11), y_format=percent),
+        title=title,
+        description=f"Share of inputs classified correctly with a certified radius of at least r. {summary}.",
+        labels=(f"radius r ({norm_names(c.norm for c in runs)})", "certified accuracy"),
+        legend=legend,
+        name="curves",
+    )
+
+
+def confidence_svg(runs: Sequence[Certificates], points: int = 300) -> str | None:
+    """P(p_A >= p) of the runs whose p_A is known, from p = 1/2 to 1; None if there is none."""
+    labels, looks = run_labels([c.name for c in runs], [c.sigma for c in runs]), run_looks(runs)
+    known = [place for place, c in enumerate(runs) if has_confidence(c)]
+    if not known:
+        return None
+    top = axis_top([runs[place] for place in known])[1]
+    lines = [Line(labels[i], *thin(*p_curve(runs[i]), top=(0.5, top), points=points), looks[i], i) for i in known]
+    summary = "; ".join(f"{labels[i]}: {100 * p_ecdf(runs[i], 0.99):.1f} % have p of at least 0.99" for i in known)
+    return line_chart(
+        lines,
+        Frame((0.5, 1.0), (0.0, top), ticks=(9, 11), y_format=percent),
+        title="Confidence",
+        description=f"Share of inputs classified correctly with a lower bound of p_A of at least p. {summary}.",
+        labels=("confidence p", "correct with confidence ≥ p"),
+        legend=False,
+        name="confidence",
+    )
+
+
+def _summary(c: Certificates, rounded: bool) -> str:
+    shares = zip(*step_corners(c, rounded), strict=True)
+    if c.listed is not None:
+        return ", ".join(f"{100 * share:.1f} % at radius {radius:g}" for radius, share in shares)
+    clean = f"{100 * next(shares)[1]:.1f} % at radius 0"
+    return f"{clean}, average certified radius {average_certified_radius(c, rounded):.3f}"
+
+
+def axis_top(runs: Sequence[Certificates]) -> tuple[float, float]:
+    """The end of both axes: just beyond the largest certified radius, and the next 10 % above the accuracies."""
+    radius = max(max(float(c.radius[c.correct].max(initial=0.0)), *(c.listed or ()), 0.0) for c in runs)
+    share = max(float(c.correct.mean()) for c in runs)
+    return 1.02 * radius or 1.0, max(math.ceil(10 * share - 1e-9) / 10, 0.1)
+
+
+def step_corners(c: Certificates, rounded: bool = False) -> tuple[Floats, Floats]:
+    """The corners of the curve from left to right: each certified radius at both ends of its drop, then 0.
+
+    Where only listed radii were tested there is no curve, but a point at each of them.
+    """
+    if c.listed is not None:
+        return np.array(c.listed), certified_accuracy(c, c.listed, rounded)
+    radii, share = certified_curve(c, rounded)
+    return np.repeat(radii, 2), np.append(np.repeat(share, 2)[1:], 0.0)
+
+
+def thin(x: Floats, y: Floats, top: tuple[float, float], points: int) -> tuple[Floats, Floats]:
+    """At most `points` corners of a curve, evenly along its length as drawn; both ends of each jump stay.
+
+    The length counts in units of the axes, whose total a falling curve cannot exceed by much: 400 points of a
+    700 pixel figure are never more than a few pixels apart, or they are joined by a straight jump.
+    """
+    if len(x) <= points:
+        return x, y
+    steps = np.abs(np.diff(x, prepend=x[0])) / top[0] + np.abs(np.diff(y, prepend=y[0])) / top[1]
+    length = np.cumsum(steps)
+    bucket = np.floor(length / length[-1] * (points // 2 - 1))
+    changes = np.diff(bucket) > 0
+    keep = np.concatenate([[True], changes]) | np.concatenate([changes, [True]])
+    return x[keep], y[keep]

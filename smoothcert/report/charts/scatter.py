@@ -1,0 +1,47 @@
+"""Accuracy against robustness along a hyperparameter, drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+from smoothcert.report.charts.looks import Look
+from smoothcert.report.charts.svg import Frame, Line, drawing, fill, stroke
+from smoothcert.report.measures.tradeoff import TradeOff
+
+
+def trade_off_svg(found: TradeOff, looks: Sequence[Look], name: str) -> str:
+    """A point for each value of the hyperparameter, joined in its order: right and up is better."""
+    clean = np.array([100 * point.clean for point in found.points])
+    acr = np.array([point.acr for point in found.points])
+    frame = Frame(_range(clean), _range(acr), 540, 320, left=78, ticks=(7, 7))
+    look = looks[found.points[0].run]
+    line = Line(found.method, clean, acr, Look(look.colour), found.points[0].run)
+    path = " ".join(f"{frame.px(x):.1f},{frame.py(y):.1f}" for x, y in zip(line.x, line.y, strict=True))
+    inside = [f'<polyline {stroke(line.look)} points="{path}"/>']
+    for point, x, y in zip(found.points, clean, acr, strict=True):
+        text = f"{found.parameter} = {point.value:g}"
+        inside.append(
+            f"<g><title>{escape(f'{text}: accuracy {x:.1f} %, ACR {y:.3f}')}</title>"
+            f'<circle cx="{frame.px(x):.1f}" cy="{frame.py(y):.1f}" r="4.5" {fill(line.look)}/>'
+            f'<text x="{frame.px(x):.1f}" y="{frame.py(y) - 9:.1f}" text-anchor="middle" fill="#222" '
+            f'style="fill:var(--ink,#222)">{point.value:g}</text></g>'
+        )
+    points = "; ".join(f"{p.value:g}: {100 * p.clean:.1f} %, ACR {p.acr:.3f}" for p in found.points)
+    return drawing(
+        frame,
+        inside,
+        title=f"{found.method}: accuracy and ACR by {found.parameter}",
+        description=f"{found.parameter} = {points}.",
+        labels=("accuracy at r = 0 (%)", "average certified radius"),
+        name=name,
+    )
+
+
+def _range(values: np.ndarray) -> tuple[float, float]:
+    """An axis a little wider than the values, never empty."""
+    low, high = float(values.min()), float(values.max())
+    pad = 0.15 * (high - low) or 0.05 * abs(high) or 0.5
+    return low - pad, high + pad

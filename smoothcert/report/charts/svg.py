@@ -1,0 +1,165 @@
+"""Charts as SVG: alone in a README, or inlined in a page that sets the colours by CSS variables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from html import escape
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smoothcert.report.charts.looks import COLOURS, DASHES, Look
+
+LEGEND_COLUMNS, LEGEND_LINE = 3, 22
+
+
+@dataclass(frozen=True)
+class Line:
+    """One polyline, or its points alone; `run` is the place of its run in the report, which switches it on and off."""
+
+    label: str
+    x: NDArray[np.float64]
+    y: NDArray[np.float64]
+    look: Look
+    run: int
+    dots: bool = False
+
+
+@dataclass(frozen=True)
+class Frame:
+    """Where a chart is drawn: the data box `x` times `y`, and the pixels it is mapped to."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    width: int = 720
+    height: int = 384
+    left: int = 64
+    top: int = 16
+    margin_right: int = 16
+    margin_bottom: int = 54
+    ticks: tuple[int, int] = (9, 7)  # at most this many along each axis
+    y_format: Callable[[float], str] = "{:g}".format
+
+    @property
+    def right(self) -> int:
+        return self.width - self.margin_right
+
+    @property
+    def bottom(self) -> int:
+        return self.height - self.margin_bottom
+
+    def px(self, x: float) -> float:
+        return self.left + (self.right - self.left) * (x - self.x[0]) / (self.x[1] - self.x[0])
+
+    def py(self, y: float) -> float:
+        return self.bottom - (self.bottom - self.top) * (y - self.y[0]) / (self.y[1] - self.y[0])
+
+
+def percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def stroke(look: Look) -> str:
+    """Colour and dashes: attributes for every viewer, the CSS variable for those that know it."""
+    colour, dash = COLOURS[look.colour], DASHES[look.dash]
+    return (
+        f'fill="none" stroke="{colour}" style="stroke:var(--run-{look.colour},{colour})" '
+        f'stroke-width="2" stroke-linejoin="round"' + (f' stroke-dasharray="{dash}"' if dash else "")
+    )
+
+
+def fill(look: Look) -> str:
+    colour = COLOURS[look.colour]
+    return f'fill="{colour}" style="fill:var(--run-{look.colour},{colour})"'
+
+
+def ticks(top: float, most: int = 9, start: float = 0.0) -> list[float]:
+    """Round numbers from `start` up to `top`: multiples of 1, 2, 2.5 or 5 times a power of ten."""
+    span = top - start
+    power = 10.0 ** math.floor(math.log10(span / most))
+    step = next(s for s in (power, 2 * power, 2.5 * power, 5 * power, 10 * power) if span / s < most)
+    first, last = math.ceil(start / step - 1e-9), math.floor(top / step * (1 + 1e-9))
+    return [i * step for i in range(first, last + 1)]
+
+
+def drawing(
+    frame: Frame, inside: Sequence[str], *, title: str, description: str, labels: tuple[str, str], name: str
+) -> str:
+    """A whole SVG: paper, grid and axes around what is drawn inside; `name` keeps the ids of a page apart."""
+    f = frame
+    x_ticks, y_ticks = ticks(f.x[1], f.ticks[0], f.x[0]), ticks(f.y[1], f.ticks[1], f.y[0])
+    box = (
+        f'data-left="{f.left}" data-right="{f.right}" data-top="{f.top}" data-bottom="{f.bottom}" '
+        f'data-x-start="{f.x[0]:.6g}" data-x-top="{f.x[1]:.6g}" data-y-top="{f.y[1]:.6g}"'
+    )
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="smoothcert-chart" viewBox="0 0 {f.width} {f.height}" '
+        f'width="{f.width}" height="{f.height}" role="img" aria-labelledby="{name}-title {name}-desc" '
+        f'font-family="system-ui, sans-serif" font-size="13" {box}>',
+        f'<title id="{name}-title">{escape(title)}</title>',
+        f'<desc id="{name}-desc">{escape(description)}</desc>',
+        f'<rect width="{f.width}" height="{f.height}" fill="#fff" style="fill:var(--paper,#fff)"/>',
+        '<g stroke="#ddd" style="stroke:var(--grid,#ddd)">',
+        *(f'<path d="M{f.px(x):.1f} {f.top}V{f.bottom}"/>' for x in x_ticks),
+        *(f'<path d="M{f.left} {f.py(y):.1f}H{f.right}"/>' for y in y_ticks),
+        "</g>",
+        '<g fill="#555" style="fill:var(--soft,#555)" text-anchor="middle">',
+        *(f'<text x="{f.px(x):.1f}" y="{f.bottom + 20}">{x:g}</text>' for x in x_ticks),
+    ]
+    if labels[0]:
+        parts.append(f'<text x="{(f.left + f.right) / 2}" y="{f.bottom + 43}">{escape(labels[0])}</text>')
+    if labels[1]:
+        middle = f"translate(15 {(f.top + f.bottom) / 2}) rotate(-90)"
+        parts.append(f'<text class="y-label" transform="{middle}">{escape(labels[1])}</text>')
+    parts += [
+        "</g>",
+        '<g fill="#555" style="fill:var(--soft,#555)" text-anchor="end">',
+        *(f'<text x="{f.left - 8}" y="{f.py(y) + 4.5:.1f}">{f.y_format(y)}</text>' for y in y_ticks),
+        "</g>",
+        *inside,
+        f'<path d="M{f.left} {f.bottom}H{f.right}" stroke="#555" style="stroke:var(--soft,#555)"/>',  # over the lines
+    ]
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def line_chart(
+    lines: Sequence[Line],
+    frame: Frame,
+    *,
+    title: str,
+    description: str,
+    labels: tuple[str, str],
+    legend: bool = True,
+    name: str = "chart",
+) -> str:
+    """Draw the lines, and below them what is what unless the page around the chart says it."""
+    inside = [
+        f'<g class="run" data-run="{line.run}"><title>{escape(line.label)}</title>{_drawn(frame, line)}</g>'
+        for line in lines
+    ]
+    if legend:
+        inside += [_entry(frame, number, line) for number, line in enumerate(lines)]
+        more = LEGEND_LINE * math.ceil(len(lines) / LEGEND_COLUMNS)
+        frame = replace(frame, height=frame.height + more, margin_bottom=frame.margin_bottom + more)
+    return drawing(frame, inside, title=title, description=description, labels=labels, name=name)
+
+
+def _drawn(frame: Frame, line: Line) -> str:
+    places = [(f"{frame.px(x):.1f}", f"{frame.py(y):.1f}") for x, y in zip(line.x, line.y, strict=True)]
+    if line.dots:
+        return "".join(f'<circle cx="{x}" cy="{y}" r="4" {fill(line.look)}/>' for x, y in places)
+    return f'<polyline {stroke(line.look)} points="{" ".join(map(",".join, places))}"/>'
+
+
+def _entry(frame: Frame, number: int, line: Line, longest: int = 25) -> str:
+    x = frame.left + (frame.right - frame.left) / LEGEND_COLUMNS * (number % LEGEND_COLUMNS)
+    y = frame.bottom + 68 + LEGEND_LINE * (number // LEGEND_COLUMNS)
+    short = line.label if len(line.label) <= longest else line.label[: longest - 1] + "…"
+    dot = f'<circle cx="{x + 14:.0f}" cy="{y - 4.5}" r="4" {fill(line.look)}/>'
+    key = dot if line.dots else f'<path d="M{x:.0f} {y - 4.5}h28" {stroke(line.look)}/>'
+    return (
+        f"<g><title>{escape(line.label)}</title>{key}"
+        f'<text x="{x + 36:.0f}" y="{y}" fill="#222" style="fill:var(--ink,#222)">{escape(short)}</text></g>'
+    )

@@ -1,0 +1,56 @@
+"""The course of a training run, as its `metrics.jsonl` tells it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from smoothcert.report.charts.looks import COLOURS, Look
+from smoothcert.report.charts.svg import Frame, Line, line_chart, percent
+from smoothcert.report.read.names import one_line
+
+Epochs = Sequence[Mapping[str, Any]]
+
+# entry of metrics.jsonl -> title of its chart
+MEASURES = {"loss": "Training loss", "noisy_test_accuracy": "Accuracy on noisy test images"}
+
+
+def training_svg(training: Mapping[str, Epochs], measure: str, runs: Mapping[str, tuple[int, Look]]) -> str | None:
+    """One entry of the metrics against the epoch, or None if no run has it; a resumed run may have an epoch twice.
+
+    `runs` gives the place and the look of a run in the report.
+    """
+    lines: list[Line] = []
+    for name, epochs in training.items():
+        values = {float(e["epoch"]): float(e[measure]) for e in epochs if _finite(e, "epoch", measure)}
+        x = np.array(sorted(values))
+        y = np.array([values[epoch] for epoch in x.tolist()])
+        if len(x) > 1:
+            place, look = runs.get(name, (len(runs) + len(lines), Look(len(lines) % len(COLOURS))))
+            lines.append(Line(one_line(name), x, y, look, place))
+    if not lines:
+        return None
+    last = max(float(line.x.max()) for line in lines)
+    low, high = min(float(line.y.min()) for line in lines), max(float(line.y.max()) for line in lines)
+    if measure == "loss":
+        frame = Frame((0.0, last), (min(low, 0.0), 1.05 * high if high > 0 else 1.0), width=540, height=320)
+    else:  # a share, near 1 in the end
+        start = min(math.floor(10 * low) / 10, 0.9)
+        frame = Frame((0.0, last), (start, 1.0), width=540, height=320, y_format=percent)
+    return line_chart(
+        lines,
+        frame,
+        title=MEASURES[measure],
+        description="; ".join(f"{line.label}: {line.y[0]:.3g} to {line.y[-1]:.3g}" for line in lines),
+        labels=("epoch", ""),
+        legend=False,
+        name=f"training-{measure}",
+    )
+
+
+def _finite(epoch: Mapping[str, Any], *keys: str) -> bool:
+    values = [epoch.get(key) for key in keys]
+    return all(isinstance(value, int | float) and math.isfinite(value) for value in values)

@@ -1,0 +1,125 @@
+"""The field's measures of a certified classifier; NumPy only.
+
+Throughout, input i of N has radius R_i and is *correct* if the smoothed classifier answers with its label (an
+abstention is not correct). A tie counts: radius >= r is certified at r.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from smoothcert.errors import ConfigError
+from smoothcert.report.read.certificates import Certificates
+
+Floats = NDArray[np.float64]
+
+
+def published_rounding(radius: ArrayLike) -> Floats:
+    """Radii as the field's logs print them: 3 significant digits, `format(radius, ".3")`."""
+    values, place = np.unique(np.asarray(radius, dtype=np.float64), return_inverse=True)
+    rounded = np.array([float(format(value, ".3")) for value in values.tolist()], dtype=np.float64)
+    return rounded[place]
+
+
+def input_radii(c: Certificates, rounded: bool = False) -> Floats:
+    """The radii of all inputs; those that a store lists were chosen, not measured, and are never rounded."""
+    return published_rounding(c.radius) if rounded and c.listed is None else c.radius
+
+
+def correct_radii(c: Certificates, rounded: bool = False) -> Floats:
+    """The radii of the correct inputs, ascending."""
+    return np.sort(input_radii(c, rounded)[c.correct])
+
+
+def certified_accuracy(c: Certificates, radii: ArrayLike, rounded: bool = False) -> Floats:
+    """CA(r) = (1/N) #{i : correct_i and R_i >= r}, as a fraction, for each r; nan where the run does not speak.
+
+    `rounded` rounds the radii first, as published logs do: published tables need it to the last digit.
+    """
+    own = correct_radii(c, rounded)
+    below = np.searchsorted(own, np.asarray(radii, dtype=np.float64), side="left")
+    return np.where(c.speaks_at(radii), (len(own) - below) / c.rows, np.nan)
+
+
+def certified_accuracy_whp(
+    c: Certificates, radii: ArrayLike, *, alpha: float | None = None, rho: float = 0.001, rounded: bool = False
+) -> Floats:
+    """A lower bound of the share of inputs that truly are robust at r, at once over all N of them.
+
+    Each certificate may fail with probability alpha; by Bernstein's inequality, with probability at least 1 - rho no
+    more than alpha N + sqrt(alpha (1 - alpha) N ln(1/rho)) + ln(1/rho)/3 of them do (Cohen et al. 2019, appendix):
+    CA(r) - alpha - sqrt(alpha (1 - alpha) ln(1/rho) / N) - ln(1/rho) / (3 N), at least 0.
+    """
+    alpha = c.alpha if alpha is None else alpha
+    if alpha is None:
+        raise ConfigError(f"{c.name}: alpha is not recorded in this log; give alpha (the field's tables use 0.001)")
+    if not (0 < alpha < 1 and 0 < rho < 1):
+        raise ConfigError(f"expected alpha and rho between 0 and 1, found {alpha} and {rho}")
+    doubt = np.log(1 / rho)
+    loss = alpha + np.sqrt(alpha * (1 - alpha) * doubt / c.rows) + doubt / (3 * c.rows)
+    return np.asarray(np.maximum(certified_accuracy(c, radii, rounded) - loss, 0.0))
+
+
+def linf_radius(radius: ArrayLike, dimension: int) -> Floats:
+    """The l-infinity radius within an l2 radius: R / sqrt(d), d the number of an input's pixel values, rounded down."""
+    from smoothcert.statistics import bounds
+
+    return bounds.linf_radius(radius, dimension)
+
+
+def certified_accuracy_linf(c: Certificates, epsilons: ArrayLike, dimension: int, rounded: bool = False) -> Floats:
+    """CA in l-infinity norm: (1/N) #{i : correct_i and R_i / sqrt(d) >= epsilon}, for each epsilon."""
+    own = linf_radius(correct_radii(c, rounded), dimension)
+    below = np.searchsorted(own, np.asarray(epsilons, dtype=np.float64), side="left")
+    return np.asarray((len(own) - below) / c.rows)
+
+
+def average_certified_radius(c: Certificates, rounded: bool = False) -> float:
+    """ACR = (1/N) sum_i correct_i R_i: errors and abstentions count as 0. nan if only some radii were tested."""
+    return float(correct_radii(c, rounded).sum() / c.rows) if c.listed is None else float("nan")
+
+
+def clean_accuracy(c: Certificates) -> float:
+    """CA(0): the share of inputs answered correctly, without abstention; nan if radius 0 was not tested."""
+    return float(certified_accuracy(c, 0.0))
+
+
+def abstention_rate(c: Certificates) -> float:
+    """(1/N) #{i : predict_i = -1}; nan if radius 0 was not tested, for then inputs with an answer have none."""
+    return float(c.abstained.mean()) if c.speaks_at(0.0) else float("nan")
+
+
+def median_radius(c: Certificates) -> float:
+    """The median of R_i over the correct inputs; nan if there is none, or if only some radii were tested."""
+    own = correct_radii(c)
+    return float(np.median(own)) if len(own) and c.listed is None else float("nan")
+
+
+def certified_curve(c: Certificates, rounded: bool = False) -> tuple[Floats, Floats]:
+    """CA as the exact step function: `radii` ascending from 0, and CA on (radii[i-1], radii[i]].
+
+    Beyond the last radius it is 0. The area under it is the ACR: sum_i CA(radii[i]) (radii[i] - radii[i-1]).
+    """
+    radii = np.union1d([0.0], correct_radii(c, rounded))
+    return radii, certified_accuracy(c, radii, rounded)
+
+
+def default_radii(results: Sequence[Certificates], columns: int = 10) -> list[float]:
+    """Multiples of 0.25 up to the largest radius that any run certifies, or of a coarser step if too many.
+
+    Halving and doubling keeps every radius exact in binary, so that ties fall as in the published tables. Of runs
+    that tested a list of radii, those.
+    """
+    listed = {r for c in results for r in c.listed or ()}
+    if listed and all(c.listed is not None for c in results):
+        return sorted(listed)
+    top = max((float(c.radius[c.correct].max(initial=0.0)) for c in results if c.listed is None), default=0.0)
+    step = 0.25
+    while top // step + 1 > columns:
+        step *= 2
+    while 0 < top < step and step > 1e-3:
+        step /= 2
+    return sorted({i * step for i in range(int(top // step) + 1)} | listed)

@@ -1,0 +1,85 @@
+"""Is the difference between two runs more than the luck of the test inputs? The paired bootstrap's answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smoothcert.errors import ConfigError
+from smoothcert.report.measures.analysis import Floats, input_radii
+from smoothcert.report.read.certificates import Certificates
+
+
+@dataclass(frozen=True)
+class Interval:
+    value: float
+    low: float
+    high: float
+
+    @property
+    def settled(self) -> bool:
+        """Whether the interval leaves 0 out: the sign of the difference is not in doubt."""
+        return self.low > 0 or self.high < 0
+
+
+@dataclass(frozen=True)
+class Difference:
+    """First run minus second: of the ACR, and of the certified accuracy at each radius asked for."""
+
+    acr: Interval
+    accuracy: tuple[Interval, ...]
+
+
+def paired_bootstrap(
+    first: Certificates,
+    second: Certificates,
+    rng: np.random.Generator,
+    *,
+    radii: Sequence[float] = (),
+    level: float = 0.95,
+    resamples: int = 2000,
+    rounded: bool = False,
+) -> Difference:
+    """Percentile intervals of mean(d*), where d_i = a_i - b_i and d* draws N of the N inputs with replacement.
+
+    For the ACR a_i = correct_i R_i, for CA(r) it is 1 if correct_i and R_i >= r, else 0. Both runs must have
+    certified the same inputs; the intervals speak of the test inputs, not of the luck of training.
+    """
+    _same_inputs(first, second)
+    if not (0 < level < 1 and resamples >= 1):
+        raise ConfigError(f"expected 0 < level < 1 and resamples >= 1, found {level} and {resamples}")
+    d = _values(first, radii, rounded) - _values(second, radii, rounded)  # [N, 1 + radii]
+    columns = np.ascontiguousarray(d.T)
+    means = np.array([columns @ _draw(len(d), rng) for _ in range(resamples)]) / len(d)
+    low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    intervals = [Interval(*map(float, entry)) for entry in zip(d.mean(axis=0), low, high, strict=True)]
+    return Difference(intervals[0], tuple(intervals[1:]))
+
+
+def _draw(inputs: int, rng: np.random.Generator) -> NDArray[np.intp]:
+    """How often each of N inputs comes up in N draws."""
+    return np.bincount(rng.integers(0, inputs, size=inputs, dtype=np.int32), minlength=inputs)
+
+
+def _values(c: Certificates, radii: Sequence[float], rounded: bool) -> Floats:
+    """ACR and CA(r) of each input by itself, nan where the run does not speak."""
+    radius = input_radii(c, rounded)
+    acr = c.correct * (radius if c.listed is None else np.nan)
+    shares = [np.where(c.speaks_at(r), c.correct & (radius >= r), np.nan) for r in radii]
+    return np.stack([acr, *shares], axis=1)
+
+
+def _same_inputs(first: Certificates, second: Certificates) -> None:
+    if not np.array_equal(first.idx, second.idx):
+        shared = len(np.intersect1d(first.idx, second.idx, assume_unique=True))
+        raise ConfigError(
+            f"a paired comparison needs the same inputs: '{first.name}' has {first.rows}, '{second.name}' has "
+            f"{second.rows}, and {shared} are in both; certify the same indices with both"
+        )
+    if not np.array_equal(first.label, second.label):
+        raise ConfigError(
+            f"'{first.name}' and '{second.name}' disagree on the labels of the same indices: not the same inputs"
+        )

@@ -1,0 +1,93 @@
+"""The confidence behind the radii: p_A, its distribution, and the radius that no confidence can exceed.
+
+Sun et al. (arXiv:2410.06895) recommend the distribution of p_A beside the ACR: it does not depend on how the
+quantile function stretches the last per cent.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from smoothcert.errors import ConfigError
+from smoothcert.report.measures.analysis import Floats
+from smoothcert.report.read.certificates import Certificates
+
+if TYPE_CHECKING:
+    from smoothcert.statistics.bounds import Law
+
+_NORMAL = NormalDist()
+
+
+def normal_cdf(x: ArrayLike) -> Floats:
+    """Phi, the distribution function of the standard normal."""
+    values, place = np.unique(np.asarray(x, dtype=np.float64), return_inverse=True)
+    return np.array([_NORMAL.cdf(value) for value in values.tolist()], dtype=np.float64)[place]
+
+
+def has_confidence(c: Certificates) -> bool:
+    """Whether p_A is known. The bounds of a store that tested listed radii are only those that the radii need."""
+    return c.listed is None and (_stored(c) is not None or (c.sigma is not None and c.norm == "l2"))
+
+
+def _stored(c: Certificates) -> Floats | None:
+    return None if c.p_lower is None or np.isnan(c.p_lower).any() else c.p_lower
+
+
+def p_lower(c: Certificates) -> Floats:
+    """The lower bound of p_A of each input: as stored, or Phi(R / sigma) for a log, where an abstention has 0."""
+    if (stored := _stored(c)) is not None:
+        return stored
+    if c.norm != "l2":
+        raise ConfigError(f"{c.name}: p_A can be recovered from l2 radii only, found radii in norm {c.norm}")
+    if c.sigma is None:
+        raise ConfigError(f"{c.name}: sigma is not known, so p_A cannot be recovered from the radii of this log")
+    return np.where(c.abstained, 0.0, normal_cdf(c.radius / c.sigma))
+
+
+def p_ecdf(c: Certificates, p: ArrayLike) -> Floats:
+    """P(p_A >= p) = (1/N) #{i : correct_i and p_lower_i >= p}, for each p in [1/2, 1]."""
+    asked = np.asarray(p, dtype=np.float64)
+    if not ((asked >= 0.5) & (asked <= 1)).all():
+        raise ConfigError(f"expected probabilities in [0.5, 1], found {asked}")
+    own = np.sort(p_lower(c)[c.correct])
+    return np.asarray((len(own) - np.searchsorted(own, asked, side="left")) / c.rows)
+
+
+def p_curve(c: Certificates) -> tuple[Floats, Floats]:
+    """The corners of P(p_A >= p) from p = 1/2 to the right: both ends of each drop, the last at 0."""
+    p = np.union1d([0.5], np.maximum(p_lower(c)[c.correct], 0.5))
+    return np.repeat(p, 2), np.append(np.repeat(p_ecdf(c, p), 2)[1:], 0.0)
+
+
+def saturation_radius(sigma: float, n: int, alpha: float, law: Law = "gaussian") -> float:
+    """The radius when all n samples agree, the largest there is: for Gaussian noise sigma Phi^-1(alpha^(1/n))."""
+    if not (sigma > 0 and n >= 1 and 0 < alpha < 1):
+        raise ConfigError(f"expected sigma > 0, n >= 1 and 0 < alpha < 1, found {sigma}, {n} and {alpha}")
+    p = math.exp(math.log(alpha) / n)
+    if law != "gaussian":
+        from smoothcert.statistics import bounds
+
+        return float(bounds.radius(p, sigma, law))
+    return sigma * _NORMAL.inv_cdf(p) if p > 0.5 else 0.0
+
+
+def saturation(c: Certificates) -> float | None:
+    """The saturation radius of a run, if it records what decides it.
+
+    A log that records neither n nor alpha is taken to have the field's, if its largest radius is just theirs. Radii
+    of sequential procedures, or turned into another norm than that of the noise, have no such limit that is known here.
+    """
+    identity = c.identity
+    if c.sigma is None or identity.get("procedure", "fixed") != "fixed" or c.norm == "linf":
+        return None
+    if c.n is None and c.alpha is None:
+        field = saturation_radius(c.sigma, 100_000, 0.001)
+        return field if format(float(c.radius.max()), ".3") == format(field, ".3") else None
+    # of each input, unless stored counts were judged again by another alpha
+    alpha = identity.get("alpha_each", c.alpha) if c.alpha == identity.get("alpha") else c.alpha
+    return None if c.n is None or alpha is None else saturation_radius(c.sigma, c.n, alpha, c.law)

@@ -1,0 +1,90 @@
+"""Accuracy against robustness along a hyperparameter, from the config.yaml of the runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from smoothcert.report.charts.looks import method_of
+from smoothcert.report.measures.across_seeds import PROCEDURE
+from smoothcert.report.measures.analysis import average_certified_radius, clean_accuracy
+from smoothcert.report.measures.published import method_settings
+from smoothcert.report.read.certificates import Certificates
+
+
+@dataclass(frozen=True)
+class Point:
+    """`run` is the place of the run among those given."""
+
+    value: float
+    clean: float
+    acr: float
+    run: int
+
+
+@dataclass(frozen=True)
+class TradeOff:
+    """Runs that differ in one number of their configuration (and in seeds): clean accuracy CA(0) and ACR by value."""
+
+    method: str
+    parameter: str
+    points: tuple[Point, ...]  # ascending in value
+
+
+def trade_offs(results: Sequence[Certificates], rounded: bool = False) -> list[TradeOff]:
+    """One entry for each number that differs between at least two runs while all else but the seed is equal.
+
+    Runs that tested listed radii only have no ACR, and are left out.
+    """
+    known = [place for place, c in enumerate(results) if c.config is not None and c.listed is None]
+    settings = {place: _numbers(results[place].config) for place in known}
+    found = []
+    for parameter in sorted({name for numbers in settings.values() for name in numbers} - {"seed"}):
+        groups: dict[str, list[int]] = {}
+        for place, numbers in settings.items():
+            if parameter in numbers:
+                groups.setdefault(_all_but(parameter, results[place]), []).append(place)
+        for places in groups.values():
+            if len({settings[place][parameter] for place in places}) > 1:
+                found.append(_along(parameter, places, results, settings, rounded))
+    return found
+
+
+def _along(
+    parameter: str,
+    places: Sequence[int],
+    results: Sequence[Certificates],
+    settings: dict[int, dict[str, float]],
+    rounded: bool,
+) -> TradeOff:
+    points = [
+        Point(settings[i][parameter], clean_accuracy(results[i]), average_certified_radius(results[i], rounded), i)
+        for i in places
+    ]
+    ordered = tuple(sorted(points, key=lambda point: (point.value, point.run)))
+    return TradeOff(method_of(results[places[0]]) or "-", parameter.removeprefix("method."), ordered)
+
+
+def _numbers(config: dict[str, Any] | None) -> dict[str, float]:
+    return {key: float(value) for key, value in _flat(config).items() if _is_number(value)}
+
+
+def _flat(config: dict[str, Any] | None) -> dict[str, Any]:
+    """`{"sigma": 0.5, "method": {"lam": 5}}` -> `{"sigma": 0.5, "method.lam": 5}`, with the method's defaults."""
+    rest = {key: value for key, value in (config or {}).items() if key != "method"}
+    return rest | {f"method.{key}": value for key, value in method_settings(config).items()}
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _all_but(parameter: str, c: Certificates) -> str:
+    """What must be equal between runs that a parameter alone tells apart."""
+    rest = {key: value for key, value in _flat(c.config).items() if key not in (parameter, "seed")}
+    identity = c.identity
+    # a run trained with another sigma is also certified with it
+    procedure = [identity.get(key) for key in PROCEDURE if key != "sigma" or parameter != "sigma"]
+    return json.dumps([rest, procedure], sort_keys=True, default=str)

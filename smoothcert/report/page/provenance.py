@@ -1,0 +1,109 @@
+"""Where the numbers of a run come from, and the commands that give them again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from smoothcert.report.measures.analysis import clean_accuracy, median_radius
+from smoothcert.report.measures.confidence import saturation
+from smoothcert.report.measures.published import find_published
+from smoothcert.report.read.certificates import Certificates
+
+# entry of the manifest's identity -> option of `smoothcert certify`
+OPTIONS = {
+    "split": "--split", "start": "--start", "every": "--every", "max": "--max", "n0": "--n0", "n": "--n",
+    "alpha": "--alpha", "noise": "--noise", "sigma": "--sigma", "seed": "--seed", "precision": "--precision",
+    "radii": "--radius", "tolerance": "--tolerance", "skip_wrong": "--skip-wrong", "simultaneous": "--simultaneous",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Provenance:
+    label: str
+    settings: dict[str, str]
+    commands: str
+    config: str  # YAML; empty where there is none
+    manifest: str  # JSON; empty where there is none
+
+
+def provenance(c: Certificates, label: str) -> Provenance:
+    identity, environment = (_part(c.manifest, key) for key in ("identity", "environment"))
+    clean, median, limit, published = clean_accuracy(c), median_radius(c), saturation(c), find_published(c)
+    settings = {
+        "source": c.source.as_posix(),
+        "inputs": f"{c.rows} of {c.expected}" if c.expected is not None else str(c.rows),
+        "noise level σ": _shown(c.sigma),
+        "samples to select the class n0": _shown(c.n0),
+        "samples to certify n": _shown(c.n),
+        "failure probability α": _shown(c.alpha),
+        "saturation radius": "not known" if limit is None else f"{limit:.4f}",
+        "noise": _shown(c.noise),
+        "seed of the certification": _shown(identity.get("seed")),
+        "seed of the training": _shown((c.config or {}).get("seed")),
+        "data": " ".join(str(identity[key]) for key in ("dataset", "split") if key in identity) or "not recorded",
+        "versions": ", ".join(f"{key} {value}" for key, value in environment.items() if key in _VERSIONS)
+        or "not recorded",
+        "device": _shown(environment.get("device")),
+        "clean accuracy": "not tested" if np.isnan(clean) else f"{100 * clean:.1f} %",
+        "median radius of correct inputs": "none" if np.isnan(median) else f"{median:.3f}",
+    }
+    if c.norm != "l2":
+        settings["norm of the radii"] = c.norm
+    if published is not None:
+        settings["published value"] = f"{published.printed()}, {published.source}"
+    manifest = "" if c.manifest is None else json.dumps(c.manifest, indent=2, ensure_ascii=False)
+    return Provenance(label, settings, _commands(c, identity), _yaml(c.config), manifest)
+
+
+def _commands(c: Certificates, identity: dict[str, Any]) -> str:
+    """Train, certify and report again; a log of the field can only be reported."""
+    lines = []
+    folder = c.source
+    if identity and folder.parent.name == "certify":
+        run = folder.parent.parent
+        if c.config is not None:
+            lines.append(_line("train", (run / "config.yaml").as_posix(), "--out", f"{run.as_posix()}-again"))
+        lines.append(_line("certify", run.as_posix(), "--name", folder.name, *_options(c)))
+    return "\n".join([*lines, _line("report", folder.as_posix())])
+
+
+def _options(c: Certificates) -> list[str]:
+    words = []
+    for key, option in OPTIONS.items():
+        value = c.identity.get(key)
+        if key == "split" and c.corruption is not None:
+            kind, severity = c.corruption
+            words += ["--corruption", kind, *(["--severity", severity] if severity else [])]
+        elif value is not None:
+            values = [] if value is True else value if isinstance(value, list) else [value]
+            words += [option, *map(str, values)]
+    return words
+
+
+def _line(*words: str) -> str:
+    return shlex.join(["smoothcert", *words])
+
+
+def _part(manifest: dict[str, Any] | None, key: str) -> dict[str, Any]:
+    part = (manifest or {}).get(key)
+    return part if isinstance(part, dict) else {}
+
+
+def _shown(value: object) -> str:
+    return "not recorded" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _yaml(config: dict[str, Any] | None) -> str:
+    if config is None:
+        return ""
+    import yaml
+
+    return str(yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
+
+
+_VERSIONS = ("smoothcert", "torch", "numpy", "scipy", "python", "cuda")

@@ -1,0 +1,152 @@
+"""What stands in each section of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import cycle
+from typing import Any
+
+import numpy as np
+
+from smoothcert.report.charts.curves import axis_top
+from smoothcert.report.charts.histogram import histogram_svg, radius_edges, radius_histogram
+from smoothcert.report.charts.looks import Look, run_looks
+from smoothcert.report.charts.scatter import trade_off_svg
+from smoothcert.report.charts.training import MEASURES, Epochs, training_svg
+from smoothcert.report.measures.analysis import Floats, average_certified_radius, certified_accuracy
+from smoothcert.report.measures.confidence import has_confidence, p_ecdf
+from smoothcert.report.measures.tradeoff import trade_offs
+from smoothcert.report.page.gallery import KINDS, Gallery
+from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.tables.formats import Table, number
+from smoothcert.report.tables.tables import difference_table, envelope_table, labels_of, seed_table
+
+MOST = 24  # runs with a histogram, or compared by the bootstrap: beyond it a page is no longer read
+
+
+def best_run(results: Sequence[Certificates], rounded: bool = False) -> int:
+    """The place of the run with the largest ACR, among the complete ones if any; without an ACR, the first."""
+    complete = [i for i, c in enumerate(results) if not c.partial] or range(len(results))
+    return max(complete, key=lambda i: np.nan_to_num(average_certified_radius(results[i], rounded), nan=-1.0))
+
+
+def comparable(results: Sequence[Certificates]) -> bool:
+    """Whether the radii of the runs are in one norm: else there is no best run, and no difference."""
+    return len({c.norm for c in results}) == 1
+
+
+def headline(results: Sequence[Certificates], rounded: bool) -> dict[str, str]:
+    rows = sorted({c.rows for c in results})
+    best = best_run(results, rounded)
+    sigmas = {c.sigma for c in results}
+    sigma = next(iter(sigmas)) if len(sigmas) == 1 else None
+    return {
+        "runs": "1 run" if len(results) == 1 else f"{len(results)} runs",
+        "inputs": f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}",
+        "sigma": "" if sigma is None else f"{sigma:g}",
+        "best": labels_of(results)[best],
+        "radius": number(average_certified_radius(results[best], rounded), 3) if comparable(results) else "",
+    }
+
+
+def readings(results: Sequence[Certificates], rounded: bool, most: int = 400) -> dict[str, Any]:
+    """The values that the page shows at the pointer: shares in % on a fine grid of radii, and of probabilities."""
+    top, density, coarser = axis_top(results)[0], 100.0, cycle((2, 2.5, 2))  # steps of 0.01, 0.02, 0.05, 0.1, ...
+    while top * density > most:
+        density /= next(coarser)
+    # Divided, not multiplied by a step: 0.35 must be the double nearest to 0.35, or a tie there would be lost.
+    radii = np.arange(int(top * density) + 1) / density
+    start = int(np.searchsorted(radii[:-1], min(0.5, top / 2)))
+    every = list(range(len(results)))
+    found = {"curves": _reading(radii, start, "r", 2, every, lambda i: certified_accuracy(results[i], radii, rounded))}
+    known = [i for i in every if has_confidence(results[i])]
+    if known:
+        p = np.arange(500, 1000) / 1000
+        found["confidence"] = _reading(p, 400, "p", 3, known, lambda i: p_ecdf(results[i], p))
+    return found
+
+
+def _reading(
+    x: Floats, start: int, symbol: str, digits: int, runs: Sequence[int], shares: Callable[[int], Floats]
+) -> dict[str, Any]:
+    # Rounded here, by the rule of the table: the script would print a tie such as 73.25 the other way.
+    cells = ([number(100 * share, 1) for share in shares(run).tolist()] for run in runs)
+    values = [[float(cell) if cell else None for cell in row] for row in cells]
+    shown = [f"{value:.{digits}f}" for value in x.tolist()]
+    grid = np.round(x, 6).tolist()
+    return {"x": grid, "shown": shown, "start": start, "symbol": symbol, "runs": list(runs), "values": values}
+
+
+def comparison(results: Sequence[Certificates], radii: Sequence[float], rounded: bool) -> dict[str, Any]:
+    """Best run by radius, differences with intervals, seeds, trade-offs: each where there is something to say."""
+    looks = run_looks(results)
+    first = results[:MOST]
+    if len(results) == 1 or not comparable(results):
+        return dict.fromkeys(("envelope", "differences", "seeds", "trade_offs"))
+    best = best_run(first, rounded)
+    return {
+        "envelope": envelope_table(results, radii, rounded),
+        "differences": difference_table(first, best, telling_radii(first, best, radii, rounded), rounded),
+        "seeds": seed_table(results, radii, rounded),
+        "trade_offs": [
+            (f"{found.method} by {found.parameter}", trade_off_svg(found, looks, f"trade-off-{number}"))
+            for number, found in enumerate(trade_offs(results, rounded))
+        ],
+    }
+
+
+def telling_radii(
+    results: Sequence[Certificates], reference: int, radii: Sequence[float], rounded: bool, most: int = 8
+) -> list[float]:
+    """All radii if they are few, else some evenly spaced ones and those where most is won or lost."""
+    if len(radii) <= most:
+        return list(radii)
+    shares = np.array([certified_accuracy(c, list(radii), rounded) for c in results])
+    difference = np.nan_to_num(shares - shares[reference])  # [runs, radii]
+    extremes = {int(difference.max(axis=0).argmax()), int(difference.min(axis=0).argmin())}
+    even = np.linspace(0, len(radii) - 1, most - len(extremes)).round().astype(int).tolist()
+    return [radii[place] for place in sorted(extremes | set(even))]
+
+
+def histograms(results: Sequence[Certificates]) -> list[dict[str, str]]:
+    """One small chart for each of the first runs that measured radii, all on the same axes."""
+    first = [i for i, c in enumerate(results) if c.listed is None][:MOST]
+    labels, looks = labels_of(results), run_looks(results)
+    edges = radius_edges([results[i] for i in first])
+    found = {i: radius_histogram(results[i], edges) for i in first}
+    top = max([1.05 * h.top for h in found.values()], default=0.0)
+    return [
+        {"label": labels[i], "svg": histogram_svg(h, labels[i], looks[i], max(top, 0.02), f"radii-{i}")}
+        for i, h in found.items()
+    ]
+
+
+def training_charts(results: Sequence[Certificates], training: Mapping[str, Epochs]) -> list[tuple[str, str]]:
+    runs: dict[str, tuple[int, Look]] = {
+        c.name: (place, look) for place, (c, look) in enumerate(zip(results, run_looks(results), strict=True))
+    }
+    charts = [(title, training_svg(training, measure, runs)) for measure, title in MEASURES.items()]
+    return [(title, chart) for title, chart in charts if chart is not None]
+
+
+def gallery_data(gallery: Gallery | None) -> dict[str, Any] | None:
+    """The cards as the script of the page takes them."""
+    if gallery is None or gallery.problem:
+        return None
+    cards = [
+        [
+            card.run, card.kind, card.index, card.label, card.predict, f"{card.radius:.3f}",
+            [[k, round(100 * count / (card.samples or 1)), f"{count:,}"] for k, count in card.counts], card.image,
+        ]
+        for card in gallery.cards
+    ]  # fmt: skip
+    return {"cards": cards, "images": list(gallery.images), "names": list(gallery.names), "kinds": list(KINDS.items())}
+
+
+def heat(kind: str, table: Table, row: int, column: int) -> float | None:
+    """How warm a cell of a heat table is: 0 for the smallest value of the table, 1 for the largest."""
+    values = [float(cell) for entry in table.rows for cell in entry[1:] if cell != "-"] if kind == "heat" else []
+    cell = table.rows[row][column]
+    if not values or cell == "-" or max(values) == min(values):
+        return None
+    return (float(cell) - min(values)) / (max(values) - min(values))

@@ -1,0 +1,105 @@
+"""What was certified: one `Certificates` per store of ours or published log of the field."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from smoothcert.errors import DataError
+from smoothcert.report.read.rows import nothing_yet
+
+if TYPE_CHECKING:
+    from smoothcert.statistics.bounds import Law
+
+_LAWS: dict[str | None, Law] = {"uniform": "uniform", "laplace": "laplace"}
+
+
+@dataclass(frozen=True, eq=False)
+class Certificates:
+    """The certified inputs of one run, one entry an input, ordered by index; `predict` -1 is an abstention.
+
+    `expected` is how many inputs the manifest promises; `warnings` is what a reader of the numbers must know.
+    """
+
+    name: str
+    idx: NDArray[np.int64]
+    label: NDArray[np.int64]
+    predict: NDArray[np.int64]
+    radius: NDArray[np.float64]
+    correct: NDArray[np.bool_]
+    sigma: float | None = None
+    n0: int | None = None
+    n: int | None = None
+    alpha: float | None = None
+    noise: str | None = None
+    norm: str = "l2"  # that the radii are in
+    expected: int | None = None
+    source: Path = field(default_factory=Path)
+    p_lower: NDArray[np.float64] | None = None
+    counts: NDArray[np.object_] | None = None  # sparse "class:count,class:count", as stored
+    manifest: dict[str, Any] | None = None
+    config: dict[str, Any] | None = None  # the config.yaml of the run that was certified
+    warnings: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        columns = (self.label, self.predict, self.radius, self.correct)
+        if any(len(column) != len(self.idx) for column in columns):
+            raise DataError(
+                f"{self.name}: idx, label, predict, radius and correct must have one entry an input, found "
+                f"{', '.join(str(len(column)) for column in (self.idx, *columns))}"
+            )
+        if len(self.idx) == 0:
+            raise nothing_yet(self.source)
+
+    @property
+    def rows(self) -> int:
+        return len(self.idx)
+
+    @property
+    def partial(self) -> bool:
+        return self.expected is not None and self.rows < self.expected
+
+    @property
+    def law(self) -> Law:
+        """Of the noise; all other modes of it are Gaussian."""
+        return _LAWS.get(self.noise, "gaussian")
+
+    @property
+    def identity(self) -> dict[str, Any]:
+        """What the manifest of a store says that decides its certificates; nothing of a log."""
+        return dict(self.manifest["identity"]) if self.manifest else {}
+
+    @property
+    def corruption(self) -> tuple[str, str] | None:
+        """Type and severity, empty where there is none, of a store about corrupted images (see `load_corrupted`)."""
+        if not str(self.identity.get("dataset")).endswith("-c"):
+            return None
+        kind, _, severity = str(self.identity.get("split")).partition("/")
+        return kind, severity
+
+    @property
+    def listed(self) -> tuple[float, ...] | None:
+        """The only radii that were tested, in a store that tested some: it says nothing of any other. None: all."""
+        if self.identity.get("procedure") != "radius":
+            return None
+        radii = self.identity.get("radii")
+        return tuple(map(float, radii)) if isinstance(radii, list) else ()
+
+    def speaks_at(self, radii: ArrayLike) -> NDArray[np.bool_]:
+        """Whether it is known of the inputs if they are certified at each of the radii."""
+        asked = np.asarray(radii, dtype=np.float64)
+        return np.ones(asked.shape, bool) if self.listed is None else np.isin(asked, self.listed)
+
+    @property
+    def abstained(self) -> NDArray[np.bool_]:
+        return np.asarray(self.predict == -1)
+
+    def where(self, mask: NDArray[np.bool_]) -> Certificates:
+        """The certificates of some of the inputs, at least one."""
+        columns = ("idx", "label", "predict", "radius", "correct", "p_lower", "counts")
+        kept = {name: column[mask] for name in columns if (column := getattr(self, name)) is not None}
+        return replace(self, **kept, expected=None, warnings=())

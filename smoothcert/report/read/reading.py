@@ -1,0 +1,164 @@
+"""Stores of ours and published logs of the field -> `Certificates`."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings as python_warnings
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from smoothcert.errors import StoreError
+from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.names import distinct_names
+from smoothcert.report.read.rows import Column, NoCertificates, merge, nothing_yet, read_lines, typed_columns
+
+
+def read_log(path: str | Path) -> Certificates:
+    """Read a log of the field (`idx label predict radius correct ...`, any order, more columns allowed)."""
+    path = Path(path)
+    lines = read_lines(path)
+    columns = merge([typed_columns(lines)], path)
+    sigma = _sigma_in(path)
+    return Certificates(
+        **_fields(columns),
+        name=distinct_names([(_log_place(path), sigma)])[0],
+        sigma=sigma,
+        n0=_constant(columns, "n0"),
+        n=_constant(columns, "n"),
+        source=path,
+        warnings=(_torn(path),) if lines.torn else (),
+    )
+
+
+def read_store(folder: str | Path) -> Certificates:
+    """Read one store, `manifest.json` and `part-*.tsv`, complete or still being written."""
+    folder = Path(folder)
+    manifest = _manifest(folder)
+    parts = [read_lines(path) for path in sorted(folder.glob("part-*.tsv"))]
+    if not any(part.fields for part in parts):
+        raise nothing_yet(folder)
+    columns = merge([typed_columns(part) for part in parts if part.fields], folder)
+    identity = manifest["identity"]
+    rows, expected = len(columns["idx"]), manifest.get("inputs")
+    notes = [_torn(part.path) for part in parts if part.torn]
+    config = _config(folder, notes)
+    if expected is not None and rows > expected:
+        notes.append(f"{rows} inputs stored, but the manifest promises {expected}")
+    return Certificates(
+        **_fields(columns),
+        name="/".join(_store_place(folder).parts[-2:]),
+        **{key: identity.get(key) for key in ("sigma", "n0", "n", "alpha", "noise")},
+        norm=identity.get("norm") or "l2",
+        expected=expected,
+        source=folder,
+        manifest=manifest,
+        config=config,
+        warnings=tuple(notes),
+    )
+
+
+def read_results(*paths: str | Path) -> list[Certificates]:
+    """Read run folders (all their stores), store folders and log files, and give the runs distinct names.
+
+    A place that holds no certificates yet is left out with a warning, unless nothing else is left.
+    """
+    results: dict[Path, Certificates] = {}
+    empty: list[NoCertificates] = []
+    for path in _places(paths, empty):
+        try:
+            results[path.resolve()] = read_store(path) if path.is_dir() else read_log(path)
+        except NoCertificates as error:
+            empty.append(error)
+    if not results:
+        raise empty[0] if empty else NoCertificates("nothing to report: name a run folder, a store or a log")
+    for reason in empty:
+        python_warnings.warn(f"left out: {reason}", stacklevel=2)
+    found = list(results.values())
+    if len(found) == 1:
+        return found
+    places = [(_store_place(c.source) if c.manifest else _log_place(c.source), c.sigma) for c in found]
+    return [replace(c, name=name) for c, name in zip(found, distinct_names(places), strict=True)]
+
+
+def _places(paths: Iterable[str | Path], empty: list[NoCertificates]) -> Iterable[Path]:
+    for path in map(Path, paths):
+        stores = sorted(folder.parent for folder in path.glob("certify/*/manifest.json"))
+        if path.is_file() or (path / "manifest.json").is_file():
+            yield path
+        elif stores:
+            yield from stores
+        elif (path / "config.yaml").is_file() or (path / "certify").is_dir():
+            empty.append(NoCertificates(f"{path}: a run without certificates; smoothcert certify makes them"))
+        elif path.exists():
+            raise StoreError(
+                f"{path}: expected a run folder (config.yaml, certify/), a store (manifest.json) or a log "
+                "file, found another folder"
+            )
+        else:
+            raise StoreError(f"{path}: no such file or folder; expected a run folder, a store or a log file")
+
+
+def _fields(columns: dict[str, Column]) -> dict[str, Any]:
+    wanted = ("idx", "label", "predict", "radius", "correct", "p_lower", "counts")
+    return {name: columns[name] for name in wanted if name in columns}
+
+
+def _constant(columns: dict[str, Column], name: str) -> int | None:
+    """The number that all rows share, if they do (a store with early stopping has many n)."""
+    values = set(columns.get(name, ()))
+    text = values.pop() if len(values) == 1 else ""
+    return int(text) if text.isdecimal() else None
+
+
+def _manifest(folder: Path) -> dict[str, Any]:
+    path = folder / "manifest.json"
+    try:
+        manifest = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise StoreError(f"{folder}: expected a certificate store, found no manifest.json in it") from None
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path}: expected JSON, cannot be read ({error}); certify the run again") from None
+    if not isinstance(manifest, dict) or not isinstance(manifest.get("identity"), dict):
+        raise StoreError(f"{path}: expected an object with the key 'identity'; is this folder a store?")
+    return manifest
+
+
+def _config(folder: Path, notes: list[str]) -> dict[str, Any] | None:
+    """The config.yaml beside `certify/`; the certificates stand without it, so a damaged one is only noted."""
+    path = folder.resolve().parent.parent / "config.yaml"
+    if folder.resolve().parent.name != "certify" or not path.is_file():
+        return None
+    import yaml
+
+    try:
+        config = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        config = None
+    if not isinstance(config, dict):
+        notes.append("config.yaml cannot be read: training settings are not shown")
+        return None
+    return config
+
+
+def _sigma_in(path: Path) -> float | None:
+    """Published logs name sigma only in their path; the last mention is the noise certified with."""
+    found = re.findall(r"(?:noise|sigma)_(\d+(?:\.\d+)?)", path.resolve().as_posix())
+    return float(found[-1]) or None if found else None
+
+
+def _store_place(folder: Path) -> Path:
+    """`RUN/certify/NAME` -> `RUN/NAME`: the middle part tells a reader nothing."""
+    folder = folder.resolve()
+    return folder.parent.parent / folder.name if folder.parent.name == "certify" else folder
+
+
+def _log_place(path: Path) -> Path:
+    path = path.resolve()
+    return path.with_suffix("") if path.suffix == ".tsv" else path
+
+
+def _torn(path: Path) -> str:
+    return f"{path.name}: unfinished last line left out"

@@ -1,0 +1,159 @@
+"""Corruption benchmarks (CIFAR-10-C, MNIST-C): mACR and mAcc, the plain means over the corruption types."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from smoothcert.errors import ConfigError, StoreError
+from smoothcert.report.charts.looks import method_of
+from smoothcert.report.measures.analysis import average_certified_radius, clean_accuracy
+from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.reading import read_log
+from smoothcert.report.tables.formats import Table, number
+from smoothcert.report.tables.notes import norm_notes
+
+CLEAN = "identity"  # MNIST-C's uncorrupted images: read, but no part of the means
+
+
+@dataclass(frozen=True)
+class Corrupted:
+    """The certificates of one model on one corruption; `severity` is None where the benchmark has none."""
+
+    model: str
+    corruption: str
+    severity: int | None
+    certificates: Certificates
+
+
+@dataclass(frozen=True)
+class Means:
+    """Over the corruption types of one severity, or over the severities (`severity` None)."""
+
+    severity: int | None
+    acr: float
+    accuracy: float
+
+
+def read_corruptions(folder: str | Path) -> list[Corrupted]:
+    """Read the field's logs, `severity_K/MODEL/CORRUPTION.tsv`, or `MODEL/CORRUPTION.tsv` without severities."""
+    folder = Path(folder)
+    graded = sorted(folder.glob("severity_*/*/*.tsv"))
+    paths = graded or sorted(folder.glob("*/*.tsv"))
+    if not paths:
+        raise StoreError(
+            f"{folder}: expected logs as severity_K/MODEL/CORRUPTION.tsv or MODEL/CORRUPTION.tsv, found none"
+        )
+    return [
+        Corrupted(path.parent.name, path.stem, _severity(path) if graded else None, read_log(path)) for path in paths
+    ]
+
+
+def corrupted_stores(results: Sequence[Certificates]) -> list[Corrupted]:
+    """Those of our stores that were certified on a corruption benchmark; `smoothcert.data.corruptions` names them.
+
+    Their manifest has the data set `cifar10-c` or `mnist-c` and the split `TYPE/SEVERITY` or `TYPE`.
+    """
+    found = []
+    for c in results:
+        if c.corruption is not None:
+            kind, severity = c.corruption
+            found.append(Corrupted(_model(c), kind, int(severity) if severity else None, c))
+    return found
+
+
+def corruption_means(entries: Sequence[Corrupted], rounded: bool = False) -> dict[str, list[Means]]:
+    """For each model: mACR_s = (1/T) sum_t ACR_{t,s} and mAcc_s likewise with CA(0), then their means over s."""
+    if not entries:
+        raise ConfigError("a corruption benchmark needs at least one log, found none")
+    cells: dict[str, dict[int | None, list[tuple[float, float]]]] = {}
+    for entry in entries:
+        if entry.corruption != CLEAN:
+            values = average_certified_radius(entry.certificates, rounded), clean_accuracy(entry.certificates)
+            cells.setdefault(entry.model, {}).setdefault(entry.severity, []).append(values)
+    means: dict[str, list[Means]] = {}
+    for model, severities in cells.items():
+        graded = [
+            Means(severity, *np.mean(severities[severity], axis=0).tolist())
+            for severity in sorted(severities, key=lambda s: s or 0)
+        ]
+        overall = np.mean([(mean.acr, mean.accuracy) for mean in graded], axis=0).tolist()
+        means[model] = [*(mean for mean in graded if mean.severity is not None), Means(None, *overall)]
+    return means
+
+
+def corruption_table(entries: Sequence[Corrupted], rounded: bool = False) -> Table:
+    """One row a model: mACR at each severity and over all, then mAcc in %, as the field prints them."""
+    means = corruption_means(entries, rounded)
+    severities = sorted({mean.severity for row in means.values() for mean in row if mean.severity is not None})
+    rows = []
+    for model, row in means.items():
+        at = {mean.severity: mean for mean in row}
+        chosen = [at.get(severity) for severity in (*severities, None)]
+        acr = ["-" if mean is None else number(mean.acr, 3) for mean in chosen]
+        accuracy = ["-" if mean is None else number(100 * mean.accuracy, 1) for mean in chosen]
+        rows.append((model, *acr, *accuracy))
+    names = [f"{measure} {severity}" for measure in ("ACR", "acc %") for severity in severities]
+    head = ("model", *names[: len(severities)], "mACR", *names[len(severities) :], "mAcc %")
+    return Table(head, tuple(rows), notes=tuple(_gaps(entries)))
+
+
+def corruption_types_table(
+    entries: Sequence[Corrupted], severity: int | None = None, *, accuracy: bool = False, rounded: bool = False
+) -> Table:
+    """One row a corruption type, one column a model: ACR, or clean accuracy in %; the means stand last."""
+    chosen = [entry for entry in entries if entry.severity == severity and entry.corruption != CLEAN]
+    if not chosen:
+        known = sorted({str(entry.severity) for entry in entries})
+        raise ConfigError(f"no certificates of severity {severity}; known: {', '.join(known)}")
+    models = list(dict.fromkeys(entry.model for entry in chosen))
+    values = {
+        (entry.corruption, entry.model): clean_accuracy(entry.certificates)
+        if accuracy
+        else average_certified_radius(entry.certificates, rounded)
+        for entry in chosen
+    }
+
+    def shown(value: float | None) -> str:
+        return "-" if value is None else number(100 * value, 1) if accuracy else number(value, 3)
+
+    types = list(dict.fromkeys(entry.corruption for entry in chosen))
+    rows = [(name, *(shown(values.get((name, model))) for model in models)) for name in types]
+    columns = [[value for (_, m), value in values.items() if m == model] for model in models]
+    last = ("mAcc %" if accuracy else "mACR", *(shown(float(np.mean(column))) for column in columns))
+    return Table(("corruption", *models), (*rows, last), notes=tuple(_gaps(chosen)))
+
+
+def _gaps(entries: Sequence[Corrupted]) -> list[str]:
+    """A mean over fewer types, or over part of the inputs, is no mean to compare."""
+    types = {entry.corruption for entry in entries} - {CLEAN}
+    groups: dict[tuple[str, int | None], set[str]] = {}
+    for entry in entries:
+        groups.setdefault((entry.model, entry.severity), set()).add(entry.corruption)
+    notes = [
+        f"{model}{'' if severity is None else f', severity {severity}'}: {len(types - own)} of {len(types)} "
+        f"corruption types are missing ({', '.join(sorted(types - own)[:3])}{', ...' if len(types - own) > 3 else ''})"
+        for (model, severity), own in groups.items()
+        if types - own
+    ]
+    sizes = sorted({entry.certificates.rows for entry in entries})
+    if len(sizes) > 1:
+        notes.append(f"the logs have between {sizes[0]} and {sizes[-1]} inputs each")
+    return notes + norm_notes([entry.certificates for entry in entries])
+
+
+def _severity(path: Path) -> int:
+    match = re.fullmatch(r"severity_(\d+)", path.parent.parent.name)
+    if match is None:
+        raise StoreError(f"{path}: expected a folder severity_K with a number K, found '{path.parent.parent.name}'")
+    return int(match[1])
+
+
+def _model(c: Certificates) -> str:
+    """Stores of one run belong to one model: the run folder's name, or the method's."""
+    folder = c.source.resolve()
+    return folder.parent.parent.name if folder.parent.name == "certify" else method_of(c) or c.name

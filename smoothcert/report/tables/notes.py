@@ -1,0 +1,115 @@
+"""What a reader must know before comparing the rows of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import numpy as np
+
+from smoothcert.errors import COLLAPSED
+from smoothcert.report.measures.analysis import published_rounding
+from smoothcert.report.measures.confidence import saturation
+from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.names import one_line, run_labels
+
+DATA = {"dataset": "data sets", "split": "splits"}
+# Each changes every radius of a run, so that side by side they favour one of the runs.
+BUDGET = {"n": "samples per input (n)", "alpha": "failure probability (alpha)", "noise": "noise"}
+
+
+def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> list[str]:
+    """Notes on each run (partial, damaged), then on the comparison (other inputs, other budget)."""
+    notes: list[str] = []
+    for c, label in zip(results, _labels(results), strict=True):
+        if c.partial:
+            notes.append(f"{label}: partial, {c.rows} of {c.expected} inputs")
+        notes += [f"{label}: {warning}" for warning in c.warnings]
+        notes += [f"{label}: {note}" for note in _own_notes(c)]
+    first = results[0]
+    notes += norm_notes(results)
+    if any(not np.array_equal(first.idx, c.idx) for c in results):
+        shared = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), (c.idx for c in results))
+        sizes = sorted({c.rows for c in results})
+        notes.append(
+            f"the runs cover different inputs ({' to '.join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))} each, "
+            f"{len(shared)} in common): small differences between them may come from that"
+        )
+    for key, words in DATA.items():
+        values = sorted({str(value) for c in results if (value := c.identity.get(key)) is not None})
+        if len(values) > 1:
+            notes.append(f"the runs were certified on different {words}: {', '.join(values)}; do not compare them")
+    other = [c for c in results if _labels_differ(first, c)]
+    if other:
+        notes.append(
+            f"'{one_line(first.name)}' and '{one_line(other[0].name)}' disagree on the labels of the same indices: "
+            "another data set, or another order of it; do not compare them"
+        )
+    for key, words in BUDGET.items():
+        values = sorted({getattr(c, key) for c in results} - {None})
+        if len(values) > 1:
+            notes.append(f"the runs differ in {words}: {', '.join(map(str, values))}; radii depend on it")
+    notes += _budget_notes(results)
+    if not rounded and len({_is_rounded(c) for c in results}) > 1:
+        notes.append(
+            "some radii are rounded to 3 digits, as published logs are, others exact: "
+            "round all of them to compare the last digit"
+        )
+    return notes
+
+
+def norm_notes(results: Sequence[Certificates]) -> list[str]:
+    """Radii are taken for l2 unless it is said that they are not."""
+    norms = sorted({c.norm for c in results})
+    if len(norms) > 1:
+        return [f"the radii are in different norms: {', '.join(norms)}; do not compare them"]
+    return [] if norms == ["l2"] else [f"all radii are in {norms[0]} norm, not l2"]
+
+
+def _own_notes(c: Certificates) -> list[str]:
+    """What is special about one run: a collapsed network, or certificates that say less than the usual ones."""
+    notes = []
+    answers = c.predict[c.predict >= 0]
+    if len(answers) and len(np.unique(c.label)) > 2:
+        share = np.unique(answers, return_counts=True)[1].max() / c.rows
+        if share > COLLAPSED and len(answers) >= 20:
+            notes.append(
+                f"COLLAPSED, {100 * share:.0f} % of the inputs get one and the same answer; its ACR means nothing"
+            )
+    if c.listed is not None:
+        tested = ", ".join(f"{r:g}" for r in c.listed) or "of its manifest"
+        notes.append(f"only the radii {tested} were tested: nothing is known at others, and no ACR")
+    if c.identity.get("skip_wrong"):
+        notes.append("wrong answers were not certified, and count as abstentions")
+    if c.identity.get("simultaneous"):
+        notes.append("alpha is for all inputs together, so its radii are smaller than with alpha for each")
+    return notes
+
+
+def _budget_notes(results: Sequence[Certificates]) -> list[str]:
+    """A log may not record n, but a radius beyond the saturation radius of another run betrays a larger one."""
+    l2 = [c for c in results if c.norm == "l2"]  # as logs are
+    known = [(c, limit / c.sigma) for c in l2 if c.n is not None and c.sigma and (limit := saturation(c))]
+    if not known:
+        return []
+    least, limit = min(known, key=lambda entry: entry[1])
+    beyond = [c for c in l2 if c.n is None and c.sigma and float(c.radius.max()) > 1.005 * limit * c.sigma]
+    return [
+        f"'{one_line(c.name)}' records no n, but has radii that the n = {least.n} of '{one_line(least.name)}' cannot "
+        "give: it was certified with more samples"
+        for c in beyond
+    ]
+
+
+def _labels(results: Sequence[Certificates]) -> list[str]:
+    return run_labels([c.name for c in results], [c.sigma for c in results])
+
+
+def _labels_differ(a: Certificates, b: Certificates) -> bool:
+    _, in_a, in_b = np.intersect1d(a.idx, b.idx, assume_unique=True, return_indices=True)
+    return not np.array_equal(a.label[in_a], b.label[in_b])
+
+
+def _is_rounded(c: Certificates) -> bool:
+    """A log of 3 digits; the radii of a store are exact, however round they look."""
+    return c.manifest is None and np.array_equal(published_rounding(c.radius), c.radius)

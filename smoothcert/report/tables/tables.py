@@ -1,0 +1,191 @@
+"""The tables of a report: certified accuracies first, then what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from smoothcert.errors import ConfigError
+from smoothcert.report.measures.across_seeds import Spread, seed_groups, seed_summary
+from smoothcert.report.measures.analysis import (
+    abstention_rate,
+    average_certified_radius,
+    certified_accuracy,
+    clean_accuracy,
+    default_radii,
+)
+from smoothcert.report.measures.bootstrap import Interval, paired_bootstrap
+from smoothcert.report.measures.classes import per_class
+from smoothcert.report.measures.envelope import upper_envelope
+from smoothcert.report.measures.published import deviation, find_published, measured_otherwise, published_notes
+from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.names import one_line, run_labels
+from smoothcert.report.tables.formats import Table, number
+from smoothcert.report.tables.notes import comparison_notes
+
+PUBLISHED = ("published", "difference")
+
+
+def certificate_table(
+    results: Sequence[Certificates], radii: Sequence[float] | None = None, rounded: bool = False
+) -> Table:
+    """ACR, abstentions and certified accuracy at `radii` (by default: `default_radii`) for each run.
+
+    Percentages are printed as the field prints them, `format(100 * share, ".1f")`. `rounded` takes radii at
+    the 3 digits of published logs. What a run that tested only some radii does not know stays blank. The best value
+    of a column is marked among the complete runs. If the papers have a row for the settings of a run
+    (`find_published`), its ACR stands beside ours.
+    """
+    if not results:
+        raise ConfigError("a table needs at least one run, found none")
+    radii = default_radii(results) if radii is None else checked_radii(radii)
+    published = [find_published(c) for c in results]
+    alike = [row is not None and not measured_otherwise(c, row) for c, row in zip(results, published, strict=True)]
+    columns = PUBLISHED[: any(published) + any(alike)]  # no column of differences where there is none
+    norms = {c.norm for c in results}
+    named = norms != {"l2"}  # a format without notes must say it too
+    rows = []
+    for c, row, comparable in zip(results, published, alike, strict=True):
+        shares = [abstention_rate(c), *certified_accuracy(c, radii, rounded)]
+        beside = ("-", "-") if row is None else (row.printed(), deviation(c, row).printed() if comparable else "-")
+        rows.append(
+            (
+                one_line(c.name),
+                "-" if c.sigma is None else f"{c.sigma:g}",
+                *((c.norm,) if named else ()),
+                f"{c.rows} of {c.expected}" if c.partial else str(c.rows),
+                number(average_certified_radius(c, rounded), 3),
+                *beside[: len(columns)],
+                *(number(100 * share, 1) for share in shares),
+            )
+        )
+    head = ("run", "sigma", *(("norm",) if named else ()), "inputs", "ACR", *columns, "abstain %")
+    complete = [i for i, c in enumerate(results) if not c.partial and len(norms) == 1]
+    notes = comparison_notes(results, rounded) + published_notes(results, labels_of(results))
+    best = _best(rows, complete, [head.index("ACR"), *range(len(head), len(rows[0]))])
+    return Table(head, tuple(rows), radius_labels(radii), tuple(notes), best)
+
+
+def envelope_table(results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False) -> Table:
+    """The best run for each radius, or all that tie, with their clean accuracies (`upper_envelope`)."""
+    labels, clean = labels_of(results), [number(100 * clean_accuracy(c), 1) for c in results]
+    rows = [
+        (
+            *radius_labels([w.radius]),
+            f"{100 * w.accuracy:.1f}",
+            ", ".join(labels[i] for i in w.tied) + (" (tie)" if len(w.tied) > 1 else ""),
+            ", ".join(clean[i] or "not tested" for i in w.tied),
+        )
+        for w in upper_envelope(results, radii, rounded)
+        if w.accuracy > 0
+    ]
+    return Table(("r", "certified accuracy %", "best run", "its accuracy at r=0 %"), tuple(rows))
+
+
+def seed_table(results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False) -> Table | None:
+    """Mean ± sample standard deviation over the runs that differ only in their seed; None if there are none."""
+    labels = labels_of(results)
+    rows = []
+    for group in seed_groups(results):
+        summary = seed_summary([results[i] for i in group], radii, rounded)
+        shares = [_spread(s, 100, 2) for s in summary.accuracy]
+        rows.append((f"{labels[group[0]]}, ...", str(summary.runs), _spread(summary.acr), *shares))
+    return Table(("experiment", "seeds", "ACR"), tuple(rows), radius_labels(radii)) if rows else None
+
+
+def difference_table(
+    results: Sequence[Certificates], reference: int, radii: Sequence[float], rounded: bool = False, seed: int = 0
+) -> Table | None:
+    """Each run minus the reference with 95 % paired-bootstrap intervals; runs on other inputs are left out."""
+    labels, base = labels_of(results), results[reference]
+    rows: list[tuple[str, ...]] = []
+    clear = set()
+    for place, c in enumerate(results):
+        if place == reference or not (np.array_equal(c.idx, base.idx) and np.array_equal(c.label, base.label)):
+            continue
+        found = paired_bootstrap(c, base, np.random.default_rng(seed), radii=radii, resamples=1000, rounded=rounded)
+        intervals = [(found.acr, 1.0, 3), *((interval, 100.0, 1) for interval in found.accuracy)]
+        clear |= {(len(rows), 1 + j) for j, (interval, _, _) in enumerate(intervals) if interval.settled}
+        rows.append((labels[place], *(_interval(*entry) for entry in intervals)))
+    head = (f"minus {labels[reference]}", "ACR")
+    return Table(head, tuple(rows), radius_labels(radii), best=frozenset(clear)) if rows else None
+
+
+def class_table(
+    results: Sequence[Certificates], names: Sequence[str] = (), rounded: bool = False, most: int = 20
+) -> Table | None:
+    """The ACR of each run that has one, class by class, for the `most` classes with the smallest mean over the runs."""
+    results = [c for c in results if c.listed is None]
+    values = [{entry.label: entry.acr for entry in per_class(c, rounded=rounded)} for c in results]
+    classes = sorted({label for run in values for label in run})
+    mean = {k: np.mean([run[k] for run in values if k in run]) for k in classes}
+    shown = sorted(sorted(classes, key=lambda k: mean[k])[:most])
+    rows = [
+        (label, *(f"{run[k]:.3f}" if k in run else "-" for k in shown))
+        for label, run in zip(labels_of(results), values, strict=True)
+    ]
+    return Table(("run", *(names[k] if k < len(names) else str(k) for k in shown)), tuple(rows)) if rows else None
+
+
+def published_table(results: Sequence[Certificates], radii: Sequence[float]) -> Table | None:
+    """Ours, published and the difference for each run with a published row; radii rounded as published ones are."""
+    rows: list[tuple[str, ...]] = []
+    for c, label in zip(results, labels_of(results), strict=True):
+        row = find_published(c)
+        if row is None or row.acr is None or measured_otherwise(c, row):
+            continue
+        ours = certified_accuracy(c, radii, rounded=True).tolist()
+        theirs = [row.accuracy_at(r) for r in radii]
+        acr = average_certified_radius(c, rounded=True)
+        rows += [
+            (label, "ours", f"{acr:.3f}", *(f"{100 * share:.1f}" for share in ours)),
+            ("", "published", f"{row.acr:.3f}", *("-" if t is None else f"{100 * t:.1f}" for t in theirs)),
+            (
+                "",
+                "difference",
+                signed(acr - row.acr, 3),
+                *("-" if t is None else signed(100 * (o - t), 1) for o, t in zip(ours, theirs, strict=True)),
+            ),
+        ]
+    return Table(("run", "", "ACR"), tuple(rows), radius_labels(radii)) if rows else None
+
+
+def checked_radii(radii: Sequence[float]) -> list[float]:
+    if not all(np.isfinite(r) and r >= 0 for r in radii):
+        raise ConfigError(f"expected radii of at least 0, found {list(radii)}")
+    return list(radii)
+
+
+def radius_labels(radii: Sequence[float]) -> tuple[str, ...]:
+    return tuple(f"{r:.2f}" if round(r, 2) == r else f"{r:g}" for r in radii)
+
+
+def labels_of(results: Sequence[Certificates]) -> list[str]:
+    return run_labels([c.name for c in results], [c.sigma for c in results])
+
+
+def _best(rows: Sequence[Sequence[str]], complete: Sequence[int], columns: Sequence[int]) -> frozenset[tuple[int, int]]:
+    """Where the largest ACR and certified accuracies stand, as printed; ties share it, 0 is never best."""
+    marks = set()
+    for j in columns if len(complete) > 1 else ():
+        known = {i: float(rows[i][j]) for i in complete if rows[i][j]}
+        marks |= {(i, j) for i, value in known.items() if len(known) > 1 and value == max(known.values()) > 0}
+    return frozenset(marks)
+
+
+def _spread(value: Spread, scale: float = 1.0, digits: int = 4) -> str:
+    mean, std = number(scale * value.mean, digits), number(scale * value.std, digits)
+    return f"{mean} ± {std}" if mean else ""
+
+
+def _interval(value: Interval, scale: float, digits: int) -> str:
+    if np.isnan(value.value):
+        return ""
+    middle, low, high = (signed(scale * x, digits) for x in (value.value, value.low, value.high))
+    return f"{middle} [{low}, {high}]"
+
+
+def signed(value: float, digits: int) -> str:
+    """With its sign, but never "-0.0"."""
+    return f"{round(value, digits) + 0.0:+.{digits}f}"

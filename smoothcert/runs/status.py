@@ -1,0 +1,69 @@
+"""How far runs and certifications are, from their files alone (no PyTorch, no lock: safe while they run)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from smoothcert.errors import COLLAPSED
+from smoothcert.progress import time_left
+from smoothcert.runs.folder import RunFolder
+from smoothcert.runs.store import CertificateStore
+
+
+def status_lines(path: Path) -> list[str]:
+    run = RunFolder(path)
+    lines = [f"{path}: {_training(run)}"]
+    for manifest in sorted(path.glob("certify/*/manifest.json")):
+        lines.append(f"  certify {manifest.parent.name}: {_certification(CertificateStore(manifest.parent))}")
+    return lines
+
+
+def _training(run: RunFolder) -> str:
+    if run.finished and not run.config_path.is_file():
+        return "imported model"
+    config = run.config()
+    metrics, timing = run.records("metrics.jsonl"), run.records("timing.jsonl")
+    what = f"{config.method['name']} on {config.dataset}, sigma {config.sigma:g}"
+    done = f"epoch {len(metrics)} of {config.epochs}"
+    if metrics:
+        done += f", loss {metrics[-1]['loss']:.4g}"
+        accuracy = metrics[-1].get("noisy_test_accuracy")
+        done += f", noisy test accuracy {100 * accuracy:.1f} %" if accuracy is not None else ""
+        answered = metrics[-1].get("most_frequent_answer", 0.0)
+        done += f", COLLAPSED: one answer for {100 * answered:.0f} % of the images" if answered > COLLAPSED else ""
+    if run.finished:
+        return f"{what}: trained, {done}"
+    if not timing:
+        return f"{what}: {done}"
+    seconds = timing[-1]["seconds"]
+    left = time_left(seconds * (config.epochs - len(metrics)))
+    return f"{what}: {done}, {seconds:.3g} s an epoch, {left} left at that speed"
+
+
+def _certification(store: CertificateStore) -> str:
+    manifest, done = store.manifest(), len(store.done())
+    settings = _settings(manifest.identity)
+    if done >= manifest.inputs:
+        return f"all {manifest.inputs} inputs done ({settings})"
+    text = f"{done} of {manifest.inputs} inputs done, {manifest.inputs - done} missing ({settings})"
+    seconds = store.mean_seconds()
+    if seconds is None:
+        return text
+    return f"{text}, {seconds:.3g} s an input, {time_left(seconds * (manifest.inputs - done))} left for one process"
+
+
+def _settings(identity: Mapping[str, Any]) -> str:
+    kind = identity.get("procedure", "fixed")
+    most = "n" if kind == "fixed" else "n at most"
+    parts = [f"{most} {identity['n']}", f"alpha {identity['alpha']:g}", f"{identity['noise']} noise"]
+    if kind == "radius":
+        parts.insert(0, "radii " + " ".join(f"{radius:g}" for radius in identity["radii"]))
+    if kind == "tolerance":
+        parts.insert(0, f"tolerance {identity['tolerance']:g}")
+    if identity.get("simultaneous"):
+        parts.append("all inputs at once")
+    if identity.get("skip_wrong"):
+        parts.append("wrong inputs skipped")
+    return ", ".join(parts)

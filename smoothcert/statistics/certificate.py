@@ -1,0 +1,97 @@
+"""One certificate: what the counts of an input prove. NumPy only, so stored counts can be judged again anywhere."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smoothcert.statistics import bounds
+from smoothcert.statistics.sequential import Claim
+
+ABSTAIN = -1
+
+
+@dataclass(frozen=True, eq=False)
+class Certificate:
+    """CERTIFY's answer (Cohen et al. 2019, section 3.2.2) with the counts that prove it.
+
+    With probability at least 1 - alpha over the noise, the smoothed classifier returns `predict` for every image
+    closer than `radius` in `norm`. `predict` is -1 (abstain) when that cannot be claimed for any radius.
+    """
+
+    predict: int
+    radius: float
+    p_lower: float
+    multiclass_radius: float
+    """Radius of `selected` by the two-class bound at the same alpha; may be positive when `predict` abstains.
+
+    NaN if samples were stopped early: the bound holds for a number of samples fixed in advance.
+    """
+    selected: int
+    counts0: NDArray[np.int64]
+    counts: NDArray[np.int64]
+    sigma: float
+    alpha: float
+    norm: str = "l2"
+
+    @property
+    def abstained(self) -> bool:
+        return self.predict == ABSTAIN
+
+
+def from_counts(
+    counts0: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    sigma: float,
+    alpha: float,
+    split: float = bounds.DEFAULT_SPLIT,
+    slack: float = 0.0,
+    law: bounds.Law = "gaussian",
+) -> list[Certificate]:
+    """CERTIFY from the class counts [inputs, classes] of the selection and of the (independent) estimation samples.
+
+    The class comes from the selection counts alone (ties: lowest class), the bound from the estimation counts alone.
+    `slack` is how far the law of the samples may be from `law`, the noise that the certificate is about.
+    """
+    totals = counts.sum(1)
+    for n0, n in set(zip(counts0.sum(1).tolist(), totals.tolist(), strict=True)):
+        bounds.check_samples(n0, n, alpha)
+    inputs, selected = np.arange(len(counts)), counts0.argmax(1)
+    top, others = counts[inputs, selected], counts.copy()
+    others[inputs, selected] = 0
+    p_lower = bounds.lower_bound(top, totals, alpha, slack)
+    radius = bounds.radius(p_lower, sigma, law)
+    multiclass = bounds.multiclass_radius(top, others.max(1), totals, alpha, sigma, split, slack, law)
+    claims = [Claim(p, r if p >= 0.5 else None) for p, r in zip(p_lower.tolist(), radius.tolist(), strict=True)]
+    return [
+        from_claim(c0, c, claim, sigma, alpha, m, law)
+        for c0, c, claim, m in zip(counts0, counts, claims, multiclass.tolist(), strict=True)
+    ]
+
+
+def from_claim(
+    counts0: NDArray[np.int64],
+    counts: NDArray[np.int64],
+    claim: Claim,
+    sigma: float,
+    alpha: float,
+    multiclass_radius: float = math.nan,
+    law: bounds.Law = "gaussian",
+) -> Certificate:
+    """A certificate of the class that the selection counts name, by whatever procedure made the claim about it."""
+    selected = int(np.argmax(counts0))
+    return Certificate(
+        predict=ABSTAIN if claim.radius is None else selected,
+        radius=claim.radius or 0.0,
+        p_lower=claim.p_lower,
+        multiclass_radius=multiclass_radius,
+        selected=selected,
+        counts0=counts0,
+        counts=counts,
+        sigma=sigma,
+        alpha=alpha,
+        norm=bounds.NORMS[law],
+    )

@@ -1,0 +1,209 @@
+"""Soft labels for CAT-RS: how a Gaussian model votes on noisy copies of each training image (arXiv:2212.09000, eq. 10).
+
+A soft-label folder holds, each written whole or not at all:
+
+    model/        run folder of the Gaussian model (sigma 0.25 whatever the sigma of the run that uses the labels)
+    parts-.../    votes of finished groups of images while they are being made
+    counts.npy    votes [images, classes] as integers; a row divided by n is the soft label
+    labels.json   what they are votes of, and the SHA-256 of counts.npy; written last
+
+Votes are hard, as in the paper's equation. Like the published code they are taken on one augmented view of each image,
+not on the image as stored. All noise is keyed by the image, so a killed process goes on and ends with the same counts.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import shutil
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from smoothcert.certification.counting import Request
+from smoothcert.certification.smoothed import SmoothedClassifier
+from smoothcert.config import TrainConfig, build_dataclass
+from smoothcert.data import Dataset, ImageFolder
+from smoothcert.data.augment import crop_flip
+from smoothcert.errors import ConfigError, StoreError
+from smoothcert.files import atomic_write
+from smoothcert.keys import derive
+from smoothcert.methods import build_method, written_out
+from smoothcert.models.weights import weights_hash
+from smoothcert.progress import Progress
+from smoothcert.runs.folder import RunFolder, open_locked
+from smoothcert.training.ranks import Runtime
+
+SIGMA = 0.25
+PART = 500
+"""Images whose votes are stored together: what a crash can cost."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Where soft labels lie, of which model they are the votes, and of how many noisy copies an image."""
+
+    folder: Path
+    model: TrainConfig
+    n: int
+
+    @property
+    def model_folder(self) -> Path:
+        return self.folder / "model"
+
+    def lock(self) -> AbstractContextManager[object]:
+        """Runs that share a folder and start together: one makes the labels, the others wait for them."""
+        return open_locked(self.folder / ".lock", None)
+
+
+def plan(config: TrainConfig, out: Path) -> Plan:
+    """The soft labels a run needs, by its `soft_labels` settings: n, folder, and any setting of the Gaussian model.
+
+    What they do not say is as in the run itself, but for sigma 0.25 and seed 0: runs that differ only in method, sigma
+    or seed need the same labels and may share a `folder`. By default it is ``<out>/soft-labels``.
+    """
+    method, name = build_method(config.method), config.method["name"]
+    if not method.uses_soft_labels:
+        raise ConfigError(
+            f"expected a method that reads soft labels, such as catrs, found {name}, which as it is set reads none: "
+            "give another recipe, or train this one without soft labels"
+        )
+    if config.self_training:
+        raise ConfigError(f"self_training has no soft labels, which the method {name} needs: leave one of them out")
+    given = dict(config.soft_labels)
+    n, folder = given.pop("n", 10_000), given.pop("folder", None)
+    if not isinstance(n, int) or not 1 <= n < 2**31:
+        raise ConfigError(f"soft_labels.n, the votes an image, must be a whole number from 1 on, found {n!r}")
+    if folder is not None and not isinstance(folder, str):
+        raise ConfigError(f"soft_labels.folder must be a path, found {folder!r}")
+    fixed = {"sigma": SIGMA, "seed": 0, "method": {"name": "gaussian"}, "soft_labels": {}, "init_from": None}
+    values = {**dataclasses.asdict(config), **fixed, **given}
+    model = build_dataclass(TrainConfig, values, "setting of soft_labels (besides n and folder)")
+    return Plan(Path(folder) if folder else out / "soft-labels", model, n)
+
+
+def check(wanted: Plan, train: Dataset | ImageFolder) -> None:
+    """Refuse a folder of other labels, before anything is written for the run that wants them."""
+    RunFolder(wanted.model_folder).check(written_out(wanted.model))
+    if (wanted.folder / "labels.json").exists():
+        _record(wanted.folder, _settings(wanted, train))
+
+
+def _settings(wanted: Plan, train: Dataset | ImageFolder) -> dict[str, Any]:
+    """What labels depend on, but for the weights of the model that votes."""
+    model = wanted.model
+    settings = {"n": wanted.n, "sigma": model.sigma, "seed": model.seed, "augment": model.augment}
+    return {**settings, "data": train.fingerprint()}
+
+
+def vote(wanted: Plan, model: nn.Module, train: Dataset | ImageFolder, ranks: Runtime, quiet: bool) -> np.ndarray:
+    """The votes [images, classes] of the plan's model, memory-mapped: read if they are there, else made to the end."""
+    identity = {**_settings(wanted, train), "model": weights_hash(model)}
+    if not (wanted.folder / "labels.json").exists():
+        key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+        parts = wanted.folder / f"parts-{key}"
+        _make_parts(parts, wanted, model, train, ranks, quiet)
+        ranks.wait()
+        if ranks.is_main:
+            _join(parts, wanted.folder, identity, len(train), train.classes)
+    ranks.wait()
+    return _read(wanted.folder, identity)
+
+
+def _make_parts(
+    parts: Path, wanted: Plan, model: nn.Module, train: Dataset | ImageFolder, ranks: Runtime, quiet: bool
+) -> None:
+    """This rank's share of the groups that are not there yet."""
+    smoothed = SmoothedClassifier(
+        model,
+        wanted.model.sigma,
+        train.classes,
+        noise="quantised" if train.eight_bit else "float",
+        seed=derive(wanted.model.seed, "soft-labels"),
+        device=ranks.device,
+    )
+    small = np.uint16 if wanted.n < 2**16 else np.int32  # ImageNet's labels are 2.6 GB even so
+    mine = range(0, len(train), PART)[ranks.rank :: ranks.world_size]
+    missing = [first for first in mine if not _part(parts, first).exists()]
+    done = len(mine) - len(missing)
+    with Progress("soft labels", len(mine), "groups", done=done, quiet=quiet or not ranks.is_main) as bar:
+        for first in missing:
+            indices = range(first, min(first + PART, len(train)))
+            views = [_view(wanted.model, train, i).to(ranks.device) for i in indices]
+            requests = [Request(k, i, "prediction", 0, wanted.n) for k, i in enumerate(indices)]
+            with atomic_write(_part(parts, first)) as file:
+                np.save(file, smoothed.count_many(views, requests).astype(small))
+            bar.advance()
+
+
+def _view(config: TrainConfig, train: Dataset | ImageFolder, i: int) -> torch.Tensor:
+    """The one view of image i that is voted on, [C, H, W]."""
+    key = derive(config.seed, "soft-labels", "augment", i)
+    if isinstance(train, ImageFolder):
+        augmented = config.augment != "none"
+        return torch.from_numpy(train.train_image(i, np.random.default_rng(key)) if augmented else train.image(i))
+    image = torch.from_numpy(np.array(train.image(i)))
+    if config.augment == "none":
+        return image
+    return crop_flip(image[None], torch.Generator().manual_seed(key))[0]
+
+
+def _part(parts: Path, first: int) -> Path:
+    return parts / f"{first:08d}.npy"
+
+
+def _join(parts: Path, folder: Path, identity: dict[str, Any], images: int, classes: int) -> None:
+    """One file of all parts, then labels.json, then the parts can go."""
+    files = [_part(parts, first) for first in range(0, images, PART)]
+    kind = np.load(files[0]).dtype
+    with atomic_write(folder / "counts.npy") as file:
+        header = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": (images, classes)}
+        np.lib.format.write_array_header_1_0(file, header)
+        for path in files:
+            file.write(np.load(path).tobytes())
+    record = {"identity": identity, "sha256": _digest(folder / "counts.npy")}
+    with atomic_write(folder / "labels.json") as file:
+        file.write((json.dumps(record, indent=2) + "\n").encode())
+    shutil.rmtree(parts)
+
+
+def _record(folder: Path, identity: dict[str, Any]) -> str:
+    """The checksum that labels.json states, if it says all that is asked."""
+    try:
+        record = json.loads((folder / "labels.json").read_text())
+        there, digest = dict(record["identity"]), record["sha256"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(
+            f"{folder / 'labels.json'} is damaged ({error}): delete it to make the soft labels again"
+        ) from error
+    differing = [
+        f"{key}: {there.get(key)!r} there, {identity[key]!r} asked"
+        for key in identity
+        if there.get(key) != identity[key]
+    ]
+    if differing:
+        raise StoreError(
+            f"{folder} holds other soft labels than this run needs ({'; '.join(differing)}): give another "
+            "folder, or the settings they were made with"
+        )
+    return str(digest)
+
+
+def _read(folder: Path, identity: dict[str, Any]) -> np.ndarray:
+    digest = _record(folder, identity)
+    path = folder / "counts.npy"
+    if not path.is_file() or _digest(path) != digest:
+        raise StoreError(f"{path} is not the file that labels.json describes: delete labels.json to make it again")
+    counts: np.ndarray = np.load(path, mmap_mode="r")
+    return counts
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,0 +1,180 @@
+"""Whole stores, compared: shards, order, batch size, kill -9 and resume change no count."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+import torch
+
+from smoothcert.certification.certify import Selection, certify_dataset
+from smoothcert.data import Dataset, load_dataset
+from smoothcert.errors import ConfigError, DataError, StoreError
+from smoothcert.models import build_model, save_weights
+from smoothcert.runs.store import COLUMNS
+
+SETTINGS = {"sigma": 0.5, "n0": 32, "n": 200, "quiet": True}
+
+
+def table(store):
+    """idx -> all cells but the time."""
+    skip = COLUMNS.index("time")
+    rows = list(store.rows())
+    found = {int(cells[0]): cells[:skip] + cells[skip + 1 :] for cells in rows}
+    assert len(found) == len(rows)  # no input twice
+    return found
+
+
+@pytest.fixture(scope="module")
+def model():
+    return build_model("lenet", seed=0)
+
+
+@pytest.fixture(scope="module")
+def data():
+    return load_dataset("mnist-mini", "test")
+
+
+@pytest.fixture(scope="module")
+def reference(model, data, tmp_path_factory):
+    out = tmp_path_factory.mktemp("reference")
+    return table(certify_dataset(model, data, out, selection=Selection(start=3, every=7, max=24), **SETTINGS))
+
+
+def test_the_selected_inputs_are_certified_in_order(reference, data):
+    assert list(reference) == list(range(3, 3 + 7 * 24, 7))
+    assert [int(cells[1]) for cells in reference.values()] == data.labels[list(reference)].tolist()
+    counts = COLUMNS.index("counts") - 1
+    assert len({cells[counts] for cells in reference.values()}) > 1
+
+
+@pytest.mark.parametrize("shards", [2, 5])
+@pytest.mark.parametrize("batch_size", [50, 256])
+def test_shards_and_batch_size_change_no_row(model, data, reference, tmp_path, shards, batch_size):
+    for shard in reversed(range(shards)):
+        selection = Selection(start=3, every=7, max=24, shard=shard, shards=shards)
+        store = certify_dataset(model, data, tmp_path, selection=selection, batch_size=batch_size, **SETTINGS)
+    assert table(store) == reference
+    assert len(list(tmp_path.glob("part-*-of-*.tsv"))) == shards
+
+
+def test_killed_at_any_moment_and_resumed_the_store_is_the_same(model, reference, tmp_path):
+    """kill -9, several times, at whatever the process is doing; another number of shards in between."""
+    save_weights(model, tmp_path / "weights.safetensors")
+    code = (
+        "from smoothcert.certification.certify import *; from smoothcert.data import load_dataset\n"
+        "from smoothcert.models import build_model, load_weights\n"
+        "import sys, torch; torch.set_num_threads(1)\n"
+        f"model = build_model('lenet'); load_weights(model, {str(tmp_path / 'weights.safetensors')!r})\n"
+        "selection = Selection(start=3, every=7, max=24, shard=0, shards=1)\n"
+        f"certify_dataset(model, load_dataset('mnist-mini', 'test'), {str(tmp_path / 'store')!r}, selection=selection,"
+        f" batch_size=64, **{SETTINGS!r})\n"
+    )
+    rows = 0
+    for kill_at in (1, 4, 9, 15):
+        process = subprocess.Popen([sys.executable, "-c", code])
+        part = tmp_path / "store" / "part-0-of-1.tsv"
+        while process.poll() is None and (not part.exists() or part.read_text().count("\n") - 1 < kill_at):
+            time.sleep(0.002)
+        os.kill(process.pid, signal.SIGKILL)
+        process.wait()
+        rows = part.read_text().count("\n") - 1
+        with part.open("a") as file:
+            file.write("999\t3\t")  # and a line torn by a power cut
+    assert rows >= 15
+    selection = Selection(start=3, every=7, max=24, shard=0, shards=2)
+    data = load_dataset("mnist-mini", "test")
+    certify_dataset(model, data, tmp_path / "store", selection=selection, **SETTINGS)
+    selection = Selection(start=3, every=7, max=24, shard=0, shards=1)
+    assert table(certify_dataset(model, data, tmp_path / "store", selection=selection, **SETTINGS)) == reference
+
+
+def test_a_finished_store_is_left_alone(model, data, tmp_path):
+    selection = Selection(max=2)
+    certify_dataset(model, data, tmp_path, selection=selection, **SETTINGS)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    certify_dataset(model, data, tmp_path, selection=selection, **SETTINGS)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("change", "key"),
+    [
+        ({"n": 300}, "n: 200 there, 300 asked"),
+        ({"alpha": 0.01}, "alpha"),
+        ({"sigma": 0.25}, "sigma"),
+        ({"seed": 1}, "seed"),
+        ({"noise_mode": "float"}, "noise"),
+        ({"selection": Selection(max=3)}, "max"),
+    ],
+)
+def test_another_procedure_is_refused(model, data, tmp_path, change, key):
+    certify_dataset(model, data, tmp_path, **{**SETTINGS, "selection": Selection(max=2)})
+    before = (tmp_path / "part-0-of-1.tsv").read_bytes()
+    with pytest.raises(StoreError, match=key):
+        certify_dataset(model, data, tmp_path, **{**SETTINGS, "selection": Selection(max=2), **change})
+    assert (tmp_path / "part-0-of-1.tsv").read_bytes() == before
+
+
+def test_other_weights_another_network_or_other_data_are_refused(model, data, tmp_path):
+    settings = {**SETTINGS, "selection": Selection(max=1)}
+    certify_dataset(model, data, tmp_path, **settings)
+    with pytest.raises(StoreError, match="model: "):
+        certify_dataset(build_model("lenet", seed=1), data, tmp_path, **settings)
+    shifted = torch.nn.Sequential(torch.nn.Softmax(2), model[1])  # same weights, another forward
+    with pytest.raises(StoreError, match="network: "):
+        certify_dataset(shifted, data, tmp_path, **settings)
+    flipped = Dataset("mnist-mini", "test", 255 - data.images, data.labels, 10)
+    with pytest.raises(StoreError, match="data: "):
+        certify_dataset(model, flipped, tmp_path, **settings)
+
+
+def test_the_manifest_says_what_the_certificates_are_about(model, data, tmp_path):
+    certify_dataset(model, data, tmp_path, selection=Selection(max=1), **SETTINGS)
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    wanted = {
+        "sigma",
+        "n0",
+        "n",
+        "alpha",
+        "seed",
+        "noise",
+        "model",
+        "dataset",
+        "data",
+        "split",
+        "start",
+        "every",
+        "max",
+    }
+    assert wanted <= manifest["identity"].keys()
+    assert manifest["inputs"] == 1
+    assert manifest["environment"]["torch"] == torch.__version__
+
+
+def test_data_off_the_8_bit_grid_needs_float_noise(model, tmp_path):
+    rng = np.random.default_rng(0)
+    images = rng.random((3, 1, 28, 28), dtype=np.float32)
+    data = Dataset("mine", "test", images, np.zeros(3, np.int64), 10)
+    with pytest.raises(DataError, match="not 8-bit data"):
+        certify_dataset(model, data, tmp_path, **SETTINGS)
+    assert not list(tmp_path.iterdir())
+    store = certify_dataset(model, data, tmp_path, noise_mode="float", **SETTINGS)
+    assert store.done() == {0, 1, 2}
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"start": -1}, {"every": 0}, {"max": 0}, {"shard": 2, "shards": 2}, {"shard": -1}, {"shards": 0}]
+)
+def test_impossible_selections_are_refused(wrong):
+    with pytest.raises(ConfigError, match="found"):
+        Selection(**wrong)
+
+
+def test_a_start_beyond_the_data_is_refused(model, data, tmp_path):
+    with pytest.raises(ConfigError, match="leaves no input"):
+        certify_dataset(model, data, tmp_path, selection=Selection(start=5000), **SETTINGS)

@@ -1,0 +1,339 @@
+"""PREDICT and CERTIFY against classifiers whose smoothed probabilities and true radii are known in closed form."""
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+from torch import nn
+
+from smoothcert.certification.batch_size import choose_batch_size
+from smoothcert.certification.counting import forward_size
+from smoothcert.certification.smoothed import SmoothedClassifier
+from smoothcert.data import load_dataset
+from smoothcert.errors import ConfigError, DataError, ModelError
+from smoothcert.models import build_model
+from smoothcert.noise.streams import NoisyCopies
+
+SHAPE = (1, 8, 8)
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
+
+
+class Linear(nn.Module):
+    """Two classes split by the plane w.x = b with |w| = 1: p_A = Phi(margin / sigma), true radius = |margin|."""
+
+    def __init__(self, seed=0):
+        super().__init__()
+        w = torch.from_numpy(np.random.default_rng(seed).standard_normal(SHAPE)).float()
+        self.register_buffer("w", w / w.norm())
+
+    def forward(self, x):
+        score = ((x - 0.5) * self.w).flatten(1).sum(1)
+        return torch.stack([score, -score], 1)
+
+    def image_at(self, margin):
+        """An image (floats in [0,1], not on the 8-bit grid) at a signed distance from the plane."""
+        return 0.5 + margin * self.w
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_certified_radii_exceed_the_true_radius_at_most_as_often_as_stated(device):
+    """A binomial check that can fail: alpha is large, so that violations must show up, but not too often."""
+    model, alpha, sigma, trials = Linear().to(device), 0.1, 0.25, 500
+    rng = np.random.default_rng(1)
+    violations = 0
+    for trial in range(trials):
+        margin = float(rng.uniform(0.02, 0.6))
+        smoothed = SmoothedClassifier(model, sigma, 2, noise="float", seed=trial, batch_size=256)
+        certificate = smoothed.certify(model.image_at(margin), n0=20, n=256, alpha=alpha, index=trial)
+        if certificate.predict == 0:
+            violations += certificate.radius > margin
+        else:  # the other class would be a false claim at any radius
+            violations += certificate.predict == 1
+    assert violations <= stats.binom.ppf(0.9999, trials, alpha)
+    assert violations >= stats.binom.ppf(0.0001, trials, alpha / 2)  # the bound is nearly used up: the check has power
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_certified_radius_approaches_the_true_one(device):
+    model = Linear().to(device)
+    smoothed = SmoothedClassifier(model, 0.25, 2, noise="float")
+    radii = [smoothed.certify(model.image_at(0.3), n=n).radius for n in (100, 1_000, 10_000, 200_000)]
+    assert radii == sorted(radii)
+    assert 0.985 * 0.3 < radii[-1] < 0.3
+
+
+@pytest.mark.parametrize("device", DEVICES)
+def test_quantised_noise_certifies_the_same_radius(device):
+    model = Linear().to(device)
+    image = (model.image_at(0.3) * 255).round().to(torch.uint8)
+    margin = float((((image.float() / 255) - 0.5) * model.w).sum())
+    certificate = SmoothedClassifier(model, 0.25, 2).certify(image, n=200_000)
+    assert 0.985 * margin < certificate.radius < margin
+    assert certificate.predict == certificate.selected == 0
+    assert certificate.counts0.sum() == 100
+    assert certificate.counts.sum() == 200_000
+
+
+class OnePixel(nn.Module):
+    """Class 0 where the first pixel is above grey: whatever the norm, the true radius is that pixel's margin."""
+
+    def forward(self, x):
+        score = x[:, 0, 0, 0] - 127.5 / 255
+        return torch.stack([score, -score], 1)
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("noise", ["uniform", "laplace", "exact"])
+@pytest.mark.parametrize("level", [140, 200])
+def test_other_noise_certifies_up_to_the_true_margin(device, noise, level):
+    image = torch.full((1, 2, 2), level, dtype=torch.uint8, device=device)
+    margin = (level - 127.5) / 255
+    smoothed = SmoothedClassifier(OnePixel().to(device), 0.25, 2, noise=noise, device=device)
+    certificate = smoothed.certify(image, n0=5_000, n=200_000)
+    assert 0.96 * margin - 0.004 < certificate.radius < margin
+    assert certificate.norm == ("l2" if noise == "exact" else "l1")
+    tested = smoothed.certify(image, n0=5_000, n=200_000, radii=[0.5 * margin, 1.2 * margin])
+    assert (tested.predict, tested.radius, tested.norm) == (0, 0.5 * margin, certificate.norm)
+    assert 0.8 * margin - 0.02 < smoothed.certify(image, n0=5_000, n=200_000, tolerance=0.01).radius < margin
+
+
+def test_the_class_comes_from_the_selection_samples_alone():
+    """At the plane the selected class is a coin flip of the selection stage, whatever the estimation stage says."""
+    model = Linear()
+    smoothed = SmoothedClassifier(model, 0.25, 2, noise="float", batch_size=256)
+    certificates = [smoothed.certify(model.image_at(0.0), n0=1, n=1000, index=i) for i in range(40)]
+    assert {c.selected for c in certificates} == {0, 1}
+    for c in certificates:
+        assert c.selected == int(np.argmax(c.counts0))
+    assert any(c.selected != int(np.argmax(c.counts)) for c in certificates)
+
+
+def test_near_the_plane_certify_and_predict_abstain():
+    model = Linear()
+    smoothed = SmoothedClassifier(model, 0.25, 2, noise="float")
+    certificate = smoothed.certify(model.image_at(0.0005), n=1000)
+    assert (certificate.predict, certificate.radius, certificate.abstained) == (-1, 0.0, True)
+    assert smoothed.predict(model.image_at(0.0005), n=1000) == -1
+    assert smoothed.predict(model.image_at(0.3), n=1000) == 0
+    assert smoothed.predict(model.image_at(-0.3), n=1000) == 1
+
+
+def test_predict_is_wrong_at_most_as_often_as_stated():
+    model, alpha, trials = Linear(), 0.2, 400
+    answers = [
+        SmoothedClassifier(model, 0.25, 2, noise="float", seed=s, batch_size=64).predict(
+            model.image_at(0.01), n=64, alpha=alpha
+        )
+        for s in range(trials)
+    ]
+    assert answers.count(1) <= stats.binom.ppf(0.9999, trials, alpha)
+    assert 0 < answers.count(0) < trials  # it does answer, and it does abstain
+
+
+def undecided(arch, image, **options):
+    """An untrained network whose votes are spread: the hard case, where any difference in rounding would flip some."""
+    model = build_model(arch, seed=0, **options).eval()
+    noise = torch.randn(256, *image.shape, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        last = list(model.modules())[-1]
+        last.bias -= model(torch.from_numpy(image) / 255 + 0.5 * noise).mean(0)
+    return model
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("arch", "options", "shape", "sizes", "n"),
+    [
+        ("lenet", {}, (1, 28, 28), (1, 7, 32, 100, 512), 600),
+        ("resnet20", {"normalisation": "cifar10"}, (3, 32, 32), (5, 64, 100), 150),
+    ],
+)
+def test_counts_do_not_depend_on_the_batch_size(arch, options, shape, sizes, n, device):
+    image = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
+    model, x = undecided(arch, image, **options).to(device), torch.from_numpy(image).to(device)
+    stages = ((100, "selection"), (n, "estimation"))
+    found = [
+        [SmoothedClassifier(model, 0.5, 10, batch_size=size).count(x, k, stage, 3).tolist() for k, stage in stages]
+        for size in sizes
+    ]
+    assert all(entry == found[0] for entry in found)
+    assert sum(count > 0 for count in found[0][1]) > 2
+
+
+def test_more_samples_extend_the_same_stream():
+    """The first 500 of 1000 votes are the 500 votes: nothing depends on how many come later."""
+    model, image = build_model("lenet", seed=0), torch.from_numpy(load_dataset("mnist-mini").image(0))
+    smoothed = SmoothedClassifier(model, 0.5, 10, batch_size=100)
+    votes = []
+    with torch.inference_mode():
+        noisy = NoisyCopies(image, 0.5, "quantised", seed=0, index=0, stage="estimation")
+        for first in range(0, 1000, 100):
+            padded = torch.cat([noisy.take(first, first + 100), torch.zeros(28, 1, 28, 28)])
+            votes.append(model(padded)[:100].argmax(1))
+    for n in (500, 1000):
+        expected = torch.bincount(torch.cat(votes)[:n], minlength=10).tolist()
+        assert smoothed.count(image, n, "estimation", 0).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "batch", "size"),
+    [
+        (1, 1, 32),
+        (7, 7, 32),
+        (32, 32, 32),
+        (100, 100, 100),
+        (40, 100, 64),
+        (100, 512, 128),
+        (90, 100, 100),
+        (9, 10, 32),
+    ],
+)
+def test_short_batches_are_padded_to_round_shapes(count, batch, size):
+    assert forward_size(count, batch) == size
+
+
+class Greedy(nn.Module):
+    """Really runs out of memory above 64 inputs, as a large network on a small device does."""
+
+    def __init__(self):
+        super().__init__()
+        self.tried = []
+
+    def forward(self, x):
+        self.tried.append(len(x))
+        if len(x) > 64:
+            torch.empty(2**50)
+        return x.flatten(1)[:, :2]
+
+
+def test_out_of_memory_halves_the_batch_and_changes_no_count():
+    image = torch.full(SHAPE, 128, dtype=torch.uint8)
+    model = Greedy()
+    smoothed = SmoothedClassifier(model, 0.5, 2, batch_size=512)
+    smoothed.prepare(SHAPE)
+    model.tried.clear()
+    counts = smoothed.count(image, 1000, "estimation", 0)
+    assert smoothed.batch_size == 64
+    assert model.tried[:4] == [512, 256, 128, 64]
+    assert (
+        counts.tolist()
+        == SmoothedClassifier(Greedy(), 0.5, 2, batch_size=40).count(image, 1000, "estimation", 0).tolist()
+    )
+    assert choose_batch_size(Greedy(), lambda count: torch.zeros(count, *SHAPE), torch.device("cpu")) <= 64
+
+
+def test_memory_too_small_for_the_fewest_copies_is_said():
+    class Starved(nn.Module):
+        def forward(self, x):
+            torch.empty(2**50)
+
+    with pytest.raises(ModelError, match="out of memory with 32 noisy copies"):
+        SmoothedClassifier(Starved(), 0.5, 2, batch_size=128).count(torch.zeros(SHAPE), 100, "estimation", 0)
+
+
+def test_numpy_indices_draw_the_noise_of_plain_ones():
+    model = Linear()
+    smoothed = SmoothedClassifier(model, 0.25, 2, noise="float")
+    image = model.image_at(0.1)
+    plain, numpy = (smoothed.certify(image, n=500, index=index) for index in (3, np.int64(3)))
+    assert plain.counts.tolist() == numpy.counts.tolist()
+
+
+@pytest.mark.parametrize(
+    ("image", "message"),
+    [
+        (torch.full(SHAPE, float("nan")), "NaN or infinite pixels"),
+        (torch.full(SHAPE, float("inf")), "NaN or infinite pixels"),
+        (torch.full(SHAPE, 1.5), r"expected pixels in \[0,1\], found 1.5 to 1.5"),
+        (torch.full(SHAPE, -0.1), r"expected pixels in \[0,1\], found -0.1"),
+        (torch.zeros(2, *SHAPE), r"one image of shape \[C, H, W\], found shape \[2, 1, 8, 8\]"),
+        (torch.zeros(8, 8), r"found shape \[8, 8\]"),
+        (torch.zeros(SHAPE, dtype=torch.int64), "found torch.int64"),
+        (torch.full(SHAPE, 0.1234567), "needs an 8-bit image"),
+        (np.full(SHAPE, np.nan), "NaN or infinite pixels"),
+        (torch.zeros(1, 0, 8), r"found shape \[1, 0, 8\]"),
+        (np.array([[[None]]]), "expected an image of uint8"),
+    ],
+)
+def test_bad_images_are_refused(image, message):
+    for call in ("certify", "predict"):
+        with pytest.raises(DataError, match=message):
+            getattr(SmoothedClassifier(Linear(), 0.25, 2), call)(image, n=100)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"n": 9}, "cannot certify anything at alpha = 0.001"),
+        ({"n": 100, "alpha": 0.0}, "alpha is a failure probability"),
+        ({"n": 100, "alpha": 1.5}, "alpha is a failure probability"),
+        ({"n": 100, "n0": 0}, "n0"),
+        ({"n": 1e3}, "must be a whole number"),
+    ],
+)
+def test_bad_sample_numbers_are_refused(arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        SmoothedClassifier(Linear(), 0.25, 2).certify(torch.zeros(SHAPE), **arguments)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"sigma": 0.0}, "sigma"),
+        ({"sigma": -0.5}, "sigma"),
+        ({"sigma": float("nan")}, "sigma"),
+        ({"classes": 1}, "at least 2 classes"),
+        ({"noise": "gauss"}, "unknown noise mode"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+    ],
+)
+def test_bad_settings_are_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        SmoothedClassifier(Linear(), **{"sigma": 0.25, "classes": 2, **settings})
+
+
+class Returns(nn.Module):
+    def __init__(self, make):
+        super().__init__()
+        self.make = make
+
+    def forward(self, x):
+        return self.make(x)
+
+
+def sometimes_nan(x):
+    logits = x.flatten(1)[:, :2].clone()
+    logits[logits[:, 0] > 1.2] = float("nan")  # only some noisy copies
+    return logits
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda x: torch.zeros(len(x), 3), r"\[64, 2\].*\[64, 3\]"),
+        (lambda x: (torch.zeros(len(x), 2), None), "tuple"),
+        (lambda x: torch.zeros(1, 2), r"\[1, 2\]"),
+        (sometimes_nan, "returned NaN for"),
+        (nn.Conv2d(3, 4, 3), r"could not take a float32 batch of shape \[64, 1, 8, 8\]"),
+        (nn.Linear(8, 2).double(), r"could not take a float32 batch"),
+        (lambda x: {}[len(x)], r"could not take a float32 batch"),
+    ],
+)
+@pytest.mark.parametrize("batch_size", [64, None])
+def test_bad_models_are_refused(make, message, batch_size):
+    smoothed = SmoothedClassifier(Returns(make), 0.5, 2, batch_size=batch_size)
+    if batch_size is None:
+        message = message.replace("64", r"\d+")
+    with pytest.raises(ModelError, match=message):
+        smoothed.certify(torch.full(SHAPE, 0.0, dtype=torch.float32), n0=64, n=640)
+
+
+def test_the_model_is_evaluated_in_eval_mode():
+    model = nn.Sequential(nn.Dropout(0.9), Linear())
+    model.train()
+    smoothed = SmoothedClassifier(model, 0.25, 2, noise="float")
+    image = model[1].image_at(0.3)
+    assert (
+        smoothed.certify(image, n=1000).radius
+        == SmoothedClassifier(Linear(), 0.25, 2, noise="float").certify(image, n=1000).radius
+    )

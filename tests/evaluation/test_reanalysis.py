@@ -1,0 +1,127 @@
+"""Stored counts judged again give what certification itself would have given."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from smoothcert.certification.certify import Selection, certify_dataset
+from smoothcert.data import load_dataset
+from smoothcert.errors import ConfigError, StoreError
+from smoothcert.evaluation.reanalysis import reanalyse
+from smoothcert.models import build_model
+from smoothcert.report import average_certified_radius, read_store
+from smoothcert.runs.store import CertificateStore, Manifest, format_row
+from smoothcert.statistics import bounds
+from smoothcert.statistics.certificate import from_counts
+
+IDENTITY = {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "split_alpha": 0.9, "noise": "quantised"}
+COUNTS0 = [[90, 10, 0], [5, 90, 5], [30, 30, 40], [50, 50, 0]]
+COUNTS = [[990, 0, 10], [20, 900, 80], [300, 250, 450], [400, 600, 0]]
+
+
+def make(folder, rows=((0, 1), (2, 3)), environment=None, **identity):
+    full = {**IDENTITY, **identity}
+    store = CertificateStore(folder)
+    store.claim(Manifest(full, 4, environment or {"values": 784}))
+    law = full["noise"] if full["noise"] in ("uniform", "laplace") else "gaussian"
+    for part, indices in enumerate(rows):
+        with store.writer(part, len(rows)) as writer:
+            for index in indices:
+                (certificate,) = from_counts(
+                    np.array([COUNTS0[index]]), np.array([COUNTS[index]]), 0.5, full["alpha"], law=law
+                )
+                writer.add(format_row(certificate, index=index, label=0, seconds=1.0, noise=full["noise"], seed=0))
+    return store
+
+
+def expected(alpha, **settings):
+    pairs = zip(COUNTS0, COUNTS, strict=True)
+    return [from_counts(np.array([a]), np.array([b]), 0.5, alpha, **settings)[0] for a, b in pairs]
+
+
+@pytest.mark.parametrize("alpha", [None, 0.05, 1e-6])
+@pytest.mark.parametrize("noise", ["quantised", "uniform", "laplace"])
+def test_the_binary_bound_at_any_alpha(tmp_path, alpha, noise):
+    found = reanalyse(make(tmp_path, noise=noise), alpha=alpha)
+    wanted = expected(alpha or 0.001, law="gaussian" if noise == "quantised" else noise)
+    assert found.radius.tolist() == [c.radius for c in wanted]
+    assert found.p_lower.tolist() == [c.p_lower for c in wanted]
+    assert found.predict.tolist() == [c.predict for c in wanted]
+    assert found.correct.tolist() == [c.predict == 0 for c in wanted]
+    assert found.alpha == (alpha or 0.001)
+
+
+def test_as_certified_by_default(tmp_path):
+    store = make(tmp_path)
+    found, stored = reanalyse(store.folder), read_store(store.folder)
+    for column in ("idx", "label", "predict", "radius", "correct", "p_lower"):
+        assert getattr(found, column).tolist() == getattr(stored, column).tolist()
+
+
+@pytest.mark.parametrize("tau", [0.0, 0.01])
+def test_the_multiclass_bound(tmp_path, tau):
+    found = reanalyse(make(tmp_path, **({"tau": tau} if tau else {})), alpha=0.01, bound="multiclass")
+    wanted = expected(0.01, slack=tau)
+    assert found.radius.tolist() == [c.multiclass_radius for c in wanted]
+    assert found.predict.tolist() == [c.selected if c.multiclass_radius > 0 else -1 for c in wanted]
+    assert found.predict[2] == 2  # below one half, yet ahead of every other class
+    assert found.p_lower[0] == bounds.lower_bound(990, 1000, 0.009, tau)
+
+
+def test_the_l_infinity_norm(tmp_path):
+    store = make(tmp_path)
+    plain, found = reanalyse(store), reanalyse(store, norm="linf")
+    assert (plain.norm, found.norm) == ("l2", "linf")
+    assert found.radius == pytest.approx(plain.radius / 28)
+    assert (found.radius * 28 <= plain.radius).all()
+    assert reanalyse(store, norm="linf", values=4).radius == pytest.approx(plain.radius / 2)
+
+
+def test_simultaneous_stores_keep_their_own_alpha(tmp_path):
+    found = reanalyse(make(tmp_path, alpha_each=0.001 / 4))
+    assert found.p_lower.tolist() == [c.p_lower for c in expected(0.001 / 4)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "arguments", "error", "message"),
+    [
+        ({"procedure": "radius"}, {}, StoreError, "stopped sampling by what it saw"),
+        ({"procedure": "tolerance"}, {}, StoreError, "Certify with a fixed n"),
+        ({"environment": {"torch": "2"}}, {"norm": "linf"}, StoreError, "does not say how many values"),
+        ({"noise": "laplace"}, {"norm": "linf"}, ConfigError, "l1 radii of laplace noise"),
+        ({"noise": "laplace"}, {"norm": "l2"}, ConfigError, "gives l1 radii"),
+        ({}, {"bound": "binari"}, ConfigError, "did you mean binary"),
+        ({}, {"norm": "l3"}, ConfigError, "unknown norm"),
+        ({}, {"alpha": 0.0}, ConfigError, "alpha is a failure probability"),
+    ],
+)
+def test_what_does_not_follow_from_the_counts_is_refused(tmp_path, settings, arguments, error, message):
+    store = make(tmp_path, **settings)
+    with pytest.raises(error, match=message):
+        reanalyse(store, **arguments)
+
+
+def test_a_real_store_and_its_re_analysis_agree_with_certifying_again(tmp_path):
+    model, data = build_model("lenet", seed=0), load_dataset("mnist-mini", "test")
+    settings = {"sigma": 0.5, "n0": 32, "n": 100, "selection": Selection(max=6), "batch_size": 64, "quiet": True}
+    first = certify_dataset(model, data, tmp_path / "a", skip_wrong=True, **settings)
+    again = certify_dataset(model, data, tmp_path / "b", skip_wrong=True, alpha=0.05, **settings)
+    found, wanted = reanalyse(first, alpha=0.05), read_store(again.folder)
+    assert found.radius.tolist() == wanted.radius.tolist()
+    assert found.predict.tolist() == wanted.predict.tolist()
+    assert average_certified_radius(found) == average_certified_radius(wanted)
+    assert json.loads((first.folder / "manifest.json").read_text())["environment"]["values"] == 784
+    assert (reanalyse(first, norm="linf").radius <= found.radius).all()
+
+
+def test_no_forward_pass_and_no_pytorch(tmp_path):
+    make(tmp_path)
+    code = (
+        "import sys; from smoothcert.evaluation.reanalysis import reanalyse\n"
+        f"print(reanalyse({str(tmp_path)!r}, alpha=0.01).rows); assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "4\n", done.stderr

@@ -1,0 +1,127 @@
+"""Whole tables: what is planned, skipped, tabulated, and what counts as reproduced."""
+
+import json
+
+import numpy as np
+import pytest
+
+from smoothcert.cli import main
+from smoothcert.errors import ConfigError
+from smoothcert.evaluation.reproduce import _published, outcome, plan, results_table, run_jobs
+from smoothcert.report.measures.published import published_rows
+from smoothcert.report.read.certificates import Certificates
+
+
+def test_rows_and_seeds_are_planned(tmp_path):
+    jobs = plan("mnist", tmp_path, ["gaussian-*", "smoothmix-0.50"], [0, 3])
+    assert [(job.recipe, job.seed) for job in jobs][:4] == [
+        ("mnist/gaussian-0.25", 0),
+        ("mnist/gaussian-0.25", 3),
+        ("mnist/gaussian-0.50", 0),
+        ("mnist/gaussian-0.50", 3),
+    ]
+    assert len(jobs) == 8
+    assert jobs[0].train == ["train", jobs[0].recipe, "--seed", "0", "--out", str(tmp_path / "gaussian-0.25" / "seed0")]
+    assert len(plan("mnist", tmp_path)) == 33  # the table of the papers
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [(("mnst",), "did you mean mnist"), (("mnist", ["gausian-0.50"]), "did you mean gaussian-0.50")],
+)
+def test_unknown_rows_are_refused(tmp_path, arguments, message):
+    with pytest.raises(ConfigError, match=message):
+        plan(arguments[0], tmp_path, *arguments[1:])
+
+
+def test_a_table_is_made_and_made_again_without_work(capsys, tmp_path):
+    arguments = [
+        "reproduce",
+        "mnist-mini",
+        "--out",
+        str(tmp_path),
+        "--epochs",
+        "1",
+        "--max",
+        "3",
+        "--n",
+        "50",
+        "--jobs",
+        "2",
+    ]
+    main(arguments)
+    printed = capsys.readouterr().out
+    folder = tmp_path / "mnist-mini"
+    results = json.loads((folder / "results.json").read_text())
+    assert [(entry["recipe"], entry["inputs"], entry["n"]) for entry in results] == [
+        ("mnist-mini/consistency-0.50", 3, 50),
+        ("mnist-mini/gaussian-0.50", 3, 50),
+    ]
+    assert all(entry["train_seconds"] > 0 and entry["published"] is None for entry in results)
+    assert results[0]["commands"][0].startswith("smoothcert train mnist-mini/consistency-0.50 --seed 0")
+    assert "| `mnist-mini/gaussian-0.50` | 0 | 3 |" in printed
+    files = {
+        path: path.stat().st_mtime_ns for path in folder.rglob("*") if path.name in ("state.pt", "part-0-of-1.tsv")
+    }
+    assert len(files) == 4
+    main(arguments)
+    assert json.loads((folder / "results.json").read_text()) == results
+    assert {path: path.stat().st_mtime_ns for path in files} == files
+
+
+def test_a_failed_run_is_named_and_the_others_are_tabulated(capsys, tmp_path):
+    with pytest.raises(SystemExit):
+        main(
+            ["reproduce", "mnist-mini", "--out", str(tmp_path), "--rows", "gaussian-0.50", "--epochs", "1", "--n", "3"]
+        )
+    printed = capsys.readouterr()
+    assert "mnist-mini/gaussian-0.50, seed 0: `certify` failed (error: n = 3 samples cannot certify" in printed.err
+    assert json.loads((tmp_path / "mnist-mini" / "results.json").read_text()) == []
+    assert "takes whole numbers" in fails(capsys, "reproduce", "mnist-mini", "--seeds", "a", "--out", str(tmp_path))
+
+
+def fails(capsys, *arguments):
+    with pytest.raises(SystemExit):
+        main(list(arguments))
+    return capsys.readouterr().err
+
+
+def test_unfinished_jobs_have_no_outcome(tmp_path):
+    (job,) = plan("mnist-mini", tmp_path, ["gaussian-0.50"])
+    assert outcome(job) is None
+    with pytest.raises(ConfigError, match="jobs must be at least 1"):
+        run_jobs([job], [], [], 0)
+
+
+@pytest.mark.parametrize(
+    ("acr", "inputs", "reproduced"),
+    [(1.556, 10_000, True), (1.5625, 10_000, True), (1.57, 10_000, False), (1.535, 500, None)],
+)
+def test_reproduced_means_near_a_published_value_on_the_same_inputs(acr, inputs, reproduced):
+    """Gaussian at sigma 0.5: 1.553 for one run, 1.5581 +- 0.0016 over five, so 0.0048 is allowed."""
+    (row,) = [r for r in published_rows() if (r.dataset, r.sigma, r.method) == ("mnist", 0.5, {"name": "gaussian"})]
+    ones = np.ones(inputs, dtype=np.int64)
+    # radii of three digits whose mean is the ACR: 1.0 and 2.0 in the right shares
+    radius = np.where(np.arange(inputs) < round((acr - 1) * inputs), 2.0, 1.0)
+    found = Certificates("x", np.arange(inputs), ones, ones, radius, ones.astype(bool), 0.5, 100, 100_000, 0.001)
+    assert _published(row, found)["reproduced"] is reproduced
+
+
+def test_a_single_published_run_is_met_less_closely():
+    (row,) = [
+        r for r in published_rows() if (r.dataset, r.sigma, r.method) == ("fashion-mnist", 0.5, {"name": "gaussian"})
+    ]
+    assert (row.acr, row.std) == (1.056, None)
+    ones = np.ones(10_000, dtype=np.int64)
+    for twos, reproduced in ((640, True), (680, False)):  # 0.008 and 0.012 from it
+        radius = np.where(np.arange(10_000) < twos, 2.0, 1.0)
+        found = Certificates("x", np.arange(10_000), ones, ones, radius, ones.astype(bool), 0.5, 100, 100_000, 0.001)
+        assert _published(row, found)["reproduced"] is reproduced
+
+
+def test_the_table_is_markdown():
+    entry = {"recipe": "mnist/a-0.50", "seed": 0, "inputs": 10_000, "acr": 1.5551}
+    row = {"acr": 1.553, "mean": 1.5581, "std": 0.0016, "reproduced": True}
+    lines = results_table([{**entry, "published": row}, {**entry, "published": None}]).splitlines()
+    assert lines[2] == "| `mnist/a-0.50` | 0 | 10000 | 1.5551 | 1.553; 1.5581 ± 0.0016 | yes |"
+    assert lines[3] == "| `mnist/a-0.50` | 0 | 10000 | 1.5551 | - | - |"

@@ -1,0 +1,84 @@
+"""Starting from the weights of another run or of a published checkpoint."""
+
+import dataclasses
+
+import pytest
+import torch
+
+from smoothcert.config import TrainConfig
+from smoothcert.errors import ConfigError, ModelError, StoreError
+from smoothcert.models import build_model
+from smoothcert.models.start import start_from
+from smoothcert.runs.folder import RunFolder, load_start
+from smoothcert.training.loop import fit
+from tests.test_training import CONFIG, tiny
+
+# no learning: what comes out is what it started from, but for BatchNorm's statistics
+STILL = dataclasses.replace(CONFIG, epochs=1, lr=1e-30, weight_decay=0.0, evaluate_every=0)
+
+
+def train(out, config, data=None):
+    return fit(config, out, train=data or tiny(), device="cpu", quiet=True)
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory):
+    return train(tmp_path_factory.mktemp("runs") / "source", dataclasses.replace(CONFIG, epochs=1, evaluate_every=0))
+
+
+def weights(run):
+    return dict(run.load_model()[0].named_parameters())
+
+
+def test_a_run_starts_from_another(source, tmp_path):
+    found = weights(train(tmp_path / "run", dataclasses.replace(STILL, init_from=str(source.path), seed=5)))
+    for name, value in weights(source).items():
+        assert torch.equal(found[name], value), name
+
+
+def test_the_last_layer_is_new_where_the_classes_differ(source, tmp_path):
+    more = dataclasses.replace(tiny(), classes=7)
+    found = weights(train(tmp_path / "run", dataclasses.replace(STILL, init_from=str(source.path), seed=5), more))
+    fresh = weights(train(tmp_path / "fresh", dataclasses.replace(STILL, seed=5), more))
+    for name, value in weights(source).items():
+        expected = fresh[name] if "body.5" in name else value
+        assert torch.equal(found[name], expected), name
+
+
+def test_a_run_starts_from_a_published_checkpoint(tmp_path):
+    published = build_model("resnet20", 1000, "cifar10", seed=0)
+    torch.save({"arch": "cifar_resnet20", "state_dict": published.state_dict()}, tmp_path / "checkpoint.pth.tar")
+    model = build_model("resnet20", 10, "cifar10", seed=1)
+    head = {name: value.clone() for name, value in model.state_dict().items() if ".fc." in name}
+    start_from(model, published, 10, 1000, "checkpoint")
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, head[name] if name in head else published.state_dict()[name]), name
+    loaded, classes = load_start(str(tmp_path / "checkpoint.pth.tar"), "cifar10")
+    assert classes == 1000
+    assert torch.equal(loaded.state_dict()["1.fc.weight"], published.state_dict()["1.fc.weight"])
+
+
+def test_weights_that_do_not_fit_are_refused(source, tmp_path):
+    with pytest.raises(ModelError, match="does not fit the model"):
+        train(
+            tmp_path / "a",
+            dataclasses.replace(STILL, init_from=str(source.path), model="tests.test_training.Plain"),
+        )
+    with pytest.raises(StoreError, match="is not a run folder"):
+        train(tmp_path / "b", dataclasses.replace(STILL, init_from=str(tmp_path)))
+    with pytest.raises(ModelError, match="no checkpoint at"):
+        train(tmp_path / "c", dataclasses.replace(STILL, init_from=str(tmp_path / "nothing.pth")))
+    headless = torch.nn.Linear(3, 3)
+    with pytest.raises(ModelError, match="no layer of the network has a row a class"):
+        start_from(headless, torch.nn.Linear(3, 3), 5, 4, "somewhere")
+
+
+def test_a_resumed_run_goes_on_from_its_own_state(source, tmp_path):
+    config = dataclasses.replace(CONFIG, init_from=str(source.path), epochs=2, evaluate_every=0)
+    whole = train(tmp_path / "whole", config)
+    run = train(tmp_path / "run", config)
+    (run.path / "model.json").unlink()
+    assert torch.equal(weights(train(run.path, config))["1.body.0.weight"], weights(whole)["1.body.0.weight"])
+    assert isinstance(RunFolder(run.path).config(), TrainConfig)
+    with pytest.raises((StoreError, ConfigError), match="init_from"):
+        train(run.path, dataclasses.replace(config, init_from=None))

@@ -1,0 +1,395 @@
+"""Soft labels: right in the closed form, resumable, shared, and never those of something else."""
+
+import dataclasses
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import ndtr
+from torch import nn
+
+from smoothcert.cli import main
+from smoothcert.config import TrainConfig, load_recipe
+from smoothcert.data import Batches, Dataset, ImageFolder, load_dataset
+from smoothcert.errors import ConfigError, StoreError
+from smoothcert.runs.folder import RunFolder
+from smoothcert.training import soft_labels
+from smoothcert.training.loop import fit
+from smoothcert.training.ranks import Runtime
+from tests.test_training import tiny
+
+ALONE = Runtime(torch.device("cpu"))
+CONFIG = TrainConfig(
+    "tiny",
+    "tests.test_training.TinyNet",
+    0.5,
+    {"name": "catrs", "noises": 2, "steps": 2},
+    epochs=2,
+    batch_size=32,
+    lr=0.05,
+    evaluate_every=0,
+    soft_labels={"n": 40, "epochs": 1},
+)
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch):
+    monkeypatch.setattr(soft_labels, "PART", 40)
+
+
+def train(out, config=CONFIG, **options):
+    return fit(config, out, train=tiny(), device="cpu", quiet=True, **options)
+
+
+class Brightness(nn.Module):
+    """Class 1 where the mean pixel is above 0.4: under noise with probability Phi((mean - 0.4) sqrt(d) / sigma)."""
+
+    def forward(self, x):
+        brighter = x.flatten(1).mean(1) - 0.4
+        return torch.stack([-brighter, brighter], dim=1)
+
+
+def grey(size=6):
+    """Images of the grey levels around 0.4 that a brightness of sqrt(64) pixels tells apart with all probabilities."""
+    images = np.full((size, 1, 8, 8), 102, np.uint8) + np.arange(size, dtype=np.uint8)[:, None, None, None] * 3
+    return Dataset("grey", "train", images - 7, np.zeros(size, np.int64), 2)
+
+
+def grey_plan(folder, n=4000, **changes):
+    return soft_labels.Plan(folder, dataclasses.replace(CONFIG, sigma=0.25, **changes), n)
+
+
+def test_votes_are_the_probabilities_of_the_closed_form(tmp_path):
+    data, wanted = grey(), grey_plan(tmp_path)
+    counts = soft_labels.vote(wanted, Brightness(), data, ALONE, quiet=True)
+    assert (counts.sum(axis=1) == 4000).all()
+    expected = ndtr((data.images[:, 0, 0, 0] / 255 - 0.4) * 8 / 0.25)
+    assert expected.min() < 0.3
+    assert expected.max() > 0.6
+    assert counts[:, 1] / 4000 == pytest.approx(expected, abs=4 * 0.5 / 4000**0.5)
+    batch = next(Batches(data, 6, seed=0, soft_labels=counts).epoch(0))
+    assert batch.soft_labels is not None
+    assert torch.allclose(batch.soft_labels[:, 1].double(), torch.from_numpy(counts[batch.index, 1] / 4000))
+    parts = batch.split(2)
+    assert torch.equal(torch.cat([part.soft_labels for part in parts]), batch.soft_labels)
+
+
+def test_groups_ranks_and_interruptions_do_not_change_the_votes(tmp_path, monkeypatch):
+    data, whole = grey(), grey_plan(tmp_path / "whole", n=70)
+    expected = np.array(soft_labels.vote(whole, Brightness(), data, ALONE, quiet=True))
+    monkeypatch.setattr(soft_labels, "PART", 1)
+    wanted = grey_plan(tmp_path / "parts", n=70)
+    real, calls = soft_labels.SmoothedClassifier.count_many, []
+
+    def count_many(self, images, requests):
+        calls.extend(request.index for request in requests)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return real(self, images, requests)
+
+    monkeypatch.setattr(soft_labels.SmoothedClassifier, "count_many", count_many)
+    with pytest.raises(KeyboardInterrupt):
+        soft_labels.vote(wanted, Brightness(), data, ALONE, quiet=True)
+    (parts,) = wanted.folder.glob("parts-*")
+    (parts / "00000001.npy").unlink()  # now as if a second rank had stopped after its first group
+    assert np.array_equal(soft_labels.vote(wanted, Brightness(), data, ALONE, quiet=True), expected)
+    assert calls[5:] == [1, 4, 5]  # images 0, 2 and 3 were kept
+    assert not list(wanted.folder.glob("parts-*"))
+    second = Runtime(torch.device("cpu"), rank=1, world_size=2)
+    soft_labels._make_parts(tmp_path / "share", wanted, Brightness(), data, second, True)
+    assert [path.name for path in sorted((tmp_path / "share").iterdir())] == [f"{i:08d}.npy" for i in (1, 3, 5)]
+
+
+def test_soft_labels_of_something_else_are_refused(tmp_path):
+    wanted = grey_plan(tmp_path, n=30)
+    soft_labels.vote(wanted, Brightness(), grey(), ALONE, quiet=True)
+    other = grey(), Brightness()
+    other[0].images[0, 0, 0, 0] += 1
+    other[1].register_buffer("scale", torch.ones(1))
+    for plan, model, data, key in (
+        (grey_plan(tmp_path, n=31), Brightness(), grey(), "n: 30 there, 31 asked"),
+        (wanted, Brightness(), other[0], "data: "),
+        (wanted, other[1], grey(), "model: "),
+        (grey_plan(tmp_path, n=30, seed=1), Brightness(), grey(), "seed: 0 there, 1 asked"),
+    ):
+        with pytest.raises(StoreError, match=f"other soft labels than this run needs .*{key}"):
+            soft_labels.vote(plan, model, data, ALONE, quiet=True)
+
+
+def test_damaged_files_are_refused(tmp_path):
+    wanted = grey_plan(tmp_path, n=30)
+    soft_labels.vote(wanted, Brightness(), grey(), ALONE, quiet=True)
+    path = tmp_path / "counts.npy"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
+    with pytest.raises(StoreError, match=r"counts.npy is not the file that labels.json describes"):
+        soft_labels.vote(wanted, Brightness(), grey(), ALONE, quiet=True)
+    (tmp_path / "labels.json").write_text("{")
+    with pytest.raises(StoreError, match=r"labels.json is damaged"):
+        soft_labels.vote(wanted, Brightness(), grey(), ALONE, quiet=True)
+
+
+def test_augmented_images_are_voted_on_in_one_keyed_view(tmp_path):
+    data = tiny(size=30)
+    config = dataclasses.replace(CONFIG, augment="crop-flip")
+    views = torch.stack([soft_labels._view(config, data, i) for i in range(30)])
+    assert torch.equal(views, torch.stack([soft_labels._view(config, data, i) for i in range(30)]))
+    assert not torch.equal(views, torch.from_numpy(data.images))
+
+
+def test_images_of_a_folder_are_voted_on_and_batched(tmp_path):
+    pillow = pytest.importorskip("PIL.Image")
+    rng = np.random.default_rng(0)
+    for name, brightness in (("dark", 60), ("light", 160)):
+        (tmp_path / "images" / name).mkdir(parents=True)
+        for i in range(3):
+            pixels = (brightness + rng.integers(-40, 40, (20, 24, 3))).astype(np.uint8)
+            pillow.fromarray(pixels).save(tmp_path / "images" / name / f"{i}.png")
+    folder = ImageFolder(tmp_path / "images")
+    counts = soft_labels.vote(grey_plan(tmp_path, n=5, augment="imagenet"), Brightness(), folder, ALONE, quiet=True)
+    assert counts.tolist() == [[5, 0]] * 3 + [[0, 5]] * 3
+    for batch in Batches(folder, 4, seed=0, augment="imagenet", soft_labels=counts).epoch(0):
+        assert torch.equal(batch.soft_labels.argmax(1), batch.labels)
+        assert torch.equal(batch.soft_labels.sum(1), torch.ones(len(batch.labels)))
+
+
+def test_soft_labels_of_another_shape_are_refused():
+    with pytest.raises(ConfigError, match=r"expected soft labels of shape \[6, 2\] for grey, found \[5, 2\]"):
+        Batches(grey(), 2, seed=0, soft_labels=np.ones((5, 2)))
+
+
+def test_the_plan_of_a_recipe():
+    recipe = load_recipe("mnist/catrs-1.00", {"seed": 4, "soft_labels": {"folder": "shared", "lr": 0.02}})
+    plan = soft_labels.plan(recipe.config, Path("out"))
+    assert str(plan.folder) == "shared"
+    assert plan.n == 10_000
+    assert plan.model.method == {"name": "gaussian"}
+    assert soft_labels.plan(load_recipe("mnist/catrs-1.00").config, Path("out")).folder == Path("out/soft-labels")
+    assert (plan.model.sigma, plan.model.seed, plan.model.lr, plan.model.epochs) == (0.25, 0, 0.02, 150)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"n": 0}, "soft_labels.n, the votes an image, must be a whole number from 1 on, found 0"),
+        ({"n": "many"}, "found 'many'"),
+        ({"folder": 3}, "soft_labels.folder must be a path, found 3"),
+        ({"epoch": 3}, r"unknown setting of soft_labels \(besides n and folder\) 'epoch': did you mean epochs"),
+        ({"lr": -1.0}, "lr must be above 0"),
+    ],
+)
+def test_unusable_settings_are_refused_before_anything_is_written(tmp_path, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        train(tmp_path / "run", dataclasses.replace(CONFIG, soft_labels=settings))
+    assert not (tmp_path / "run").exists()
+
+
+def test_runs_share_a_folder(tmp_path):
+    shared = {**CONFIG.soft_labels, "folder": str(tmp_path / "shared")}
+    first = train(tmp_path / "a", dataclasses.replace(CONFIG, soft_labels=shared))
+    before = {path: path.stat().st_mtime_ns for path in (tmp_path / "shared").rglob("*.*")}
+    assert first.finished
+    assert not (first.path / "soft-labels").exists()
+    train(tmp_path / "b", dataclasses.replace(CONFIG, soft_labels=shared, sigma=0.25, seed=3))
+    assert {path: path.stat().st_mtime_ns for path in (tmp_path / "shared").rglob("*.*")} == before
+    with pytest.raises(StoreError, match="epochs: 1 there, 2 asked"):
+        train(tmp_path / "c", dataclasses.replace(CONFIG, soft_labels={**shared, "epochs": 2}))
+    with ThreadPoolExecutor() as pool:  # another run of the same labels waits for them
+        with soft_labels.plan(dataclasses.replace(CONFIG, soft_labels=shared), tmp_path).lock():
+            waiting = pool.submit(train, tmp_path / "d", dataclasses.replace(CONFIG, soft_labels=shared))
+            time.sleep(1)
+            assert not (tmp_path / "d" / "metrics.jsonl").exists()
+        assert waiting.result().finished
+
+
+CHILD = """
+import sys
+from smoothcert import files, soft_labels
+from tests.test_soft_labels import *
+torch.set_num_threads(1)
+soft_labels.PART = 40
+real = files.os.replace
+def replace(source, target):
+    real(source, target)
+    print("wrote", flush=True)
+files.os.replace = replace
+train(sys.argv[1], checkpoint_seconds=0.0)
+"""
+
+
+def test_killed_at_any_moment_and_resumed_a_run_with_soft_labels_ends_the_same(tmp_path):
+    """kill -9 after some write: in the Gaussian model's training, between groups of votes, in the run itself."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        whole, out = train(tmp_path / "whole"), tmp_path / "killed"
+        for writes, delay in ((4, 0.0), (7, 0.001), (2, 0.0), (6, 0.002)):
+            process = subprocess.Popen([sys.executable, "-c", CHILD, str(out)], stdout=subprocess.PIPE, text=True)
+            assert process.stdout is not None
+            for _ in range(writes):
+                process.stdout.readline()
+            time.sleep(delay)
+            os.kill(process.pid, signal.SIGKILL)
+            process.stdout.close()
+            assert process.wait() == -signal.SIGKILL
+        assert not RunFolder(out).finished
+        again = train(out)
+    finally:
+        torch.set_num_threads(threads)
+    for name in ("weights.safetensors", "metrics.jsonl", "soft-labels/counts.npy", "soft-labels/labels.json"):
+        assert (again.path / name).read_bytes() == (whole.path / name).read_bytes(), name
+    assert json.loads((again.path / "soft-labels/labels.json").read_text())["identity"]["n"] == 40
+
+
+RANKS = """
+import sys
+from tests.test_soft_labels import *
+real = RunFolder.save_model
+def save_model(self, model, spec):
+    time.sleep(1)
+    real(self, model, spec)
+RunFolder.save_model = save_model
+train(sys.argv[1])
+os._exit(0)  # PyTorch's threads now and then abort a process that exits on a busy machine
+"""
+
+
+def test_a_second_process_waits_until_the_model_that_votes_is_saved(tmp_path):
+    (tmp_path / "script.py").write_text(RANKS)
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [*command, str(tmp_path / "script.py"), str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert (np.load(tmp_path / "run" / "soft-labels" / "counts.npy").sum(axis=1) == 40).all()
+
+
+class Coarse(nn.Sequential):
+    """A linear classifier of 7 x 7 pixels: fast, and far better than chance."""
+
+    def __init__(self, classes=10):
+        super().__init__(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(49, classes))
+
+
+MAKE = ["soft-labels", "mnist/catrs-0.50", "--dataset", "mnist-mini", "--device", "cpu", "--n", "3"]
+MAKE += ["--model", "tests.test_soft_labels.Coarse", "--epochs", "1", "--lr", "0.1", "--lr-drops", "[1]"]
+SHORT = ["--model", "tests.test_soft_labels.Coarse", "--epochs", "1", "--method.noises", "2"]
+
+
+@pytest.fixture(scope="module")
+def labels(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("made ahead") / "labels"
+    main([*MAKE, "--out", str(folder)])
+    return folder
+
+
+def contents(folder):
+    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*") if path.is_file()}
+
+
+def refusal(capsys, *arguments):
+    capsys.readouterr()
+    with pytest.raises(SystemExit) as stop:
+        main(list(arguments))
+    assert stop.value.code == 2
+    printed = capsys.readouterr()
+    assert not printed.out
+    (line,) = printed.err.splitlines()
+    return line
+
+
+def train_as_printed(printed, labels, out):
+    """The command that `soft-labels` ended with, for labels in another place and a short training."""
+    command = shlex.split(printed.splitlines()[-1].removeprefix("to use them: smoothcert "))
+    command[command.index("--soft-labels.folder") + 1], command[command.index("RUN")] = str(labels), str(out)
+    main([*command, "--device", "cpu", *SHORT])
+    assert not (out / "soft-labels").exists()
+    return (out / "weights.safetensors").read_bytes()
+
+
+def test_labels_made_ahead_are_kept_and_are_those_that_train_reads(capsys, labels, tmp_path):
+    before = contents(labels)
+    main([*MAKE, "--out", str(labels)])
+    printed = capsys.readouterr().out
+    counts = np.load(labels / "counts.npy")
+    assert counts.sum(axis=1).tolist() == [3] * 10_000
+    right = (counts.argmax(axis=1) == load_dataset("mnist-mini", "train").labels).mean()
+    assert right > 0.5
+    assert printed.splitlines()[:2] == [
+        f"{labels}: soft labels of 10000 images of mnist-mini, 3 votes each",
+        f"the most-voted class is the label of {100 * right:.1f} % of the images",
+    ]
+    assert f"--soft-labels.folder {shlex.quote(str(labels))} --soft-labels.n 3 " in printed
+    weights = train_as_printed(printed, labels, tmp_path / "run")
+    assert contents(labels) == before
+
+    other = shutil.copytree(labels, tmp_path / "other")  # votes for the wrong classes, under a true checksum
+    np.save(other / "counts.npy", np.roll(counts, 1, axis=1))
+    record = json.loads((other / "labels.json").read_text())
+    (other / "labels.json").write_text(json.dumps({**record, "sha256": soft_labels._digest(other / "counts.npy")}))
+    assert train_as_printed(printed, other, tmp_path / "misled") != weights
+    assert train_as_printed(printed, shutil.copytree(labels, tmp_path / "same"), tmp_path / "again") == weights
+
+
+def test_a_run_whose_labels_are_refused_can_be_given_again(tmp_path):
+    right = {**CONFIG.soft_labels, "folder": str(tmp_path / "labels")}
+    train(tmp_path / "first", dataclasses.replace(CONFIG, soft_labels=right))
+    for wrong in ({"n": 41}, {"epochs": 2}):
+        with pytest.raises(StoreError, match=f"{next(iter(wrong))}: "):
+            train(tmp_path / "second", dataclasses.replace(CONFIG, soft_labels={**right, **wrong}))
+        assert not (tmp_path / "second").exists()
+    assert train(tmp_path / "second", dataclasses.replace(CONFIG, soft_labels=right)).finished
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (["--n", "4"], "holds other soft labels than this run needs (n: 3 there, 4 asked): give another folder"),
+        (["--seed", "1"], "model belongs to another configuration (seed: 0 there, 1 asked)"),
+        (["--sigma", "0.5"], "model belongs to another configuration (sigma: 0.25 there, 0.5 asked)"),
+        (["--model", "lenet"], "model belongs to another configuration (model: 'tests.test_soft_labels.Coarse' there"),
+    ],
+)
+def test_a_folder_of_other_labels_is_refused_by_the_command(capsys, labels, settings, message):
+    before = contents(labels)
+    assert message in refusal(capsys, *MAKE, *settings, "--out", str(labels))
+    assert contents(labels) == before
+
+
+def test_labels_made_ahead_of_other_data_or_damaged_are_refused(capsys, labels, tmp_path):
+    copy = shutil.copytree(labels, tmp_path / "copy")
+    model = json.loads((copy / "model" / "model.json").read_text())
+    (copy / "model" / "model.json").write_text(json.dumps({**model, "data": "0" * 64}))
+    assert "model was trained on other data than given now" in refusal(capsys, *MAKE, "--out", str(copy))
+    (copy / "model" / "model.json").write_text(json.dumps(model))
+    (copy / "counts.npy").write_bytes((labels / "counts.npy").read_bytes()[:-1])
+    assert "is not the file that labels.json describes" in refusal(capsys, *MAKE, "--out", str(copy))
+
+
+@pytest.mark.parametrize(
+    ("recipe", "message"),
+    [
+        ("method: {name: gaussian}", "expected a method that reads soft labels, such as catrs, found gaussian"),
+        ("method: {name: catrs, lam: 0}", "found catrs, which as it is set reads none: give another recipe"),
+        ("method: {name: catrs}\nself_training: {path: x}", "no soft labels, which the method catrs needs"),
+    ],
+)
+def test_a_recipe_without_use_for_soft_labels_is_refused(capsys, tmp_path, recipe, message):
+    (tmp_path / "own.yaml").write_text(f"dataset: mnist-mini\nmodel: lenet\nsigma: 0.5\n{recipe}\n")
+    assert message in refusal(capsys, "soft-labels", str(tmp_path / "own.yaml"), "--out", str(tmp_path / "labels"))
+    assert not (tmp_path / "labels").exists()

@@ -1,0 +1,114 @@
+"""Captured steps do what plain steps do, for every method; and what cannot be captured still trains."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional as F
+
+from smoothcert.data import Batches, Dataset, load_dataset
+from smoothcert.kernels.trainable import products, trainable
+from smoothcert.methods import METHODS, build_method
+from smoothcert.methods.base import Losses, Method, Progress, noisy_copies
+from smoothcert.models import build_model
+from smoothcert.training.ranks import Runtime
+from smoothcert.training.steps import Stepper
+
+
+def data():
+    whole = load_dataset("mnist-mini", "train")
+    return Dataset("part", "train", whole.images[:200], whole.labels[:200], 10)  # 64, 64, 64 and 8 images
+
+
+def coloured():
+    """The same as images of 32 x 32 with three channels."""
+    part = data()
+    images = np.pad(part.images, ((0, 0), (0, 0), (2, 2), (2, 2))).repeat(3, axis=1)
+    return Dataset("part", "train", images, part.labels, 10)
+
+
+def train(method, device, capture, epochs=2, resnet=None):
+    """Losses of each epoch and final weights; of LeNet, or of a ResNet in a precision."""
+    torch.manual_seed(0)
+    model = build_model("lenet" if resnet is None else "resnet14", seed=0).to(device)
+    network = model if resnet is None else trainable(model, torch.device(device), resnet)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
+    part = data() if resnet is None else coloured()
+    soft = np.full((len(part), 10), 0.02) + 0.8 * np.eye(10)[part.labels]
+    batches = Batches(part, 64, seed=3, device=device, soft_labels=soft if method.uses_soft_labels else None)
+    stepper = Stepper(network, optimizer, method, 0.5, Runtime(torch.device(device)), capture)
+    losses = []
+    for epoch in range(epochs):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.01 / (epoch + 1)
+        stepper.start_epoch(Progress(epoch, epochs))
+        model.train()
+        for batch in batches.epoch(epoch):
+            stepper.take(batch)
+        losses.append(stepper.means())
+    return losses, model.state_dict(), stepper
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("name", METHODS)
+def test_captured_steps_equal_plain_steps(name):
+    method = build_method({"name": name})
+    plain, plain_weights, _ = train(method, "cuda", capture=False)
+    fast, fast_weights, stepper = train(method, "cuda", capture=True)
+    assert stepper.capture, "this method should be capturable"
+    for one, two in zip(plain, fast, strict=True):
+        assert one == pytest.approx(two, rel=2e-4, abs=1e-6)
+    for key, value in plain_weights.items():
+        assert torch.allclose(value, fast_weights[key], atol=2e-3), key  # attacks amplify the last bits of sums
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
+@pytest.mark.parametrize("name", ["gaussian", "smoothadv", "catrs"])
+def test_captured_steps_of_a_resnet_equal_plain_steps(name, precision):
+    """Its kernels read parameters that change between replays, and move statistics."""
+    method = build_method({"name": name})
+    with products(precision):
+        plain, plain_weights, _ = train(method, "cuda", capture=False, resnet=precision)
+        fast, fast_weights, stepper = train(method, "cuda", capture=True, resnet=precision)
+    assert stepper.capture
+    assert fast[0]["loss"] == pytest.approx(plain[0]["loss"], rel=0.05)
+    key = "1.bn1.running_mean"
+    assert torch.allclose(plain_weights[key], fast_weights[key], rtol=0.05, atol=1e-3)
+    key = "1.bn1.num_batches_tracked"
+    assert torch.equal(plain_weights[key], fast_weights[key])
+
+
+@dataclasses.dataclass(frozen=True)
+class Peeks(Method):
+    """Reads a value on the host, which no graph can do."""
+
+    def loss(self, model, batch, sigma, progress):
+        images = F.dropout(noisy_copies(batch, sigma, 1), 0.1)  # draws from the batch's and from the global generator
+        loss = F.cross_entropy(model(images), batch.labels)
+        return Losses(loss * (1.0 if loss.item() > -1 else 0.0))
+
+
+@pytest.mark.cuda
+def test_a_method_that_cannot_be_captured_trains_plainly():
+    plain, _, _ = train(Peeks(), "cuda", capture=False)
+    with pytest.warns(UserWarning, match="cannot be captured"):
+        fast, _, stepper = train(Peeks(), "cuda", capture=True)
+    assert not stepper.capture
+    assert [entry["loss"] for entry in fast] == pytest.approx([entry["loss"] for entry in plain], rel=0.1)
+    assert torch.rand(3, device="cuda").isfinite().all()  # and the generators work as before
+
+
+def test_on_the_cpu_steps_are_plain_and_means_are_over_images():
+    method = build_method({"name": "consistency"})
+    losses, weights, stepper = train(method, "cpu", capture=True)
+    assert not stepper.capture
+    again, same, _ = train(method, "cpu", capture=False)
+    assert losses == again
+    assert all(torch.equal(value, same[key]) for key, value in weights.items())
+    assert losses[1]["loss"] < losses[0]["loss"]
+    assert losses[0]["loss"] == pytest.approx(
+        losses[0]["cross_entropy"] + 10 * losses[0]["divergence"] + 0.5 * losses[0]["entropy"], rel=1e-5
+    )
+    assert stepper.images == 0
