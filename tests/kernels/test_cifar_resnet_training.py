@@ -8,7 +8,7 @@ import torch
 from smoothcert.attacks.ascent import frozen, pgd, smoothed_gradient
 from smoothcert.errors import ModelError
 from smoothcert.models import build_model
-from tests.test_prepare import with_statistics
+from tests.kernels.test_prepare import with_statistics
 
 pytest.importorskip("triton")
 from smoothcert.kernels.cifar_resnet.training import FastResNetTraining

@@ -67,11 +67,11 @@ def test_every_listed_method_builds_with_its_papers_defaults():
         ({"name": "catrs", "double_from": -1}, "CatRs needs double_from 0 or above, found -1"),
         ({"name": "catrs", "low": "none", "lam": 0.0}, "has no loss left"),
         ({"name": "nowhere.Method"}, "importing 'nowhere' failed"),
-        ({"name": "tests.test_methods.Nothing"}, r"expected 'Nothing' in .*test_methods\.py, found nothing"),
-        ({"name": "tests.test_methods.batch"}, r"must be a dataclass derived from smoothcert\.Method"),
+        ({"name": "tests.methods.test_methods.Nothing"}, r"expected 'Nothing' in .*test_methods\.py, found nothing"),
+        ({"name": "tests.methods.test_methods.batch"}, r"must be a dataclass derived from smoothcert\.Method"),
         (
-            {"name": "tests.test_methods.Needs"},
-            "missing hyperparameter of the method tests.test_methods.Needs: strength",
+            {"name": "tests.methods.test_methods.Needs"},
+            "missing hyperparameter of the method tests.methods.test_methods.Needs: strength",
         ),
     ],
 )

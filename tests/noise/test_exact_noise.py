@@ -14,8 +14,8 @@ from smoothcert.models import build_model
 from smoothcert.noise import exact as exact_noise
 from smoothcert.noise.exact import BITS, ExactNoise, distance, largest, thresholds
 from smoothcert.noise.streams import NoisyCopies, total_variation
-from tests.test_philox import plain
-from tests.test_smoothing import Linear
+from tests.certification.test_smoothed import Linear
+from tests.noise.test_philox import plain
 
 VECTORS = (
     [[-5, -105, -241, -187, -181, 71, 120, 18], [-126, -195, -111, -82, -11, 52, 74, 180]],

@@ -154,7 +154,7 @@ def test_a_full_disk_loses_no_row(store):
     """A real write failure: the process may not let files grow beyond a limit in the middle of the third row."""
     limit = len("\t".join(COLUMNS)) + 1 + len(row(0)) + len(row(1)) + 20
     code = (
-        "import sys, resource; from tests.test_store import CertificateStore, row; from pathlib import Path\n"
+        "import sys, resource; from tests.runs.test_store import CertificateStore, row; from pathlib import Path\n"
         "from smoothcert.errors import StoreError\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
         f"with CertificateStore(Path({str(store.folder)!r})).writer(0, 1) as part:\n"

@@ -23,7 +23,7 @@ from smoothcert.runs.status import status_lines
 from smoothcert.training.loop import fit
 
 CONFIG = TrainConfig(
-    "tiny", "tests.test_training.TinyNet", 0.25, {"name": "gaussian"}, epochs=3, batch_size=16, lr=0.05
+    "tiny", "tests.training.test_loop.TinyNet", 0.25, {"name": "gaussian"}, epochs=3, batch_size=16, lr=0.05
 )
 
 
@@ -102,7 +102,7 @@ def test_the_callers_generator_is_left_as_it_was(tmp_path):
 
 CHILD = """
 import sys
-from tests.test_training import *
+from tests.training.test_loop import *
 torch.set_num_threads(1)
 real = RunFolder.save_state
 def save_state(self, state):
@@ -178,8 +178,8 @@ def test_what_a_killed_writer_left_behind_is_no_obstacle(tmp_path, name):
     ("change", "message"),
     [
         ({"model": "lenet"}, r"cannot take the data's images, of shape \[1, 8, 8\]"),
-        ({"model": "tests.test_training.ThreeClasses"}, r"logits \[2, 4\].*\[2, 3\]"),
-        ({"model": "tests.test_training.Nothing"}, "no parameters"),
+        ({"model": "tests.training.test_loop.ThreeClasses"}, r"logits \[2, 4\].*\[2, 3\]"),
+        ({"model": "tests.training.test_loop.Nothing"}, "no parameters"),
         ({"model": "renset20"}, "did you mean resnet20"),
         ({"normalisation": "cifar10"}, "channel"),
     ],
@@ -207,7 +207,7 @@ def test_a_run_belongs_to_its_data(reference, tmp_path):
     """Finished or not: other data in the same folder is refused, not trained on."""
     with pytest.raises(StoreError, match="was trained on other data"):
         fit(CONFIG, reference.path, train=tiny(seed=5), device="cpu", quiet=True)
-    config = dataclasses.replace(CONFIG, method={"name": "tests.test_training.Exploding"})
+    config = dataclasses.replace(CONFIG, method={"name": "tests.training.test_loop.Exploding"})
     with pytest.raises(TrainingDiverged):
         train(tmp_path / "run", config)
     with pytest.raises(StoreError, match="was trained on other data"):
@@ -240,7 +240,7 @@ class Scaled(Method):
 
 
 def test_hyperparameters_may_be_tuples(tmp_path):
-    config = dataclasses.replace(CONFIG, epochs=1, method={"name": "tests.test_training.Scaled"})
+    config = dataclasses.replace(CONFIG, epochs=1, method={"name": "tests.training.test_loop.Scaled"})
     before = outcome(train(tmp_path / "run", config))
     assert outcome(train(tmp_path / "run", config)) == before
 
@@ -266,7 +266,7 @@ def test_a_full_disk_keeps_the_state_before(tmp_path):
     """A real write failure in the middle of a checkpoint; afterwards the run goes on to the same end."""
     out = tmp_path / "run"
     code = (
-        "import resource, sys; from tests.test_training import *\n"
+        "import resource, sys; from tests.training.test_loop import *\n"
         "torch.set_num_threads(1)\n"
         "real = RunFolder.save_state\n"
         "def save_state(self, state):\n"
@@ -309,7 +309,7 @@ class Halves(Method):
 
 
 def test_a_diverged_training_is_said_loudly_and_keeps_the_last_good_state(tmp_path):
-    config = dataclasses.replace(CONFIG, method={"name": "tests.test_training.Exploding"})
+    config = dataclasses.replace(CONFIG, method={"name": "tests.training.test_loop.Exploding"})
     with pytest.raises(TrainingDiverged, match="became nan in epoch 2 of 3"):
         train(tmp_path / "run", config)
     run = RunFolder(tmp_path / "run")
@@ -335,7 +335,7 @@ class BareTensor(Method):
 
 
 def test_a_collapsed_training_is_said_loudly(tmp_path, capsys):
-    run = train(tmp_path / "run", dataclasses.replace(CONFIG, method={"name": "tests.test_training.OneAnswer"}))
+    run = train(tmp_path / "run", dataclasses.replace(CONFIG, method={"name": "tests.training.test_loop.OneAnswer"}))
     assert "has collapsed: 100 % of the test images get one and the same answer" in capsys.readouterr().err
     assert run.records("metrics.jsonl")[-1]["most_frequent_answer"] == 1.0
     assert "COLLAPSED: one answer for 100 % of the images" in status_lines(run.path)[0]
@@ -343,21 +343,21 @@ def test_a_collapsed_training_is_said_loudly(tmp_path, capsys):
 
 def test_a_loss_that_is_a_bare_tensor_is_refused_in_words(tmp_path):
     with pytest.raises(ConfigError, match=r"found Tensor: return Losses\(loss\)"):
-        train(tmp_path / "run", dataclasses.replace(CONFIG, method={"name": "tests.test_training.BareTensor"}))
+        train(tmp_path / "run", dataclasses.replace(CONFIG, method={"name": "tests.training.test_loop.BareTensor"}))
 
 
 def test_a_method_of_yours_cuts_batches_into_steps(tmp_path, monkeypatch):
     steps = []
     real = torch.optim.SGD.step
     monkeypatch.setattr(torch.optim.SGD, "step", lambda self: (steps.append(1), real(self))[1])
-    config = dataclasses.replace(CONFIG, epochs=1, method={"name": "tests.test_training.Halves", "weight": 0.5})
+    config = dataclasses.replace(CONFIG, epochs=1, method={"name": "tests.training.test_loop.Halves", "weight": 0.5})
     run = train(tmp_path / "run", config)
     assert len(steps) == 2 * 10  # 150 images: nine batches of 16 and one of 6
     assert 3 <= run.records("metrics.jsonl")[0]["images"] <= 8
 
 
 def test_too_few_images_for_the_method_are_named(tmp_path):
-    config = dataclasses.replace(CONFIG, batch_size=1, method={"name": "tests.test_training.Halves"})
+    config = dataclasses.replace(CONFIG, batch_size=1, method={"name": "tests.training.test_loop.Halves"})
     with pytest.raises(ConfigError, match="no optimiser step was taken: the method cuts each batch into 2 parts"):
         train(tmp_path / "run", config)
 
@@ -367,7 +367,7 @@ def test_the_optimiser_is_plain_sgd_with_weight_decay_on_everything(tmp_path):
     data = tiny(size=16)
     config = dataclasses.replace(CONFIG, epochs=1, lr=0.1, weight_decay=0.5, momentum=0.9, evaluate_every=0)
     config = dataclasses.replace(
-        config, method={"name": "tests.test_training.Clean"}, model="tests.test_training.Plain"
+        config, method={"name": "tests.training.test_loop.Clean"}, model="tests.training.test_loop.Plain"
     )
     from smoothcert.keys import derive
     from smoothcert.models import build_model
@@ -399,13 +399,13 @@ class Clean(Method):
 def test_two_processes_train_like_one(tmp_path):
     """torchrun with two CPU ranks and no noise: the averaged gradient is the gradient of the whole batch."""
     config = dataclasses.replace(
-        CONFIG, method={"name": "tests.test_training.Clean"}, model="tests.test_training.Plain", epochs=2
+        CONFIG, method={"name": "tests.training.test_loop.Clean"}, model="tests.training.test_loop.Plain", epochs=2
     )
     alone = train(tmp_path / "alone", config)
     code = (
-        "import sys, dataclasses; from tests.test_training import *\n"
-        "config = dataclasses.replace(CONFIG, method={'name': 'tests.test_training.Clean'},"
-        " model='tests.test_training.Plain', epochs=2)\n"
+        "import sys, dataclasses; from tests.training.test_loop import *\n"
+        "config = dataclasses.replace(CONFIG, method={'name': 'tests.training.test_loop.Clean'},"
+        " model='tests.training.test_loop.Plain', epochs=2)\n"
         "train(sys.argv[1], config)\n"
         "os._exit(0)\n"  # PyTorch's threads now and then abort a process that exits on a busy machine
     )

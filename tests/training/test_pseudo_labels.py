@@ -33,7 +33,7 @@ from smoothcert.runs.folder import RunFolder
 from smoothcert.training.loop import fit
 from smoothcert.training.ranks import Runtime
 from smoothcert.training.steps import Stepper
-from tests.test_training import CONFIG, outcome, tiny
+from tests.training.test_loop import CONFIG, outcome, tiny
 
 # ---------------------------------------------------------------- the file
 
@@ -374,8 +374,8 @@ def test_two_steps_are_the_update_written_out(tmp_path, weight):
     config = with_pseudo(write(tmp_path / "pseudo.npz", other), weight, epochs=1, lr=0.5, momentum=0.0)
     config = dataclasses.replace(
         config,
-        method={"name": "tests.test_training.Clean"},
-        model="tests.test_training.Plain",
+        method={"name": "tests.training.test_loop.Clean"},
+        model="tests.training.test_loop.Plain",
         weight_decay=0.1,
         evaluate_every=0,
     )
@@ -409,7 +409,7 @@ def test_two_steps_are_the_update_written_out(tmp_path, weight):
 
 CHILD = """
 import sys
-from tests.test_pseudo_labels import *
+from tests.training.test_pseudo_labels import *
 torch.set_num_threads(1)
 real = RunFolder.save_state
 def save_state(self, state):
@@ -445,11 +445,15 @@ def test_killed_in_the_middle_of_epochs_and_resumed_the_run_ends_the_same(tmp_pa
 
 def test_two_processes_train_like_one(tmp_path, pseudo):
     """Two CPU ranks and no noise: the averaged gradient is the gradient of the whole batch, of whichever kind."""
-    changes = {"method": {"name": "tests.test_training.Clean"}, "model": "tests.test_training.Plain", "epochs": 2}
+    changes = {
+        "method": {"name": "tests.training.test_loop.Clean"},
+        "model": "tests.training.test_loop.Plain",
+        "epochs": 2,
+    }
     alone = train(tmp_path / "alone", with_pseudo(pseudo, **changes))
     script = tmp_path / "script.py"
     script.write_text(
-        "import sys; from tests.test_pseudo_labels import *\n"
+        "import sys; from tests.training.test_pseudo_labels import *\n"
         f"train(sys.argv[1], with_pseudo({pseudo!r}, **{changes!r}))\n"
         "os._exit(0)\n"  # PyTorch's threads now and then abort a process that exits on a busy machine
     )
@@ -475,7 +479,7 @@ def test_two_processes_train_like_one(tmp_path, pseudo):
 def test_a_run_belongs_to_its_pseudo_labelled_data(tmp_path, pseudo):
     """Finished or not: another file under the same name is refused, not trained on."""
     done, stopped = tmp_path / "done", tmp_path / "stopped"
-    exploding = with_pseudo(pseudo, method={"name": "tests.test_training.Exploding"})
+    exploding = with_pseudo(pseudo, method={"name": "tests.training.test_loop.Exploding"})
     before = outcome(train(done, with_pseudo(pseudo)))
     with pytest.raises(TrainingDiverged):
         train(stopped, exploding)
@@ -534,11 +538,16 @@ class LastBad(Method):
 def test_a_pseudo_labelled_loss_that_is_no_number_is_said_loudly(tmp_path):
     path = write(tmp_path / "pseudo.npz", tiny(size=16, seed=5))
     seed = next(s for s in range(20) if kinds(Interleaved(Batches(tiny(size=16), 16, seed=s), tiny(size=16)), 0)[1])
-    config = with_pseudo(path, method={"name": "tests.test_pseudo_labels.LastBad"}, seed=seed, evaluate_every=0)
+    config = with_pseudo(
+        path, method={"name": "tests.training.test_pseudo_labels.LastBad"}, seed=seed, evaluate_every=0
+    )
     with pytest.raises(TrainingDiverged, match="became nan in epoch 1"):
         train(tmp_path / "run", config, tiny(size=16))
     with pytest.raises(ConfigError, match="cannot be called pseudo_labelled_loss"):
-        train(tmp_path / "other", dataclasses.replace(CONFIG, method={"name": "tests.test_pseudo_labels.Reserved"}))
+        train(
+            tmp_path / "other",
+            dataclasses.replace(CONFIG, method={"name": f"{__name__}.Reserved"}),
+        )
 
 
 class Flat(nn.Sequential):
@@ -561,7 +570,7 @@ def test_the_command_line_and_recipes_merge_its_settings(tmp_path):
     whole = load_dataset("mnist-mini", "train")
     path = write(tmp_path / "digits.npz", Dataset("part", "train", whole.images[:2000], whole.labels[:2000], 10))
     options = ["--self-training.path", path, "--self-training.weight", "0.1", "--batch-size", "2000", "--epochs", "1"]
-    options += ["--model", "tests.test_pseudo_labels.Flat", "--evaluate-every", "0"]
+    options += ["--model", "tests.training.test_pseudo_labels.Flat", "--evaluate-every", "0"]
     main(["train", "mnist-mini/gaussian-0.50", "--out", str(tmp_path / "run"), "--device", "cpu", *options])
     run = RunFolder(tmp_path / "run")
     assert run.config().self_training == {"path": path, "weight": 0.1}

@@ -26,12 +26,12 @@ from smoothcert.runs.folder import RunFolder
 from smoothcert.training import soft_labels
 from smoothcert.training.loop import fit
 from smoothcert.training.ranks import Runtime
-from tests.test_training import tiny
+from tests.training.test_loop import tiny
 
 ALONE = Runtime(torch.device("cpu"))
 CONFIG = TrainConfig(
     "tiny",
-    "tests.test_training.TinyNet",
+    "tests.training.test_loop.TinyNet",
     0.5,
     {"name": "catrs", "noises": 2, "steps": 2},
     epochs=2,
@@ -215,7 +215,7 @@ def test_runs_share_a_folder(tmp_path):
 CHILD = """
 import sys
 from smoothcert import files, soft_labels
-from tests.test_soft_labels import *
+from tests.training.test_soft_labels import *
 torch.set_num_threads(1)
 soft_labels.PART = 40
 real = files.os.replace
@@ -253,7 +253,7 @@ def test_killed_at_any_moment_and_resumed_a_run_with_soft_labels_ends_the_same(t
 
 RANKS = """
 import sys
-from tests.test_soft_labels import *
+from tests.training.test_soft_labels import *
 real = RunFolder.save_model
 def save_model(self, model, spec):
     time.sleep(1)
@@ -287,8 +287,8 @@ class Coarse(nn.Sequential):
 
 
 MAKE = ["soft-labels", "mnist/catrs-0.50", "--dataset", "mnist-mini", "--device", "cpu", "--n", "3"]
-MAKE += ["--model", "tests.test_soft_labels.Coarse", "--epochs", "1", "--lr", "0.1", "--lr-drops", "[1]"]
-SHORT = ["--model", "tests.test_soft_labels.Coarse", "--epochs", "1", "--method.noises", "2"]
+MAKE += ["--model", "tests.training.test_soft_labels.Coarse", "--epochs", "1", "--lr", "0.1", "--lr-drops", "[1]"]
+SHORT = ["--model", "tests.training.test_soft_labels.Coarse", "--epochs", "1", "--method.noises", "2"]
 
 
 @pytest.fixture(scope="module")
@@ -362,7 +362,10 @@ def test_a_run_whose_labels_are_refused_can_be_given_again(tmp_path):
         (["--n", "4"], "holds other soft labels than this run needs (n: 3 there, 4 asked): give another folder"),
         (["--seed", "1"], "model belongs to another configuration (seed: 0 there, 1 asked)"),
         (["--sigma", "0.5"], "model belongs to another configuration (sigma: 0.25 there, 0.5 asked)"),
-        (["--model", "lenet"], "model belongs to another configuration (model: 'tests.test_soft_labels.Coarse' there"),
+        (
+            ["--model", "lenet"],
+            "model belongs to another configuration (model: 'tests.training.test_soft_labels.Coarse'",
+        ),
     ],
 )
 def test_a_folder_of_other_labels_is_refused_by_the_command(capsys, labels, settings, message):
