@@ -23,7 +23,7 @@ from smoothcert.kernels.trainable import products, trainable
 from smoothcert.methods import build_method
 from smoothcert.methods.base import Progress
 from smoothcert.models import build_model
-from smoothcert.training.ranks import Runtime
+from smoothcert.training.ranks import Ranks
 from smoothcert.training.steps import Stepper
 
 OFFICIAL = {
@@ -53,7 +53,7 @@ def seconds_an_epoch(name, precision, device, seconds):
     model = build_model(config.model, 10, config.normalisation, seed=0).to(device)
     optimizer = torch.optim.SGD(model.parameters(), config.lr, config.momentum, weight_decay=config.weight_decay)
     batches = Batches(data, config.batch_size, seed=0, device=device, augment=config.augment, soft_labels=votes)
-    stepper = Stepper(trainable(model, device, precision), optimizer, method, config.sigma, Runtime(device))
+    stepper = Stepper(trainable(model, device, precision), optimizer, method, config.sigma, Ranks(device))
     model.train()
     with products(precision):
         stepper.start_epoch(Progress(20, config.epochs))  # after all warm-ups

@@ -31,7 +31,7 @@ from smoothcert.methods.base import Losses, Method, Progress
 from smoothcert.models import build_model
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training.fit import fit
-from smoothcert.training.ranks import Runtime
+from smoothcert.training.ranks import Ranks
 from smoothcert.training.steps import Stepper
 from tests.training.test_loop import CONFIG, outcome, tiny
 
@@ -590,7 +590,7 @@ def steps(method, device, prepare=lambda stepper: None, **options):
     model = build_model("lenet", seed=0).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     batches = Interleaved(Batches(data[0], 16, seed=3, device=device), data[1])
-    stepper = Stepper(model, optimizer, method, 0.5, Runtime(torch.device(device)), pseudo_weight=0.3, **options)
+    stepper = Stepper(model, optimizer, method, 0.5, Ranks(torch.device(device)), pseudo_weight=0.3, **options)
     prepare(stepper)
     losses = []
     for epoch in range(3):

@@ -25,10 +25,10 @@ from smoothcert.errors import ConfigError, StoreError
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training import soft_labels
 from smoothcert.training.fit import fit
-from smoothcert.training.ranks import Runtime
+from smoothcert.training.ranks import Ranks
 from tests.training.test_loop import tiny
 
-ALONE = Runtime(torch.device("cpu"))
+ALONE = Ranks(torch.device("cpu"))
 CONFIG = TrainConfig(
     "tiny",
     "tests.training.test_loop.TinyNet",
@@ -105,7 +105,7 @@ def test_groups_ranks_and_interruptions_do_not_change_the_votes(tmp_path, monkey
     assert np.array_equal(soft_labels.vote(wanted, Brightness(), data, ALONE, quiet=True), expected)
     assert calls[5:] == [1, 4, 5]  # images 0, 2 and 3 were kept
     assert not list(wanted.folder.glob("parts-*"))
-    second = Runtime(torch.device("cpu"), rank=1, world_size=2)
+    second = Ranks(torch.device("cpu"), rank=1, world_size=2)
     soft_labels._make_parts(tmp_path / "share", wanted, Brightness(), data, second, True)
     assert [path.name for path in sorted((tmp_path / "share").iterdir())] == [f"{i:08d}.npy" for i in (1, 3, 5)]
 

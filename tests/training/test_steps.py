@@ -12,7 +12,7 @@ from smoothcert.kernels.trainable import products, trainable
 from smoothcert.methods import METHODS, build_method
 from smoothcert.methods.base import Losses, Method, Progress, noisy_copies
 from smoothcert.models import build_model
-from smoothcert.training.ranks import Runtime
+from smoothcert.training.ranks import Ranks
 from smoothcert.training.steps import Stepper
 
 
@@ -37,7 +37,7 @@ def train(method, device, capture, epochs=2, resnet=None):
     part = data() if resnet is None else coloured()
     soft = np.full((len(part), 10), 0.02) + 0.8 * np.eye(10)[part.labels]
     batches = Batches(part, 64, seed=3, device=device, soft_labels=soft if method.uses_soft_labels else None)
-    stepper = Stepper(network, optimizer, method, 0.5, Runtime(torch.device(device)), capture)
+    stepper = Stepper(network, optimizer, method, 0.5, Ranks(torch.device(device)), capture)
     losses = []
     for epoch in range(epochs):
         for group in optimizer.param_groups:
