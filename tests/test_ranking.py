@@ -1,8 +1,8 @@
 """A few hundred steps on real digits: the methods' order at larger radii, which is what they are for."""
 
 from smoothcert.certification.certify import Selection, certify_dataset
-from smoothcert.config import load_recipe
 from smoothcert.data import load_dataset
+from smoothcert.recipes import load_recipe
 from smoothcert.report import average_certified_radius, certified_accuracy, read_store
 from smoothcert.training.loop import fit
 

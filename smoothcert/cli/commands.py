@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from smoothcert.config import TrainConfig, load_recipe, recipe_names
+from smoothcert.config import TrainConfig
 from smoothcert.errors import ConfigError, SmoothcertError, StoreError
+from smoothcert.recipes import load_recipe, recipe_names
 
 Options = Any  # jsonargparse's Namespace
 

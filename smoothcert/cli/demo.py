@@ -6,9 +6,9 @@ import time
 from pathlib import Path
 
 from smoothcert.certification.certify import Selection, certify_dataset
-from smoothcert.config import load_recipe
 from smoothcert.data import load_dataset
 from smoothcert.errors import ConfigError
+from smoothcert.recipes import load_recipe
 from smoothcert.report import certificate_table, read_results, write_report
 from smoothcert.training.loop import fit
 

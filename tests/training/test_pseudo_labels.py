@@ -19,7 +19,6 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from smoothcert.config import load_recipe
 from smoothcert.data import Batches, Dataset, array_pickle
 from smoothcert.data.interleaved import Interleaved
 from smoothcert.data.pseudo_labels import read_pseudo_labelled
@@ -29,6 +28,7 @@ from smoothcert.keys import derive
 from smoothcert.methods import METHODS, build_method
 from smoothcert.methods.base import Losses, Method, Progress
 from smoothcert.models import build_model
+from smoothcert.recipes import load_recipe
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training.loop import fit
 from smoothcert.training.ranks import Runtime
