@@ -12,7 +12,7 @@ from smoothcert.models import build_model
 from smoothcert.models.normalise import Normalise
 from smoothcert.noise.streams import NoisyCopies
 from smoothcert.recipes import load_recipe
-from smoothcert.training.loop import fit
+from smoothcert.training.fit import fit
 
 pytest.importorskip("triton")
 from smoothcert.kernels.lenet import sampling as lenet

@@ -25,7 +25,7 @@ from smoothcert.errors import ConfigError, StoreError
 from smoothcert.recipes import load_recipe
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training import soft_labels
-from smoothcert.training.loop import fit
+from smoothcert.training.fit import fit
 from smoothcert.training.ranks import Runtime
 from tests.training.test_loop import tiny
 
