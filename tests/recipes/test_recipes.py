@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from smoothcert.config import dump_config
+from smoothcert.config import SoftLabels, dump_config
 from smoothcert.data import DATASETS
 from smoothcert.errors import ConfigError
 from smoothcert.methods import build_method
@@ -24,7 +24,7 @@ def test_every_shipped_recipe_is_usable(name):
     label = "smoothadv-consistency" if config.method.get("base") == "smoothadv" else config.method["name"]
     assert re.fullmatch(f"{label}-{config.sigma:.2f}(-[a-z0-9]+)*", rest)  # what follows sigma names a variant
     assert recipe.about
-    assert bool(config.soft_labels) == method.uses_soft_labels
+    assert method.uses_soft_labels or config.soft_labels == SoftLabels()  # nothing is said of what is not used
     info = DATASETS[dataset]
     build_model(config.model, info.classes, config.normalisation)
     assert config.normalisation in NORMALISATIONS
@@ -59,7 +59,7 @@ def test_overrides_replace_settings_and_merge_into_the_method():
 
 def test_overrides_merge_into_the_soft_labels():
     config = load_recipe("mnist/catrs-0.50", {"soft_labels": {"folder": "shared"}}).config
-    assert config.soft_labels == {"n": 10_000, "folder": "shared"}
+    assert config.soft_labels == SoftLabels(n=10_000, folder="shared")
 
 
 def test_another_method_drops_the_recipes_hyperparameters():
