@@ -17,12 +17,12 @@ import numpy as np
 import torch
 
 import smoothcert
-from smoothcert.config import load_recipe
 from smoothcert.data import Batches, Dataset
 from smoothcert.kernels.trainable import products, trainable
 from smoothcert.methods import build_method
 from smoothcert.methods.base import Progress
 from smoothcert.models import build_model
+from smoothcert.recipes import load_recipe
 from smoothcert.training.ranks import Ranks
 from smoothcert.training.steps import Stepper
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from smoothcert.imports import lazy
 
 if TYPE_CHECKING:
     from smoothcert.certification.certify import certify_dataset
     from smoothcert.certification.smoothed import SmoothedClassifier
-    from smoothcert.config import AttackConfig, CertifyConfig, Recipe, TrainConfig, load_recipe
+    from smoothcert.config import AttackConfig, CertifyConfig, TrainConfig
     from smoothcert.data import Batch, Dataset, from_torch, load_dataset
     from smoothcert.errors import SmoothcertError
     from smoothcert.methods.base import Losses, Method, Progress, noisy_copies
     from smoothcert.models import build_model, load_published
+    from smoothcert.recipes import Recipe, load_recipe
     from smoothcert.report import average_certified_radius, certified_accuracy, read_results, write_report
     from smoothcert.runs.folder import RunFolder
     from smoothcert.runs.selection import Selection
@@ -27,9 +29,9 @@ _HOME = {
     "certify_dataset": "certification.certify",
     "AttackConfig": "config",
     "CertifyConfig": "config",
-    "Recipe": "config",
+    "Recipe": "recipes",
     "TrainConfig": "config",
-    "load_recipe": "config",
+    "load_recipe": "recipes",
     "Batch": "data",
     "Dataset": "data",
     "from_torch": "data",
@@ -79,12 +81,4 @@ __all__ = [
     "write_report",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy(__name__, _HOME)

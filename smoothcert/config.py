@@ -10,7 +10,6 @@ import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar, get_args
@@ -259,45 +258,8 @@ def option_of(entry: dataclasses.Field[Any]) -> str:
     return "--" + (entry.metadata.get("flag") or entry.name).replace("_", "-")
 
 
-@dataclass(frozen=True)
-class Recipe:
-    """A named, complete TrainConfig, with what its source published for it."""
-
-    name: str
-    about: str
-    config: TrainConfig
-    published: Mapping[str, Any]
-
-
-def recipe_names() -> list[str]:
-    return sorted(f"{folder.name}/{file.name.removesuffix('.yaml')}" for folder, file in _shipped())
-
-
-def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe:
-    """A shipped recipe by name, or a YAML file by path; `overrides` replace fields, and merge into those with keys."""
-    shipped = {f"{folder.name}/{file.name.removesuffix('.yaml')}": file for folder, file in _shipped()}
-    source: Traversable | Path = shipped.get(name, Path(name))
-    if not source.is_file():
-        raise unknown_name("recipe", name, shipped)
-    values = _read_mapping(source, name)
-    about, published = str(values.pop("about", "")), values.pop("published", {})
-    changes = dict(overrides or {})
-    there, asked = values.get("method"), changes.get("method")
-    if (
-        isinstance(there, dict)
-        and isinstance(asked, dict)
-        and asked.get("name", there.get("name")) == there.get("name")
-    ):
-        changes["method"] = {**there, **asked}  # under another method's name, the recipe's numbers would mean nothing
-    for key in ("soft_labels", "self_training"):
-        if isinstance(values.get(key), dict) and isinstance(changes.get(key), dict):
-            changes[key] = {**values[key], **changes[key]}
-    config = build_dataclass(TrainConfig, {**values, **changes}, f"setting of recipe {name}")
-    return Recipe(name, about, config, published)
-
-
 def read_config(path: Path) -> TrainConfig:
-    return build_dataclass(TrainConfig, _read_mapping(path, str(path)), f"setting in {path}")
+    return build_dataclass(TrainConfig, read_mapping(path, str(path)), f"setting in {path}")
 
 
 def dump_config(config: TrainConfig) -> str:
@@ -329,12 +291,8 @@ def _required(entry: dataclasses.Field[Any]) -> bool:
     return entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING
 
 
-def _shipped() -> list[tuple[Traversable, Traversable]]:
-    folders = [entry for entry in files("smoothcert").joinpath("recipes").iterdir() if entry.is_dir()]
-    return [(folder, file) for folder in folders for file in folder.iterdir() if file.name.endswith(".yaml")]
-
-
-def _read_mapping(source: Traversable | Path, name: str) -> dict[str, Any]:
+def read_mapping(source: Traversable | Path, name: str) -> dict[str, Any]:
+    """The settings in a YAML file; `name` is what an error calls it."""
     try:
         values = yaml.safe_load(source.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

@@ -1,9 +1,10 @@
-"""What can be imported: optional packages, and classes of yours by dotted path, with errors that name the path."""
+"""What can be imported: optional packages, names on first use, and classes of yours by dotted path."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -14,6 +15,17 @@ from smoothcert.errors import ConfigError
 def has_triton() -> bool:
     """Triton comes with PyTorch's CUDA builds for Linux."""
     return find_spec("triton") is not None
+
+
+def lazy(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """`__getattr__` and `__dir__` of a package whose names are imported on first use, each from its home below it."""
+
+    def load(name: str) -> Any:
+        if name not in homes:
+            raise AttributeError(f"module '{package}' has no attribute '{name}'")
+        return getattr(import_module(f"{package}.{homes[name]}"), name)
+
+    return load, lambda: list(sys.modules[package].__all__)
 
 
 def import_name(path: str, kind: str) -> Any:

@@ -1,7 +1,7 @@
 """A few hundred steps on real digits: the methods' order at larger radii, which is what they are for."""
 
-from smoothcert.config import load_recipe
 from smoothcert.data import load_dataset
+from smoothcert.recipes import load_recipe
 from smoothcert.report import average_certified_radius, certified_accuracy, read_store
 from smoothcert.runs.selection import Selection
 from smoothcert.training.fit import fit

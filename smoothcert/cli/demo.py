@@ -8,8 +8,9 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, option
-from smoothcert.config import CertifyConfig, load_recipe
+from smoothcert.config import CertifyConfig
 from smoothcert.errors import ConfigError
+from smoothcert.recipes import load_recipe
 
 ABOUT = "The whole story on embedded data: train two models, certify, report. Minutes on a laptop."
 

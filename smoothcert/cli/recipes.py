@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smoothcert.cli.options import Options, aligned, no_options
-from smoothcert.config import load_recipe, recipe_names
+from smoothcert.recipes import load_recipe, recipe_names
 
 ABOUT = "The shipped recipes and what was published for them."
 add_options = no_options

@@ -8,7 +8,8 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_machine, add_overrides, as_words, given_overrides, option
-from smoothcert.config import TrainConfig, load_recipe
+from smoothcert.config import TrainConfig
+from smoothcert.recipes import load_recipe
 
 ABOUT = (
     "Make CAT-RS's soft labels ahead of training. Settings are those of the model that votes: sigma 0.25, seed 0, "

@@ -7,7 +7,8 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_machine, add_overrides, given_overrides
-from smoothcert.config import TrainConfig, load_recipe
+from smoothcert.config import TrainConfig
+from smoothcert.recipes import load_recipe
 
 ABOUT = "Train a model by a recipe; any of its settings can be overridden."
 

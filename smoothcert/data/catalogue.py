@@ -32,7 +32,7 @@ def load_dataset(
         folder = _download(info, roots(data_dir)[0] / name)
     if folder is None:
         raise DataError(_not_found(info, split, data_dir))
-    paths = [path for file in info.files[split] if (path := _present(folder, file))]
+    paths = [path for file in info.files[split] if (path := _present(info, folder, file))]
     if info.read is None:
         return ImageFolder(paths[0], name, split)
     images, labels = info.read(paths)
@@ -50,7 +50,7 @@ def locate(name: str, data_dir: Path | None = None, split: str | None = None) ->
     info = _info(name)
     splits = _SPLITS if split is None else (split,)
     for folder in _places(info, data_dir):
-        if any(all(_present(folder, file) for file in info.files[one]) for one in splits):
+        if any(all(_present(info, folder, file) for file in info.files[one]) for one in splits):
             return folder
     return None
 
@@ -74,8 +74,9 @@ def _places(info: DatasetInfo, data_dir: Path | None) -> list[Path]:
     return [*below, *info.places]
 
 
-def _present(folder: Path, file: str) -> Path | None:
-    return next((path for path in (folder / file, folder / f"{file}.gz") if path.exists()), None)
+def _present(info: DatasetInfo, folder: Path, file: str) -> Path | None:
+    paths = [folder / f"{file}{ending}" for ending in info.endings]
+    return next((path for path in paths if (path.is_dir() if info.read is None else path.is_file())), None)
 
 
 def _download(info: DatasetInfo, folder: Path) -> Path:
@@ -89,7 +90,7 @@ def _download(info: DatasetInfo, folder: Path) -> Path:
 
 def _not_found(info: DatasetInfo, split: str, data_dir: Path | None) -> str:
     looked = "".join(f"\n  {place}" for place in _places(info, data_dir))
-    files = ", ".join(info.files[split])
+    files = " or ".join(", ".join(f"{file}{ending}" for file in info.files[split]) for ending in info.endings)
     if info.read is None:
         advice = (
             "It cannot be downloaded without an agreement. Lay it out as <data directory>/imagenet/train/"
@@ -97,7 +98,7 @@ def _not_found(info: DatasetInfo, split: str, data_dir: Path | None) -> str:
         )
     else:
         advice = "Allow the download, or put" if info.remote else "It cannot be downloaded without an agreement. Put"
-        advice += " the files (plain or .gz) into one of these folders"
+        advice += " the files into one of these folders"
     return (
         f"{info.name}: the {split} split ({files}) was not found; looked in{looked}\n{advice}; "
         "name the data directory as an argument or in $SMOOTHCERT_DATA"

@@ -1,4 +1,8 @@
-"""The binary version of CIFAR-10 and CIFAR-100: records of one or two label bytes and 3,072 pixel bytes."""
+"""CIFAR-10 and CIFAR-100, in both forms that their author gives.
+
+The binary version (.bin) has records of one or two label bytes and 3,072 pixel bytes. The Python version, which
+torchvision downloads, has pickles of the same; they are read without running anything that they say.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from smoothcert.data.array_pickle import read_arrays
 from smoothcert.errors import DataError
 
 _PIXELS = 3 * 32 * 32
@@ -27,29 +32,53 @@ CIFAR10_CLASSES, CIFAR100_CLASSES = tuple(_CIFAR10.split()), tuple(_CIFAR100.spl
 
 def read_cifar10(paths: Sequence[Path]) -> tuple[np.ndarray, np.ndarray]:
     """Images [N, 3, 32, 32] uint8 and labels [N] int64 of the files in turn."""
-    return _read(paths, label_bytes=1)
+    return _read(paths, 1, "labels")
 
 
 def read_cifar100(paths: Sequence[Path]) -> tuple[np.ndarray, np.ndarray]:
-    """As `read_cifar10`; of the two labels of a record (20 coarse, 100 fine classes) the fine one."""
-    return _read(paths, label_bytes=2)
+    """As `read_cifar10`; of the two labels of an image (20 coarse, 100 fine classes) the fine one."""
+    return _read(paths, 2, "fine_labels")
 
 
-def _read(paths: Sequence[Path], label_bytes: int) -> tuple[np.ndarray, np.ndarray]:
-    records = np.concatenate([_records(path, label_bytes + _PIXELS) for path in paths])
-    labels = records[:, label_bytes - 1].astype(np.int64)
-    return np.ascontiguousarray(records[:, label_bytes:]).reshape(-1, 3, 32, 32), labels
+def _read(paths: Sequence[Path], label_bytes: int, labels_name: str) -> tuple[np.ndarray, np.ndarray]:
+    parts = [_binary(path, label_bytes) if path.suffix == ".bin" else _pickled(path, labels_name) for path in paths]
+    images = np.concatenate([images for images, _ in parts]).reshape(-1, 3, 32, 32)
+    return images, np.concatenate([labels for _, labels in parts])
 
 
-def _records(path: Path, length: int) -> np.ndarray:
+def _binary(path: Path, label_bytes: int) -> tuple[np.ndarray, np.ndarray]:
     try:
         data = np.fromfile(path, np.uint8)
     except OSError as error:
         raise DataError(f"{path}: expected a readable CIFAR file: {error.strerror}") from error
+    length = label_bytes + _PIXELS
     if len(data) == 0 or len(data) % length:
         raise DataError(
             f"{path}: expected a whole number of {length}-byte records, found {len(data)} bytes "
             f"({len(data) // length} records and {len(data) % length} bytes more): "
             "delete the file and get it again"
         )
-    return data.reshape(-1, length)
+    records = data.reshape(-1, length)
+    return records[:, label_bytes:], records[:, label_bytes - 1].astype(np.int64)
+
+
+def _pickled(path: Path, labels_name: str) -> tuple[np.ndarray, np.ndarray]:
+    found = read_arrays(path)
+    images, labels = found.get("data"), found.get(labels_name)
+    if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.shape[1:] != (_PIXELS,):
+        what = f"{images.dtype} {list(images.shape)}" if isinstance(images, np.ndarray) else "none"
+        raise DataError(
+            f"{path}: expected an array data of type uint8 and shape ['N', {_PIXELS}], found {what}: "
+            "delete the file and get it again"
+        )
+    if not (
+        isinstance(labels, list)
+        and len(labels) == len(images)
+        and all(type(label) is int and 0 <= label < 256 for label in labels)
+    ):
+        what = f"{len(labels)} values" if isinstance(labels, list) else "none"
+        raise DataError(
+            f"{path}: expected a list {labels_name} of {len(images)} labels from 0 to 255, one per image, "
+            f"found {what}: delete the file and get it again"
+        )
+    return images, np.array(labels, np.int64)

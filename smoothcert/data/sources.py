@@ -39,9 +39,10 @@ class DatasetInfo:
     train_size: int
     test_size: int
     licence: str
-    files: Mapping[str, tuple[str, ...]]  # split -> the files (each also as .gz) or folder that it is made of
+    files: Mapping[str, tuple[str, ...]]  # split -> the files or folder that it is made of
     read: Reader | None = None  # None: a tree of image files
     class_names: tuple[str, ...] = ()
+    endings: tuple[str, ...] = ("",)  # each of `files` has one of these after its name
     folders: tuple[str, ...] = ()  # where `files` may lie below a data directory
     places: tuple[Path, ...] = ()  # and anywhere else
     remote: tuple[RemoteFile, ...] = field(default=(), repr=False)
@@ -56,6 +57,7 @@ _IDX = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
     "test": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
 }
+_ZIPPED = ("", ".gz")
 _DIGITS = tuple("0123456789")
 _CLOTHES = (
     "T-shirt/top", "Trouser", "Pullover", "Dress", "Coat", "Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot",
@@ -68,10 +70,29 @@ def _idx_files(*checksums: str) -> tuple[RemoteFile, ...]:
     return tuple(RemoteFile(name, checksum) for name, checksum in zip(names, checksums, strict=True))
 
 
+def _cifar(
+    class_names: tuple[str, ...],
+    read: Reader,
+    unpacked: tuple[str, str],
+    files: Mapping[str, tuple[str, ...]],
+    checksum: str,
+) -> DatasetInfo:
+    """`unpacked` are the folders that the archives of the binary version and of the Python version unpack to."""
+    name = f"cifar{len(class_names)}"
+    return DatasetInfo(
+        name, len(class_names), _COLOUR, 50_000, 10_000, "Krizhevsky 2009; no licence stated, for research",
+        files, read, class_names,
+        endings=(".bin", ""),
+        folders=(name, *(f"{above}{folder}" for folder in unpacked for above in (f"{name}/", ""))),
+        remote=(RemoteFile(f"cifar-{len(class_names)}-binary.tar.gz", checksum),),
+        mirrors=("https://www.cs.toronto.edu/~kriz/", "https://cave.cs.toronto.edu/kriz/"),
+    )  # fmt: skip
+
+
 _ALL = (
     DatasetInfo(
         "mnist", 10, _GREY, 60_000, 10_000, "LeCun, Cortes, Burges; CC BY-SA 3.0", _IDX, read_mnist, _DIGITS,
-        folders=("mnist", "MNIST/raw"),
+        endings=_ZIPPED, folders=("mnist", "MNIST/raw"),
         remote=_idx_files(
             "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
             "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
@@ -85,12 +106,12 @@ _ALL = (
     ),
     DatasetInfo(
         "mnist-mini", 10, _GREY, 10_000, 1_000, "part of MNIST, in this package; CC BY-SA 3.0", _IDX,
-        read_mnist, _DIGITS, places=(Path(__file__).parent / "mini",),
+        read_mnist, _DIGITS, endings=_ZIPPED, places=(Path(__file__).parent / "mini",),
     ),
     DatasetInfo(
         "fashion-mnist", 10, _GREY, 60_000, 10_000, "Xiao, Rasul, Vollgraf (Zalando); MIT", _IDX, read_mnist,
         _CLOTHES,
-        folders=("fashion-mnist", "FashionMNIST/raw"),
+        endings=_ZIPPED, folders=("fashion-mnist", "FashionMNIST/raw"),
         places=(Path("/usr/share/datasets/fashion-mnist"),),  # Debian's package dataset-fashion-mnist
         remote=_idx_files(
             "3aede38d61863908ad78613f6a32ed271626dd12800ba2636569512369268a84",
@@ -103,29 +124,15 @@ _ALL = (
             "https://raw.githubusercontent.com/zalandoresearch/fashion-mnist/master/data/fashion/",
         ),
     ),
-    DatasetInfo(
-        "cifar10", 10, _COLOUR, 50_000, 10_000, "Krizhevsky 2009; no licence stated, for research",
-        {"train": tuple(f"data_batch_{i}.bin" for i in range(1, 6)), "test": ("test_batch.bin",)},
-        read_cifar10, CIFAR10_CLASSES,
-        folders=("cifar10", "cifar10/cifar-10-batches-bin", "cifar-10-batches-bin"),
-        remote=(
-            RemoteFile(
-                "cifar-10-binary.tar.gz", "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"
-            ),
-        ),
-        mirrors=("https://www.cs.toronto.edu/~kriz/", "https://cave.cs.toronto.edu/kriz/"),
+    _cifar(
+        CIFAR10_CLASSES, read_cifar10, ("cifar-10-batches-bin", "cifar-10-batches-py"),
+        {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)},
+        "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
     ),
-    DatasetInfo(
-        "cifar100", 100, _COLOUR, 50_000, 10_000, "Krizhevsky 2009; no licence stated, for research",
-        {"train": ("train.bin",), "test": ("test.bin",)},
-        read_cifar100, CIFAR100_CLASSES,
-        folders=("cifar100", "cifar100/cifar-100-binary", "cifar-100-binary"),
-        remote=(
-            RemoteFile(
-                "cifar-100-binary.tar.gz", "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"
-            ),
-        ),
-        mirrors=("https://www.cs.toronto.edu/~kriz/", "https://cave.cs.toronto.edu/kriz/"),
+    _cifar(
+        CIFAR100_CLASSES, read_cifar100, ("cifar-100-binary", "cifar-100-python"),
+        {"train": ("train",), "test": ("test",)},
+        "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
     ),
     DatasetInfo(
         "imagenet", 1_000, (3, 224, 224), 1_281_167, 50_000, "ILSVRC 2012, image-net.org; by agreement only",

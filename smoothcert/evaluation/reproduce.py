@@ -19,13 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import smoothcert
-from smoothcert.config import load_recipe, recipe_names
 from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.files import atomic_write
 from smoothcert.methods import build_method
+from smoothcert.recipes import load_recipe, recipe_names
+from smoothcert.recipes.published import Published
 from smoothcert.report import average_certified_radius, certified_accuracy, read_store
 from smoothcert.report.measures.analysis import default_radii
-from smoothcert.report.measures.published import Published, find_published, measured_otherwise
+from smoothcert.report.measures.published import find_published, measured_otherwise
 from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.store import ResultStore
 

@@ -1,4 +1,8 @@
-"""The published training methods, one file each. Importing this package does not import PyTorch."""
+"""The published training methods, one file each: batch and network in, loss out.
+
+A method never steps an optimiser, moves a device, or knows of run folders and other processes. Importing this package
+does not import PyTorch; a method's own file does.
+"""
 
 from __future__ import annotations
 

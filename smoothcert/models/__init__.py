@@ -1,21 +1,22 @@
-"""Networks with the normalisation inside, their weights, and the checkpoints the field has published.
+"""Networks with the normalisation inside, their weights on disk, and the checkpoints the field has published.
 
-Names load on first use: `MODELS` is there without importing torch.
+A network does not know what it is trained on, by which method, or who samples it. Names load on first use, so that
+`MODELS` is there without importing torch.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from smoothcert.imports import lazy
 from smoothcert.models.catalogue import MODELS
 
 if TYPE_CHECKING:
     from smoothcert.models.build import build_model, check_shape
+    from smoothcert.models.checkpoints import load_published
     from smoothcert.models.cifar_resnet import CifarResNet
     from smoothcert.models.lenet import LeNet
     from smoothcert.models.normalise import NORMALISATIONS, Normalise
-    from smoothcert.models.published import load_published
     from smoothcert.models.resnet50 import ResNet50
     from smoothcert.models.weights import load_weights, save_weights, weights_hash
 
@@ -42,18 +43,10 @@ _HOME = {
     "ResNet50": "resnet50",
     "build_model": "build",
     "check_shape": "build",
-    "load_published": "published",
+    "load_published": "checkpoints",
     "load_weights": "weights",
     "save_weights": "weights",
     "weights_hash": "weights",
 }
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module '{__name__}' has no attribute '{name}'")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return __all__
+__getattr__, __dir__ = lazy(__name__, _HOME)

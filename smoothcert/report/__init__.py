@@ -1,5 +1,6 @@
 """Certificates -> measures, tables, charts and a page. Nothing here needs torch."""
 
+from smoothcert.recipes.published import published_rows
 from smoothcert.report.charts.curves import curve_svg
 from smoothcert.report.charts.figure import save_figure
 from smoothcert.report.measures.across_seeds import seed_groups, seed_summary
@@ -15,9 +16,9 @@ from smoothcert.report.measures.analysis import (
 )
 from smoothcert.report.measures.bootstrap import paired_bootstrap
 from smoothcert.report.measures.classes import per_class
-from smoothcert.report.measures.confidence import p_ecdf, p_lower, saturation_radius
+from smoothcert.report.measures.confidence import p_ecdf, p_lower
 from smoothcert.report.measures.envelope import upper_envelope
-from smoothcert.report.measures.published import find_published, published_rows
+from smoothcert.report.measures.published import find_published
 from smoothcert.report.measures.tradeoff import trade_offs
 from smoothcert.report.page.page import write_report
 from smoothcert.report.read.certificates import Certificates
@@ -30,6 +31,7 @@ from smoothcert.report.tables.corruptions import (
     read_corruptions,
 )
 from smoothcert.report.tables.tables import certificate_table
+from smoothcert.statistics.saturation import saturation_radius
 
 __all__ = [
     "Certificates",

@@ -203,7 +203,7 @@ class RunFolder:
 
 def load_start(path: str, normalisation: str) -> tuple[nn.Module, int]:
     """The network to start from and its number of classes, of a run folder or of a published checkpoint."""
-    from smoothcert.models.published import load_published
+    from smoothcert.models.checkpoints import load_published
 
     if Path(path).is_dir():
         model, spec = RunFolder(path).load_model()

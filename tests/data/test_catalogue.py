@@ -1,5 +1,6 @@
 import dataclasses
 import os
+import pickle
 import subprocess
 import sys
 from hashlib import sha256
@@ -88,6 +89,36 @@ def test_cifar_is_found_and_its_size_checked(home, name, below, file, record):
     os.truncate(path, 9_999 * record)
     with pytest.raises(DataError, match=rf"{below}: expected the 10000 test images of {name}.* found 9999"):
         load_dataset(name, "test", home / "data")
+
+
+@pytest.mark.parametrize(
+    ("name", "below", "file", "labels"),
+    [
+        ("cifar10", "cifar-10-batches-py", "test_batch", "labels"),
+        ("cifar10", "cifar10/cifar-10-batches-py", "test_batch", "labels"),
+        ("cifar100", "cifar-100-python", "test", "fine_labels"),
+        ("cifar100", "cifar100/cifar-100-python", "test", "fine_labels"),
+    ],
+)
+def test_the_cifar_files_of_torchvision_are_found(home, name, below, file, labels):
+    path = home / "data" / below / file
+    path.parent.mkdir(parents=True)
+    entries = {labels: [3] * 10_000, "data": np.zeros((10_000, 3072), np.uint8)}
+    path.write_bytes(pickle.dumps(entries, 2))
+    data = load_dataset(name, "test", home / "data", download=False)
+    assert (len(data), data.shape, data.labels[-1]) == (10_000, (3, 32, 32), 3)
+    assert locate(name, home / "data") == path.parent
+    with pytest.raises(DataError, match="the train split"):
+        load_dataset(name, "train", home / "data", download=False)
+
+
+def test_cifar_that_is_nowhere_names_the_files_of_both_versions(home):
+    (home / "cifar100" / "train").mkdir(parents=True)  # a folder of pictures, say, is none of them
+    with pytest.raises(DataError, match=r"the train split \(train.bin or train\) was not found; looked in") as caught:
+        load_dataset("cifar100", "train", home, download=False)
+    assert str(home / "cifar-100-python") in str(caught.value)
+    with pytest.raises(DataError, match=r"data_batch_5.bin or data_batch_1, .*data_batch_5\) was not found"):
+        load_dataset("cifar10", "train", home, download=False)
 
 
 def test_files_of_another_set_are_refused(home):

@@ -8,7 +8,7 @@ import pytest
 from smoothcert.cli import main
 from smoothcert.errors import ConfigError
 from smoothcert.evaluation.reproduce import _published, outcome, plan, results_table, run_jobs
-from smoothcert.report.measures.published import published_rows
+from smoothcert.recipes.published import published_rows
 from smoothcert.report.read.certificates import Certificates
 
 

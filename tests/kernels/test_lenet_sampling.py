@@ -7,11 +7,11 @@ from torch import nn
 
 from smoothcert.certification.counting import Fused, Request
 from smoothcert.certification.smoothed import SmoothedClassifier
-from smoothcert.config import load_recipe
 from smoothcert.data import load_dataset
 from smoothcert.models import build_model
 from smoothcert.models.normalise import Normalise
 from smoothcert.noise.streams import NoisyCopies
+from smoothcert.recipes import load_recipe
 from smoothcert.training.fit import fit
 
 pytest.importorskip("triton")

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from smoothcert.recipes.published import Published
 from smoothcert.report import (
     abstention_rate,
     average_certified_radius,
@@ -23,7 +24,7 @@ from smoothcert.report.charts.curves import confidence_svg
 from smoothcert.report.charts.evaluations import attack_svg
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.confidence import has_confidence, saturation
-from smoothcert.report.measures.published import Published, measured_otherwise
+from smoothcert.report.measures.published import measured_otherwise
 from smoothcert.report.page.sections import comparison, histograms, readings
 from smoothcert.report.tables.notes import comparison_notes
 from smoothcert.report.tables.tables import class_table, difference_table

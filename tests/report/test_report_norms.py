@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from smoothcert.errors import ConfigError
+from smoothcert.recipes.published import Published
 from smoothcert.report import certificate_table, curve_svg, p_lower, read_log, read_store, save_figure, write_report
 from smoothcert.report.charts.evaluations import attack_svg
 from smoothcert.report.measures.confidence import has_confidence, saturation
-from smoothcert.report.measures.published import Published, measured_otherwise
+from smoothcert.report.measures.published import measured_otherwise
 from smoothcert.report.page.sections import comparison
 from smoothcert.report.tables.corruptions import Corrupted, corruption_table
 

@@ -5,11 +5,9 @@ import dataclasses
 import os
 import pickle
 import signal
-import struct
 import subprocess
 import sys
 import types
-import warnings
 
 import numpy as np
 import pytest
@@ -19,8 +17,7 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.nn import functional as F
 
-from smoothcert.config import load_recipe
-from smoothcert.data import Batches, Dataset, array_pickle
+from smoothcert.data import Batches, Dataset
 from smoothcert.data.interleaved import Interleaved
 from smoothcert.data.pseudo_labels import read_pseudo_labelled
 from smoothcert.errors import ConfigError, DataError, StoreError, TrainingDiverged
@@ -29,10 +26,12 @@ from smoothcert.keys import derive
 from smoothcert.methods import METHODS, build_method
 from smoothcert.methods.base import Losses, Method, Progress
 from smoothcert.models import build_model
+from smoothcert.recipes import load_recipe
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training.fit import fit
 from smoothcert.training.ranks import Ranks
 from smoothcert.training.steps import Stepper
+from tests.data.test_array_pickle import Call, content, with_a_byte_changed
 from tests.training.test_loop import CONFIG, outcome, tiny
 
 # ---------------------------------------------------------------- the file
@@ -45,79 +44,12 @@ def colour(size=12, seed=0):
     return Dataset("cifar10", "train", images, rng.integers(0, 10, size), 10)
 
 
-def content(size=20, **changes):
-    """The entries of ti_500K_pseudo_labeled.pickle, few."""
-    rng = np.random.default_rng(1)
-    images = rng.integers(0, 256, (size, 32, 32, 3)).astype(np.uint8)
-    beside = {"ti_index": list(range(size)), "prediction_model": "wrn-28-10", "prediction_model_epoch": np.int64(200)}
-    return {"data": images, "extrapolated_targets": rng.integers(0, 10, size), **beside, **changes}
-
-
-@pytest.fixture
-def as_numpy_1(monkeypatch):
-    """NumPy 2 that writes pickles under the names of NumPy 1."""
-    core = np._core
-    for function in (core.multiarray._reconstruct, core.multiarray.scalar, core.numeric._frombuffer):
-        monkeypatch.setattr(function, "__module__", function.__module__.replace("numpy._core", "numpy.core"))
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        yield
-
-
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-@pytest.mark.parametrize("numpy", [1, 2])
-def test_pickles_of_every_protocol_and_numpy_are_read(tmp_path, request, protocol, numpy):
-    if numpy == 1:
-        request.getfixturevalue("as_numpy_1")
-    wanted = content()
-    written = pickle.dumps(wanted, protocol)
-    assert (b"numpy.core" in written, b"numpy._core" in written) == (numpy == 1, numpy == 2)
-    (tmp_path / "file").write_bytes(written)
-    found = read_pseudo_labelled(tmp_path / "file", colour())
-    assert found.images.dtype == np.uint8
-    assert np.array_equal(found.images.transpose(0, 2, 3, 1), wanted["data"])
-    assert np.array_equal(found.labels, wanted["extrapolated_targets"])
-    assert found.classes == 10
-
-
-@pytest.mark.parametrize(
-    ("images", "labels"),
-    [
-        (np.asfortranarray(content()["data"]), content()["extrapolated_targets"].astype(np.uint8)),
-        (content(40)["data"][::2], content()["extrapolated_targets"].astype(">i4")),
-        (
-            content()["data"].transpose(1, 2, 3, 0).copy().transpose(3, 0, 1, 2),
-            content(40)["extrapolated_targets"][::2],
-        ),
-    ],
-)
-@pytest.mark.parametrize("protocol", [2, 4, 5])
-def test_layouts_and_integer_types_do_not_matter(tmp_path, images, labels, protocol):
-    (tmp_path / "file").write_bytes(pickle.dumps({"data": images, "extrapolated_targets": labels}, protocol))
-    found = read_pseudo_labelled(tmp_path / "file", colour())
-    assert np.array_equal(found.images.transpose(0, 2, 3, 1), images)
-    assert np.array_equal(found.labels, labels.astype(np.int64))
-
-
-def test_a_pickle_of_python_2_is_read(tmp_path):
-    """Its text and its bytes are one type: BINSTRING."""
-    labels = np.arange(3).astype("<i8")
-
-    def text(value):
-        return b"T" + struct.pack("<i", len(value)) + value
-
-    def array(value):
-        kind = b"cnumpy\ndtype\n(" + text(value.dtype.str[1:].encode()) + b"K\x00K\x01tR(K\x03" + text(b"<") + b"NNNtb"
-        shape = b"(" + b"".join(b"K" + bytes([n]) for n in value.shape) + b"t"
-        empty = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(K\x00t" + text(b"b") + b"tR"
-        return empty + b"(K\x01" + shape + kind + b"I00\n" + text(value.tobytes()) + b"tb"
-
-    images = content(3)["data"]
-    entries = text(b"data") + array(images) + text(b"extrapolated_targets") + array(labels)
-    (tmp_path / "file").write_bytes(b"\x80\x02}(" + entries + b"u.")
-    found = read_pseudo_labelled(tmp_path / "file", colour())
-    assert np.array_equal(found.images.transpose(0, 2, 3, 1), images)
-    assert found.labels.tolist() == [0, 1, 2]
+@given(with_a_byte_changed())
+def test_a_file_with_any_byte_changed_has_images_of_the_right_shape_or_is_refused(tmp_path_factory, written):
+    path = tmp_path_factory.getbasetemp() / "changed"
+    path.write_bytes(written)
+    with contextlib.suppress(DataError):
+        assert read_pseudo_labelled(path, colour()).images.shape == (1, 3, 32, 32)
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
@@ -127,93 +59,6 @@ def test_an_npz_file_of_the_same_arrays_is_read(tmp_path, save):
     (tmp_path / "pickle").write_bytes(pickle.dumps(wanted))
     one, two = (read_pseudo_labelled(tmp_path / name, colour()) for name in ("file.npz", "pickle"))
     assert one.fingerprint() == two.fingerprint()
-
-
-class Call:
-    """Pickled, this is a call."""
-
-    def __init__(self, function, *arguments):
-        self.call = function, arguments
-
-    def __reduce__(self):
-        return self.call
-
-
-@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
-@pytest.mark.parametrize("entry", ["data", "extrapolated_targets", "ti_index"])
-@pytest.mark.parametrize("function", ["posix.system", "builtins.exec"])
-def test_a_malicious_pickle_is_refused_and_runs_nothing(tmp_path, protocol, entry, function):
-    trace = tmp_path / "owned"
-    calls = {
-        "posix.system": Call(os.system, f"touch {trace}"),
-        "builtins.exec": Call(exec, f"open({str(trace)!r}, 'w').close()"),
-    }
-    written = pickle.dumps(content(**{entry: calls[function]}), protocol)
-    (tmp_path / "file").write_bytes(written)
-    name = function if protocol > 2 else function.replace("builtins", "__builtin__")
-    with pytest.raises(DataError, match=f"a call of {name}, which no array needs, and which was not carried out"):
-        read_pseudo_labelled(tmp_path / "file", colour())
-    assert not trace.exists()
-    pickle.loads(written)  # the file is what the test says it is
-    assert trace.exists()
-
-
-@pytest.mark.parametrize(
-    ("written", "message"),
-    [
-        (b"", "exhausted before seeing STOP"),
-        (b"no pickle at all", "unknown|needs"),
-        (b"\x80\x02(ios\nsystem\n.", "operation INST"),
-        (b"\x80\x02(cnumpy\ndtype\no.", "operation OBJ"),
-        (b"\x80\x02cnumpy\ndtype\n)\x81.", "operation NEWOBJ"),
-        (b"\x80\x02\x82\x01.", "operation EXT1"),
-        (b"\x80\x04Vid\nQ.", "operation BINPERSID"),
-        (b"\x80\x05\x97.", "operation NEXT_BUFFER"),
-        (b"\x80\x02cnumpy\nload\n)R.", "a call of numpy.load"),
-        (b"\x80\x04\x8c\x05numpy\x8c\x0edtype.__init__\x93.", "a call of numpy.dtype.__init__"),
-        (b"\x80\x02cnumpy\nndarray\n(J\xff\xff\xff\x7ftR.", "not callable"),
-        (b"\x80\x02Vtext\nVarguments\nR.", "without a tuple"),
-        (b"\x80\x02Vtext\n)R.", "not callable"),
-        (b"\x80\x02Vtext\n}b.", "no attribute 'build'"),
-        (b"\x80\x02}))s.", "other keys than text"),
-        (b"\x80\x02]q\x00.", "no dictionary"),
-        (b"\x80\x02}.", "no array data and no array extrapolated_targets"),
-        (b"\x80\x02}r\xff\xff\xff\x7f.", "no array data"),  # makes the C unpickler allocate 32 GB
-        (b"\x80\x04\x8e" + struct.pack("<Q", 2**62), "MemoryError|bytes8|Overflow"),
-        (b"\x80\x02h\x07.", "7"),
-    ],
-)
-def test_whatever_no_array_needs_is_refused(tmp_path, written, message):
-    (tmp_path / "file").write_bytes(written)
-    with pytest.raises(DataError, match=message):
-        read_pseudo_labelled(tmp_path / "file", colour())
-
-
-@pytest.mark.parametrize("protocol", [0, 2, 4, 5])
-def test_a_file_cut_anywhere_is_refused(tmp_path, protocol):
-    written = pickle.dumps(content(2), protocol)
-    for length in [*range(0, 400, 7), len(written) // 2, len(written) - 1]:
-        (tmp_path / "file").write_bytes(written[:length])
-        with pytest.raises(DataError, match="Get the file again"):
-            read_pseudo_labelled(tmp_path / "file", colour())
-
-
-@given(st.data())
-def test_a_file_with_any_byte_changed_is_read_or_refused_but_never_crashes(tmp_path_factory, data):
-    written = bytearray(pickle.dumps(content(1), data.draw(st.sampled_from([0, 2, 4, 5]))))
-    place = data.draw(st.one_of(st.integers(0, 200), st.integers(len(written) - 200, len(written) - 1)))
-    written[place] = data.draw(st.integers(0, 255))
-    path = tmp_path_factory.getbasetemp() / "changed"
-    path.write_bytes(written)
-    with contextlib.suppress(DataError):
-        assert read_pseudo_labelled(path, colour()).images.shape == (1, 3, 32, 32)
-
-
-def test_a_file_of_endless_small_values_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(array_pickle, "MOST_OPERATIONS", 1000)
-    (tmp_path / "file").write_bytes(b"\x80\x02" + 5000 * b"]")
-    with pytest.raises(DataError, match="more than 1000 operations"):
-        read_pseudo_labelled(tmp_path / "file", colour())
 
 
 @pytest.mark.parametrize(

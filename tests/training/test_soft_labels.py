@@ -19,9 +19,10 @@ from scipy.special import ndtr
 from torch import nn
 
 from smoothcert.cli import main
-from smoothcert.config import TrainConfig, load_recipe
+from smoothcert.config import TrainConfig
 from smoothcert.data import Batches, Dataset, ImageFolder, load_dataset
 from smoothcert.errors import ConfigError, StoreError
+from smoothcert.recipes import load_recipe
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training import soft_labels
 from smoothcert.training.fit import fit

@@ -6,9 +6,7 @@ quantile function stretches the last per cent.
 
 from __future__ import annotations
 
-import math
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,9 +14,7 @@ from numpy.typing import ArrayLike
 from smoothcert.errors import ConfigError
 from smoothcert.report.measures.analysis import Floats
 from smoothcert.report.read.certificates import Certificates
-
-if TYPE_CHECKING:
-    from smoothcert.statistics.bounds import Law
+from smoothcert.statistics.saturation import saturation_radius
 
 _NORMAL = NormalDist()
 
@@ -62,18 +58,6 @@ def p_curve(c: Certificates) -> tuple[Floats, Floats]:
     """The corners of P(p_A >= p) from p = 1/2 to the right: both ends of each drop, the last at 0."""
     p = np.union1d([0.5], np.maximum(p_lower(c)[c.correct], 0.5))
     return np.repeat(p, 2), np.append(np.repeat(p_ecdf(c, p), 2)[1:], 0.0)
-
-
-def saturation_radius(sigma: float, n: int, alpha: float, law: Law = "gaussian") -> float:
-    """The radius when all n samples agree, the largest there is: for Gaussian noise sigma Phi^-1(alpha^(1/n))."""
-    if not (sigma > 0 and n >= 1 and 0 < alpha < 1):
-        raise ConfigError(f"expected sigma > 0, n >= 1 and 0 < alpha < 1, found {sigma}, {n} and {alpha}")
-    p = math.exp(math.log(alpha) / n)
-    if law != "gaussian":
-        from smoothcert.statistics import bounds
-
-        return float(bounds.radius(p, sigma, law))
-    return sigma * _NORMAL.inv_cdf(p) if p > 0.5 else 0.0
 
 
 def saturation(c: Certificates) -> float | None:

@@ -1,0 +1,18 @@
+"""Recipes, one YAML file each: what is to be trained; and beside them the catalogue of what the papers print.
+
+This room does not know how a recipe is trained, and imports neither PyTorch nor NumPy. Names load on first use, so that
+a report reads the catalogue without a parser of YAML.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from smoothcert.imports import lazy
+
+if TYPE_CHECKING:
+    from smoothcert.recipes.recipe import Recipe, load_recipe, recipe_names
+
+__all__ = ["Recipe", "load_recipe", "recipe_names"]
+
+__getattr__, __dir__ = lazy(__name__, dict.fromkeys(__all__, "recipe"))

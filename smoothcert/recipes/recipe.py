@@ -1,0 +1,81 @@
+"""Recipes: named, complete training configurations, one YAML file each in the folders beside this file."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from smoothcert.config import TrainConfig, build_dataclass, read_mapping
+from smoothcert.errors import unknown_name
+from smoothcert.recipes.published import rows_of
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """A named, complete TrainConfig, with what was published for it."""
+
+    name: str
+    about: str
+    config: TrainConfig
+
+    @property
+    def published(self) -> dict[str, Any]:
+        """`acr` of a single run, `acr_mean` over seeds and their `source`, as far as the catalogue has them.
+
+        Of several rows for these settings, each value comes from the first that has it.
+        """
+        rows = rows_of(dataclasses.asdict(self.config))
+        single = next((row for row in rows if row.acr is not None), None)
+        seeds = next((row for row in rows if row.mean is not None), None)
+        found: dict[str, Any] = {}
+        if single:
+            found["acr"] = single.acr
+        if seeds:
+            found["acr_mean"] = seeds.mean
+        if found:
+            found["source"] = "; ".join(dict.fromkeys(row.source for row in (single, seeds) if row))
+        return found
+
+
+def recipe_names() -> list[str]:
+    return sorted(_shipped())
+
+
+def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe:
+    """A shipped recipe by name, or a YAML file by path; `overrides` replace fields, and merge into those with keys."""
+    shipped = _shipped()
+    source: Traversable | Path = shipped.get(name, Path(name))
+    if not source.is_file():
+        raise unknown_name("recipe", name, shipped)
+    values = read_mapping(source, name)
+    about = str(values.pop("about", ""))
+    values.pop("published", None)  # recipes of older versions had it; the catalogue has it now
+    changes = dict(overrides or {})
+    there, asked = values.get("method"), changes.get("method")
+    if (
+        isinstance(there, dict)
+        and isinstance(asked, dict)
+        and asked.get("name", there.get("name")) == there.get("name")
+    ):
+        changes["method"] = {**there, **asked}  # under another method's name, the recipe's numbers would mean nothing
+    for key in ("soft_labels", "self_training"):
+        if isinstance(values.get(key), dict) and isinstance(changes.get(key), dict):
+            changes[key] = {**values[key], **changes[key]}
+    config = build_dataclass(TrainConfig, {**values, **changes}, f"setting of recipe {name}")
+    return Recipe(name, about, config)
+
+
+def _shipped() -> dict[str, Traversable]:
+    """The YAML files by the names of their recipes, such as mnist/gaussian-0.50."""
+    folders = [entry for entry in files(__package__).iterdir() if entry.is_dir()]
+    return {
+        f"{folder.name}/{file.name.removesuffix('.yaml')}": file
+        for folder in folders
+        for file in folder.iterdir()
+        if file.name.endswith(".yaml")
+    }

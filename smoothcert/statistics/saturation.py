@@ -1,0 +1,24 @@
+"""The radius that no confidence can exceed. Without NumPy for Gaussian noise, so that tables can be read fast."""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import TYPE_CHECKING
+
+from smoothcert.errors import ConfigError
+
+if TYPE_CHECKING:
+    from smoothcert.statistics.bounds import Law
+
+
+def saturation_radius(sigma: float, n: int, alpha: float, law: Law = "gaussian") -> float:
+    """The radius when all n samples agree, the largest there is: for Gaussian noise sigma Phi^-1(alpha^(1/n))."""
+    if not (sigma > 0 and n >= 1 and 0 < alpha < 1):
+        raise ConfigError(f"expected sigma > 0, n >= 1 and 0 < alpha < 1, found {sigma}, {n} and {alpha}")
+    p = math.exp(math.log(alpha) / n)
+    if law != "gaussian":
+        from smoothcert.statistics import bounds
+
+        return float(bounds.radius(p, sigma, law))
+    return sigma * NormalDist().inv_cdf(p) if p > 0.5 else 0.0

@@ -1,0 +1,137 @@
+"""Recipes: every shipped one parses and shows what was published for it, and mistakes are answered in words."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from smoothcert.config import SoftLabels, dump_config
+from smoothcert.data import DATASETS
+from smoothcert.errors import ConfigError
+from smoothcert.methods import build_method
+from smoothcert.models import NORMALISATIONS, build_model
+from smoothcert.recipes import load_recipe, recipe_names
+
+
+@pytest.mark.parametrize("name", recipe_names())
+def test_every_shipped_recipe_is_usable(name):
+    recipe = load_recipe(name)
+    config = recipe.config
+    dataset, rest = name.split("/")
+    assert config.dataset == dataset
+    method = build_method(config.method)
+    label = "smoothadv-consistency" if config.method.get("base") == "smoothadv" else config.method["name"]
+    assert re.fullmatch(f"{label}-{config.sigma:.2f}(-[a-z0-9]+)*", rest)  # what follows sigma names a variant
+    assert recipe.about
+    assert method.uses_soft_labels or config.soft_labels == SoftLabels()  # nothing is said of what is not used
+    info = DATASETS[dataset]
+    build_model(config.model, info.classes, config.normalisation)
+    assert config.normalisation in NORMALISATIONS
+    assert {"acr", "source"} <= recipe.published.keys() or dataset == "mnist-mini"
+
+
+def test_no_two_recipes_are_the_same():
+    configs = [dump_config(load_recipe(name).config) for name in recipe_names()]
+    assert len(set(configs)) == len(configs)
+
+
+def test_every_published_table_row_has_its_recipe():
+    """Sigmas a data set was published with, by method; variants come on top."""
+    three, two = ("0.25", "0.50", "1.00"), ("0.25", "0.50")
+    methods = ("gaussian", "stability", "smoothadv", "macer", "consistency", "smoothmix", "catrs")
+    wanted = {f"{data}/{m}-{s}" for data in ("mnist", "fashion-mnist", "cifar10") for m in methods for s in three}
+    wanted |= {f"{data}/smoothadv-consistency-{s}" for data in ("mnist", "cifar10") for s in three}
+    wanted |= {f"{data}/smoothmix-{s}-onestep" for data in ("mnist", "cifar10") for s in three}
+    wanted |= {f"mnist/smoothmix-{s}-eta1{step}" for s in three for step in ("", "-onestep")}
+    wanted |= {f"cifar100/{m}-{s}" for m in methods for s in two} - {"cifar100/smoothmix-0.50"}
+    wanted |= {f"imagenet/{m}-{s}" for m in ("gaussian", "consistency", "smoothadv") for s in ("0.50", "1.00")}
+    wanted |= {"cifar100/smoothmix-0.50-onestep", "imagenet/catrs-1.00"}
+    wanted |= {f"imagenet/smoothmix-{s}-onestep" for s in ("0.50", "1.00")}
+    assert wanted <= set(recipe_names())
+
+
+def test_overrides_replace_settings_and_merge_into_the_method():
+    config = load_recipe("mnist/consistency-0.50", {"sigma": 0.25, "method": {"lam": 7.0}}).config
+    assert config.sigma == 0.25
+    assert config.method == {"name": "consistency", "noises": 2, "lam": 7.0, "eta": 0.5}
+
+
+def test_overrides_merge_into_the_soft_labels():
+    config = load_recipe("mnist/catrs-0.50", {"soft_labels": {"folder": "shared"}}).config
+    assert config.soft_labels == SoftLabels(n=10_000, folder="shared")
+
+
+def test_another_method_drops_the_recipes_hyperparameters():
+    config = load_recipe("mnist/consistency-0.50", {"method": {"name": "gaussian"}}).config
+    assert config.method == {"name": "gaussian"}
+
+
+def test_a_recipe_of_yours_by_path(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {name: gaussian}\nweight_decay: 1e-3\n")
+    assert load_recipe(str(path)).config.weight_decay == 0.001  # YAML 1.1 alone would call 1e-3 a text
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("dataset: mnist\n", "missing setting of recipe .*: model, sigma, method"),
+        ("- a list\n", "expected a YAML mapping of settings in .*, found list"),
+        ("a: [1\n", "could not read settings from"),
+        ("dataset: mnist\nmodel: lenet\nsigma: loud\nmethod: {name: gaussian}\n", "sigma.*Got value: loud"),
+        ("dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {name: gaussian}\nepoch: 3\n", "did you mean epochs"),
+        ("dataset: mnist\npublished: {acr: 0.9}\n", "unknown setting of recipe .*'published'"),
+    ],
+)
+def test_unusable_recipe_files_are_answered_in_words(tmp_path, text, message):
+    path = tmp_path / "mine.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        load_recipe(str(path))
+
+
+def test_an_unknown_recipe_offers_the_nearest():
+    with pytest.raises(ConfigError, match=r"unknown recipe 'mnist/gausian-0.50': did you mean mnist/gaussian-0.50"):
+        load_recipe("mnist/gausian-0.50")
+
+
+@pytest.mark.parametrize(
+    ("name", "published"),
+    [
+        ("mnist/gaussian-0.50", {"acr": 1.553, "acr_mean": 1.5581}),
+        ("mnist/macer-1.00", {"acr": 1.598, "acr_mean": 1.595}),  # not 1.570, another run of the same settings
+        ("fashion-mnist/gaussian-0.50", {"acr": 1.056}),
+        ("cifar10/gaussian-0.50", {"acr": 0.525, "acr_mean": 0.5406}),  # the mean is of 2,000 images
+        ("cifar10/gaussian-1.00", {"acr": 0.5105}),  # all 10,000 images, not the 0.542 of 500
+        ("cifar10/stability-0.50", {"acr": 0.521, "acr_mean": 0.5254}),
+        ("cifar10/catrs-0.50", {"acr": 0.757, "acr_mean": 0.7525}),
+        ("imagenet/smoothadv-0.50", {"acr": 0.825}),  # as the paper prints it, not the 0.849 of a later log
+        ("imagenet/smoothadv-1.00", {"acr": 1.04}),
+        ("mnist-mini/gaussian-0.50", {}),
+    ],
+)
+def test_of_several_published_rows_a_recipe_shows_the_main_one(name, published):
+    found = load_recipe(name).published
+    assert {key: value for key, value in found.items() if key != "source"} == published
+    assert ("source" in found) == bool(published)
+
+
+def test_every_source_of_what_a_recipe_shows_is_cited():
+    source = load_recipe("cifar10/catrs-0.50").published["source"]
+    assert source.startswith("certification logs released with CAT-RS; Jeong et al. 2023, CAT-RS")
+    assert source.endswith("table 12")
+
+
+def test_published_values_are_those_of_the_settings_not_of_the_name():
+    assert load_recipe("mnist/gaussian-0.50", {"sigma": 0.25}).published["acr"] == 0.911
+    assert load_recipe("mnist/gaussian-0.50", {"sigma": 0.3}).published == {}
+    assert load_recipe("mnist/gaussian-0.50", {"init_from": "runs/before"}).published == {}
+
+
+def test_recipes_need_neither_torch_nor_numpy():
+    code = (
+        "import sys; from smoothcert.recipes import load_recipe; load_recipe('mnist/catrs-0.50').published; "
+        "assert not {'torch', 'numpy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
