@@ -5,7 +5,8 @@ import copy
 import pytest
 import torch
 
-from smoothcert.attacks.ascent import frozen, pgd, smoothed_gradient
+from smoothcert.attacks.ascent import pgd, smoothed_gradient
+from smoothcert.attacks.objectives import frozen
 from smoothcert.errors import ModelError
 from smoothcert.models import build_model
 from tests.kernels.test_prepare import with_statistics

@@ -12,7 +12,8 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 pytest.importorskip("triton")
 
-from smoothcert.attacks.ascent import frozen, smoothed_gradient
+from smoothcert.attacks.ascent import smoothed_gradient
+from smoothcert.attacks.objectives import frozen
 from smoothcert.data.batches import Batch
 from smoothcert.errors import ModelError
 from smoothcert.kernels.lenet.training import FastLeNetTraining, _index, features
