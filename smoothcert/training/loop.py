@@ -159,7 +159,7 @@ class _Loop:
         )
         self.batches = labelled if pseudo is None else Interleaved(labelled, pseudo)
         weight = config.self_training.get("weight", 1.0)
-        network = trainable(self.model, ranks.device, config.precision)
+        network = trainable(self.model, ranks.device, config.precision).network
         self.stepper = Stepper(network, self.optimizer, method, config.sigma, ranks, pseudo_weight=weight)
         self.epoch = self.step = self.metrics_length = 0
 
