@@ -42,5 +42,5 @@ class Entry:
 
     @property
     def title(self) -> str:
-        """As manifests name them, which is part of the identity of a store of certificates. A first version has no number."""
+        """As manifests name them: it is part of the identity of a certificate store. A first version has no number."""
         return f"{self.name} kernels" + (f" {self.version}" if self.version > 1 else "")
