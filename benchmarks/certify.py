@@ -1,11 +1,12 @@
-"""How much faster certification is than the plain loop, side by side in one run.
+"""How much faster certification is than the plain loop, and what kernels add to that, side by side in one run.
 
     python benchmarks/certify.py [--device cpu|cuda] [--networks lenet resnet20 ...] [--precision ...] [--json FILE]
 
 The baseline is the field's CERTIFY (plain_certify.py): one image at a time, batches of 1,000, PyTorch's own settings,
 counts on the host. Weights are random: speed does not depend on them. Each number is the median of several images,
-after one that pays for compilation and first uses; baseline and ours alternate. The floor is the time of the network's
-multiplications and additions at the rate of a large matrix product, measured there and then.
+after one that pays for compilation and first uses; baseline, generic and ours alternate. `generic` is ours with
+``kernels="off"``: what any network gets. It is blank where the network has no kernels on that device. The floor is the
+time of the network's multiplications and additions at the rate of a large matrix product, measured there and then.
 """
 
 import argparse
@@ -68,29 +69,36 @@ def measure(name, device, rounds, images, precision):
     model = calibrated(build_model(name, classes, normalisation, seed=0).to(device), shape, device)
     rng = np.random.default_rng(0)
     pictures = [torch.from_numpy(rng.integers(0, 256, shape, dtype=np.uint8)) for _ in range(images)]
-    smoothed = SmoothedClassifier(model, SIGMA, classes, device=device, precision=precision)
-    smoothed.certify_many(pictures, range(images), n=min(n, 2_000))
+    ours, generic = (
+        SmoothedClassifier(model, SIGMA, classes, device=device, precision=precision, kernels=kernels)
+        for kernels in ("auto", "off")
+    )
+    prepared = ours.prepare(shape)
+    compared = [ours] if generic.prepare(shape).steps == prepared.steps else [ours, generic]
+    for smoothed in compared:
+        smoothed.certify_many(pictures, range(images), n=min(n, 2_000))
     plain_count(model, pictures[0].to(device).float() / 255, SIGMA, min(n, 2_000), classes)
-    plain, ours = [], []
+    plain, times = [], {ours: [], generic: []}
     for _ in range(rounds):
         started = time.perf_counter()
         plain_count(model, pictures[0].to(device).float() / 255, SIGMA, SELECTION + n, classes)
         plain.append(time.perf_counter() - started)
-        started = time.perf_counter()
-        smoothed.certify_many(pictures, range(images), n0=SELECTION, n=n)
-        ours.append((time.perf_counter() - started) / images)
-    prepared = smoothed.prepare(shape)
+        for smoothed in compared:
+            started = time.perf_counter()
+            smoothed.certify_many(pictures, range(images), n0=SELECTION, n=n)
+            times[smoothed].append((time.perf_counter() - started) / images)
     floor = (SELECTION + n) * operations(model, shape, device) / operations_a_second(device, prepared.precision)
     return {
         "network": name,
         "n": n,
         "baseline_seconds": statistics.median(plain),
-        "seconds": statistics.median(ours),
-        "ratio": statistics.median(plain) / statistics.median(ours),
+        "generic_seconds": statistics.median(times[generic]) if times[generic] else None,
+        "seconds": statistics.median(times[ours]),
+        "ratio": statistics.median(plain) / statistics.median(times[ours]),
         "floor_seconds": floor,
         "precision": prepared.precision,
         "prepared": list(prepared.steps),
-        "batch_size": smoothed.batch_size,
+        "batch_size": ours.batch_size,
         "images_at_once": images,
     }
 
@@ -126,8 +134,10 @@ def main() -> None:
         images = (20 if name == "lenet" else 2) if cuda else 1
         rows.append(measure(name, device, options.rounds, images, options.precision))
         row = rows[-1]
+        generic = "" if row["generic_seconds"] is None else f"{row['generic_seconds']:.5f} s"
         print(
-            f"{name:10} n {row['n']:7}  plain {row['baseline_seconds']:9.4f} s  ours {row['seconds']:9.5f} s  "
+            f"{name:10} n {row['n']:7}  plain {row['baseline_seconds']:9.4f} s  generic {generic:>11}  "
+            f"ours {row['seconds']:9.5f} s  "
             f"{row['ratio']:6.1f}x  floor {row['floor_seconds']:.5f} s  "
             f"{row['precision']}, {', '.join(row['prepared'])}, batch {row['batch_size']}",
             flush=True,

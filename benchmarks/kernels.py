@@ -1,17 +1,17 @@
 """Where the time of the CUDA kernels goes: ``python benchmarks/kernels.py``, on a GPU.
 
 Milliseconds for 100,000 samples of each kernel of LeNet's and ResNet-110's certification, and microseconds of a forward
-and backward of both in training beside PyTorch's, as CUDA graphs. Weights and images are random.
+and backward of both in training, as CUDA graphs; each beside the generic path, which any network gets. Weights and
+images are random.
 """
+
+from copy import deepcopy
 
 import torch
 from certify import calibrated
 
-from smoothcert.kernels.cifar_resnet.sampling import FastResNet
-from smoothcert.kernels.cifar_resnet.training import FastResNetTraining
-from smoothcert.kernels.lenet.sampling import FastLeNet
-from smoothcert.kernels.lenet.training import FastLeNetTraining
-from smoothcert.kernels.trainable import products
+from smoothcert.kernels.prepare import prepare
+from smoothcert.kernels.trainable import products, trainable
 from smoothcert.models import build_model
 from smoothcert.noise.fused import FusedNoise
 
@@ -50,31 +50,37 @@ def noise(shape, batch, mode):
     return milliseconds(lambda: source.fill(out, images, words, torch.zeros_like(sample), sample))
 
 
-def certification(name, network, batch):
-    x = network.inputs(batch)
-    x.copy_(torch.rand(x.shape, device=DEVICE))
-    total = milliseconds(lambda: network(x))
-    print(f"{name}: {total * 1e5 / batch:.2f} ms for 100,000 in batches of {batch}")
-    for kernel, time in sorted(profile(lambda: network(x)).items(), key=lambda item: -item[1]):
+def certification(name, model, shape):
+    """What our kernels take, in all and each, beside what any network gets in the same precision and batches."""
+    ours, generic = (prepare(model, shape, DEVICE, "float16", kernels) for kernels in ("auto", "off"))
+    batch = ours.batch_size
+    times = []
+    for network in (ours, generic):
+        x = network.inputs(batch)
+        x.copy_(torch.rand(x.shape, device=DEVICE))
+        times.append(milliseconds(lambda network=network, x=x: network.forward(x)) * 1e5 / batch)
+    print(f"{name}: {times[0]:.2f} ms for 100,000 in batches of {batch}, generic {times[1]:.2f} ms")
+    x = ours.inputs(batch)
+    for kernel, time in sorted(profile(lambda: ours.forward(x)).items(), key=lambda item: -item[1]):
         if time * 1e5 / batch > 0.05:
             print(f"    {time * 1e5 / batch:8.2f} ms  {kernel}")
 
 
-def training(name, model, fast, shape, batch):
+def training(name, model, shape, batch):
     """Microseconds of an attack's pass and of a training pass, PyTorch's and ours, replayed as graphs."""
     images = torch.rand(batch, *shape, device=DEVICE)
     for what, frozen in (("forward and input gradient", True), ("forward and weight gradients", False)):
         times = []
-        model.train(not frozen)
-        for network in (model, fast):
+        for kernels in ("off", "auto"):
+            network = trainable(deepcopy(model), DEVICE, "tf32", kernels).network
+            network.train(not frozen).requires_grad_(not frozen)
             x = images.clone().requires_grad_(frozen)
-            model.requires_grad_(not frozen)
-            wanted = [x] if frozen else list(model.parameters())
+            wanted = [x] if frozen else list(network.parameters())
 
             def step(network=network, x=x, wanted=wanted):
                 torch.autograd.grad(network(x).logsumexp(1).sum(), wanted)
 
-            with products("tf32"):
+            with products("tf32", kernels):
                 for _ in range(3):
                     step()
                 graph = torch.cuda.CUDAGraph()
@@ -82,8 +88,7 @@ def training(name, model, fast, shape, batch):
                     for _ in range(10):
                         step()
                 times.append(100 * milliseconds(graph.replay))
-        print(f"{name}, {what} of {batch} images: PyTorch {times[0]:.0f} us, ours {times[1]:.0f} us")
-    model.requires_grad_(True)
+        print(f"{name}, {what} of {batch} images: generic {times[0]:.0f} us, ours {times[1]:.0f} us")
 
 
 def main() -> None:
@@ -93,12 +98,11 @@ def main() -> None:
     lenet = build_model("lenet", seed=0).to(DEVICE).eval()
     resnet = calibrated(build_model("resnet110", 10, "cifar10", seed=0).to(DEVICE), (3, 32, 32), DEVICE)
     with torch.inference_mode():
-        certification("LeNet", FastLeNet(lenet, torch.float16, DEVICE), FastLeNet.batch_size)
-        certification("ResNet-110", FastResNet(resnet, torch.float16, DEVICE), FastResNet.batch_size)
+        certification("LeNet", lenet, (1, 28, 28))
+        certification("ResNet-110", resnet, (3, 32, 32))
     for batch in (256, 1024):
-        training("LeNet", lenet, FastLeNetTraining(lenet), (1, 28, 28), batch)
-    resnet.to(memory_format=torch.channels_last)
-    training("ResNet-110", resnet, FastResNetTraining(resnet, resnet, torch.float32), (3, 32, 32), 256)
+        training("LeNet", lenet, (1, 28, 28), batch)
+    training("ResNet-110", resnet, (3, 32, 32), 256)
 
 
 if __name__ == "__main__":

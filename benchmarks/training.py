@@ -1,11 +1,12 @@
-"""Seconds an epoch of training, beside those of the official research code.
+"""Seconds per epoch of training, beside those of the official research code and of training without kernels.
 
     python benchmarks/training.py [--recipes mnist/gaussian-1.00 ...] [--precision tf32 bfloat16] [--json FILE]
 
 The steps are those of `smoothcert train`, on data of the right size and random content (speed does not depend on it):
 after an epoch's plain and captured first steps, steps are timed for a while and scaled to the epoch. Official figures:
 SmoothMix's and CAT-RS's published code, unchanged but for imports, on one NVIDIA H200 with PyTorch 2.11. Ratios mean
-something on such a GPU only.
+something on such a GPU only. `generic` is ours with ``--kernels off``, attack steps included; it is blank where Triton
+runs no kernel.
 """
 
 import argparse
@@ -18,6 +19,7 @@ import torch
 
 import smoothcert
 from smoothcert.data import Batches, Dataset
+from smoothcert.devices.launching import runs_triton
 from smoothcert.kernels.trainable import products, trainable
 from smoothcert.methods import build_method
 from smoothcert.methods.base import Progress
@@ -41,7 +43,7 @@ OFFICIAL = {
 SIZES = {"mnist": ((1, 28, 28), 60_000), "cifar10": ((3, 32, 32), 50_000)}
 
 
-def seconds_an_epoch(name, precision, device, seconds):
+def seconds_per_epoch(name, precision, kernels, device, seconds):
     config = load_recipe(name).config
     shape, size = SIZES[config.dataset]
     rng = np.random.default_rng(0)
@@ -53,9 +55,10 @@ def seconds_an_epoch(name, precision, device, seconds):
     model = build_model(config.model, 10, config.normalisation, seed=0).to(device)
     optimizer = torch.optim.SGD(model.parameters(), config.lr, config.momentum, weight_decay=config.weight_decay)
     batches = Batches(data, config.batch_size, seed=0, device=device, augment=config.augment, soft_labels=votes)
-    stepper = Stepper(trainable(model, device, precision), optimizer, method, config.sigma, Ranks(device))
+    network = trainable(model, device, precision, kernels).network
+    stepper = Stepper(network, optimizer, method, config.sigma, Ranks(device))
     model.train()
-    with products(precision):
+    with products(precision, kernels):
         stepper.start_epoch(Progress(20, config.epochs))  # after all warm-ups
         steps = iter(batches.epoch(0))
         for _ in range(3):
@@ -89,11 +92,15 @@ def main() -> None:
     rows = []
     for name in options.recipes:
         for precision in options.precision:
-            ours, steps = seconds_an_epoch(name, precision, device, options.seconds)
+            ours, steps = seconds_per_epoch(name, precision, "auto", device, options.seconds)
+            generic = None
+            if runs_triton(device):
+                generic, _ = seconds_per_epoch(name, precision, "off", device, options.seconds)
             rows.append({"recipe": name, "precision": precision, "seconds": ours, "steps_timed": steps})
-            rows[-1] |= {"official_seconds": OFFICIAL[name], "ratio": OFFICIAL[name] / ours}
+            rows[-1] |= {"generic_seconds": generic, "official_seconds": OFFICIAL[name], "ratio": OFFICIAL[name] / ours}
             ratio = f"official {OFFICIAL[name]:6.1f} s   {OFFICIAL[name] / ours:5.1f}x"
-            print(f"{name:30} {precision:9} {ours:8.3f} s   {ratio}", flush=True)
+            shown = "" if generic is None else f"{generic:.3f} s"
+            print(f"{name:30} {precision:9} {ours:8.3f} s   generic {shown:>10}   {ratio}", flush=True)
     if options.json is not None:
         device_name = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
         about = {"command": "python benchmarks/training.py", "device": device_name, "torch": torch.__version__}

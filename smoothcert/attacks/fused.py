@@ -1,4 +1,4 @@
-"""The host's side of attack_kernels.py: the functions of attacks.py of the same names, on CUDA."""
+"""The host's side of fused_kernels.py: functions of objectives.py by the same names, and a step of `ascend`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """What an attack step does besides the network, each in one kernel where PyTorch takes ten to twenty small ones.
 
-Formulas are those of attacks.py; not-a-number passes through, so that no divergence hides.
+Formulas are those of objectives.py, ascent.py and constraints.py. Not-a-number passes through, so that no divergence
+hides.
 """
 
 # mypy: ignore-errors

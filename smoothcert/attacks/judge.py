@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from smoothcert.attacks.ascent import frozen, noisy_logits
+from smoothcert.attacks.objectives import frozen, noisy_logits
 from smoothcert.errors import MissingExtra
 
 

@@ -23,7 +23,7 @@ from smoothcert.devices.memory import NO_MEMORY, SMALLEST, is_out_of_memory
 from smoothcert.errors import ModelError
 from smoothcert.kernels.generic.cpu import workers
 from smoothcert.kernels.prepare import Prepared, arithmetic
-from smoothcert.noise.streams import IntegerNoise, NoisyCopies, Stage, eight_bit, fused_noise
+from smoothcert.noise.streams import IntegerNoise, NoisyCopies, Stage, fused_noise, pixel_levels
 
 _KEPT = 64  # images whose last block of noise is kept for their next look: half a MiB each
 
@@ -146,7 +146,7 @@ class Fused(Counter):
         super().__init__(*args, **settings)
         assert self._mode == "quantised" or self._mode == "exact"
         self._pixels = torch.stack(
-            [x if x.dtype == torch.uint8 else eight_bit(x).to(torch.uint8) for x in self._images]
+            [x if x.dtype == torch.uint8 else pixel_levels(x).to(torch.uint8) for x in self._images]
         )
         self._noise = FusedNoise(self._sigma, self._mode, self._seed, self._device)
 

@@ -244,7 +244,7 @@ class SmoothedClassifier:
             state = (shape, state_of(self.model))
             if self._prepared is None or self._prepared[0] != state:
                 try:
-                    ready = prepare(self.model, shape, self.device, self.precision)
+                    ready = prepare(self.model, shape, self.device, self.precision, self.kernels)
                 except RuntimeError as error:
                     if is_out_of_memory(error):
                         raise ModelError(NO_MEMORY) from error

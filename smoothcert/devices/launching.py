@@ -1,9 +1,11 @@
-"""Whether kernels written in Triton run on a device, and on which one they are launched."""
+"""Whether kernels written in Triton run on a device, whether they may, and on which one they are launched."""
 
 from __future__ import annotations
 
 import logging
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextvars import ContextVar
 from functools import cache
 
 import torch
@@ -12,6 +14,25 @@ from smoothcert.devices.memory import is_out_of_memory
 from smoothcert.imports import has_triton
 
 _log = logging.getLogger("smoothcert")
+_switched_off: ContextVar[bool] = ContextVar("kernels switched off", default=False)
+
+
+def may_launch(device: torch.device) -> bool:
+    """Whether kernels that PyTorch could do without run there, and were not switched off."""
+    return not _switched_off.get() and runs_triton(device)
+
+
+@contextmanager
+def without_kernels() -> Iterator[None]:
+    """What `may_launch` guards is computed by PyTorch alone, in this thread, until the context ends.
+
+    Noise is not among it: its kernels decide which numbers are drawn, and other numbers would be another experiment.
+    """
+    before = _switched_off.set(True)
+    try:
+        yield
+    finally:
+        _switched_off.reset(before)
 
 
 def launch_on(device: torch.device) -> AbstractContextManager[object]:

@@ -14,7 +14,8 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
-from smoothcert.attacks.ascent import ddn, ddn_test_gamma, pgd
+from smoothcert.attacks.ascent import pgd
+from smoothcert.attacks.ddn import ddn, ddn_test_gamma
 from smoothcert.attacks.judge import foolbox_pgd
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import subject

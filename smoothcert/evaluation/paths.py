@@ -15,8 +15,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from smoothcert.attacks.ascent import ascend, frozen, noisy_logits, smoothed_gradient
+from smoothcert.attacks.ascent import ascend, smoothed_gradient
 from smoothcert.attacks.constraints import Within
+from smoothcert.attacks.objectives import frozen, noisy_logits
 from smoothcert.errors import ConfigError
 from smoothcert.keys import derive
 

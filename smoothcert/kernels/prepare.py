@@ -2,7 +2,7 @@
 
 Steps are tried from the fastest on, and one that cannot be taken is skipped with its reason:
 
-1. kernels made for the network (LeNet, the CIFAR ResNets), on CUDA in half precision;
+1. kernels made for the network (registry.py), on CUDA in half precision;
 2. BatchNorm folded, convolution + addition + ReLU in one call, channels last, the precision that was asked for;
 3. the network as it is.
 
@@ -22,14 +22,14 @@ from typing import get_args
 import torch
 from torch import Tensor, nn
 
-from smoothcert.config import Precision
-from smoothcert.devices.launching import runs_triton
+from smoothcert.config import Kernels, Precision
 from smoothcert.devices.memory import SMALLEST, is_out_of_memory
 from smoothcert.devices.products import float32_products, full_sums, tf32_products
 from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.kernels.generic.cpu import for_cpu
 from smoothcert.kernels.generic.folding import CannotFold, fold
 from smoothcert.kernels.generic.fusing import fuse
+from smoothcert.kernels.registry import NoKernels, check_kernels, sampling_kernels
 from smoothcert.noise.streams import block_size
 
 _DTYPE = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -61,9 +61,20 @@ def check_precision(precision: str, device: torch.device) -> None:
         raise ConfigError(f"precision {precision} is for CUDA devices: use float32 or bfloat16 on the CPU")
 
 
-def prepare(model: nn.Module, shape: tuple[int, ...], device: torch.device, precision: Precision = "auto") -> Prepared:
-    """The fastest equivalent of `model`, which is on `device` and stays as it is, for images of one shape."""
+def prepare(
+    model: nn.Module,
+    shape: tuple[int, ...],
+    device: torch.device,
+    precision: Precision = "auto",
+    kernels: Kernels = "auto",
+) -> Prepared:
+    """The fastest equivalent of `model`, which is on `device` and stays as it is, for images of one shape.
+
+    With kernels "off" it is PyTorch that computes it. Noise and the counting of votes have kernels all the same: the
+    first decide which numbers are drawn, and the second count integers.
+    """
     check_precision(precision, device)
+    check_kernels(kernels)
     wanted: str = precision if precision != "auto" else "float16" if device.type == "cuda" else "float32"
     model.eval()
     probe = _probe(shape, device)
@@ -72,32 +83,39 @@ def prepare(model: nn.Module, shape: tuple[int, ...], device: torch.device, prec
             expected = model(probe)
     except Exception as error:  # what is wrong with it is said, in words, by the first real batch
         _raise_if_memory(error)
-        return Prepared(_calm(model, "float32"), _plain_inputs(shape, device), "float32", ("as it is",))
+        return Prepared(_logits_of(model, "float32"), _plain_inputs(shape, device), "float32", ("as it is",))
     skipped: list[str] = []
     while True:
-        for ready in _candidates(model, shape, device, wanted, skipped):
+        for ready in _candidates(model, shape, device, wanted, kernels, skipped):
             reason = _disagreement(ready, probe, expected)
             if reason is None:
                 return replace(ready, precision=wanted, skipped=tuple(skipped))
             _skip(skipped, f"not {' and '.join(ready.steps) or 'plain'} in {wanted}: {reason}")
         if wanted == "float32":
             inputs = _plain_inputs(shape, device)
-            return Prepared(_calm(model, "float32"), inputs, "float32", ("as it is",), tuple(skipped))
+            return Prepared(_logits_of(model, "float32"), inputs, "float32", ("as it is",), tuple(skipped))
         slower = _FALL_BACK[wanted] if device.type == "cuda" else "float32"
         _log.warning("the network is not fit for %s, and is taken in %s: %s", wanted, slower, skipped[-1])
         wanted = slower
 
 
 def _candidates(
-    model: nn.Module, shape: tuple[int, ...], device: torch.device, precision: str, skipped: list[str]
+    model: nn.Module,
+    shape: tuple[int, ...],
+    device: torch.device,
+    precision: str,
+    kernels: Kernels,
+    skipped: list[str],
 ) -> Iterator[Prepared]:
+    try:
+        title, fast = sampling_kernels(model, shape, device, precision, kernels)
+        yield Prepared(fast, fast.inputs, precision, (title,), batch_size=fast.batch_size, any_batch=True)
+    except NoKernels as reason:
+        _skip(skipped, str(reason))
+    except Exception as error:  # whatever is wrong with them, PyTorch's kernels remain
+        _raise_if_memory(error)
+        _skip(skipped, f"no kernels in {precision}: {_said(error)}")
     dtype = _DTYPE[precision]
-    if dtype in (torch.float16, torch.bfloat16) and runs_triton(device):
-        try:
-            yield from kernels(model, shape, device, dtype)
-        except Exception as error:  # whatever is wrong with them, PyTorch's kernels remain
-            _raise_if_memory(error)
-            _skip(skipped, f"no kernels of its own in {precision}: {type(error).__name__}")
     steps, net = [], model
     try:
         with arithmetic("float32"):
@@ -120,16 +138,18 @@ def _candidates(
 
     inputs = _plain_inputs(shape, device, dtype, last)
     if device.type == "cuda" or "folded" not in steps:
-        yield Prepared(_calm(net, precision), inputs, precision, tuple(steps))
+        yield Prepared(_logits_of(net, precision), inputs, precision, tuple(steps))
     else:
         # A traced network keeps nothing between its layers but values; one as it is may write to itself. Two blocks of
         # noise fit a core's cache with their activations, and no block is then drawn by two threads.
         size = max(SMALLEST, 2 * block_size(math.prod(shape), device))
-        forward = _calm(net, precision)
+        forward = _logits_of(net, precision)
         yield Prepared(forward, inputs, precision, tuple(steps), batch_size=size, concurrent=True)
 
 
-def _calm(net: nn.Module, precision: str) -> Callable[[Tensor], Tensor]:
+def _logits_of(net: nn.Module, precision: str) -> Callable[[Tensor], Tensor]:
+    """A network's forward in an arithmetic that no setting of the caller's changes, with logits in float32."""
+
     def forward(x: Tensor) -> Tensor:
         with arithmetic(precision):
             logits = net(x)
@@ -137,20 +157,6 @@ def _calm(net: nn.Module, precision: str) -> Callable[[Tensor], Tensor]:
         return logits.float() if isinstance(logits, Tensor) else logits
 
     return forward
-
-
-def kernels(model: nn.Module, shape: tuple[int, ...], device: torch.device, dtype: torch.dtype) -> Iterator[Prepared]:
-    """Networks that this package has kernels for. A name has a number that rises when other bits come out."""
-    from smoothcert.kernels.cifar_resnet.sampling import FastResNet
-    from smoothcert.kernels.lenet.sampling import FastLeNet
-
-    name = str(dtype).removeprefix("torch.")
-    if FastLeNet.misfit(model, shape) is None:
-        lenet = FastLeNet(model, dtype, device)
-        yield Prepared(lenet, lenet.inputs, name, ("LeNet kernels 2",), batch_size=lenet.batch_size, any_batch=True)
-    if FastResNet.misfit(model, shape) is None:
-        resnet = FastResNet(model, dtype, device, (shape[1], shape[2]))
-        yield Prepared(resnet, resnet.inputs, name, ("ResNet kernels",), batch_size=resnet.batch_size, any_batch=True)
 
 
 @contextmanager
@@ -197,7 +203,7 @@ def _disagreement(ready: Prepared, probe: Tensor, expected: object) -> str | Non
             found = ready.forward(x)
     except Exception as error:  # whatever a backend cannot do, a slower one can
         _raise_if_memory(error)
-        return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+        return _said(error)
     if not isinstance(expected, Tensor) or expected.ndim != 2 or found.shape != expected.shape:
         return None  # nothing to compare; the caller checks shapes
     if bool(expected.isnan().any()):
@@ -208,6 +214,10 @@ def _disagreement(ready: Prepared, probe: Tensor, expected: object) -> str | Non
     if distance <= _NEAR[ready.precision]:
         return None
     return f"logits differ by {distance:.1g} of their spread"
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
 
 
 def _raise_if_memory(error: Exception) -> None:

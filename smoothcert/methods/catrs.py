@@ -9,8 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smoothcert.attacks.ascent import ascend, divergence, frozen, input_gradient, noisy_logits
+from smoothcert.attacks.ascent import ascend, input_gradient
 from smoothcert.attacks.constraints import GaussianLike
+from smoothcert.attacks.objectives import divergence, frozen, noisy_logits
 from smoothcert.errors import ConfigError
 from smoothcert.methods.base import Batch, Losses, Method, Progress, check_domain, draw_noise
 

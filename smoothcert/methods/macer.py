@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from smoothcert.attacks.ascent import label_probabilities, noisy_logits
+from smoothcert.attacks.objectives import label_probabilities, noisy_logits
 from smoothcert.methods.base import Batch, Losses, Method, Progress, check_domain, draw_noise
 
 

@@ -9,7 +9,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smoothcert.attacks.ascent import ddn, noisy_logits, pgd
+from smoothcert.attacks.ascent import pgd
+from smoothcert.attacks.ddn import ddn
+from smoothcert.attacks.objectives import noisy_logits
 from smoothcert.errors import ConfigError
 from smoothcert.methods.base import Batch, Losses, Method, Progress, check_domain, draw_noise
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smoothcert.attacks.ascent import ascend, frozen, noisy_logits, smoothed_gradient
+from smoothcert.attacks.ascent import ascend, smoothed_gradient
 from smoothcert.attacks.constraints import Within
+from smoothcert.attacks.objectives import frozen, noisy_logits
 from smoothcert.methods.base import Batch, Losses, Method, Progress, check_domain, draw_noise
 
 

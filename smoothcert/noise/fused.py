@@ -1,4 +1,4 @@
-"""The host's side of noise_kernels.py: which rows a launch fills, and the tables of exact noise."""
+"""The host's side of fused_kernels.py: which rows a launch fills, and the tables of exact noise."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 A launch fills rows of a batch that may belong to several images. Row b is sample `sample[b]` of request `request[b]`;
 a request is an image with its Philox counter words and key. Words come from Philox4x32-10 at the counter
 
-    exact:      (pair of coordinates, sample, input index, stage), as exact_noise.py lays it out, bit for bit
+    exact:      (pair of coordinates, sample, input index, stage), as exact.py lays it out, bit for bit
     quantised:  (four coordinates, sample, input index, stage), under another key; each pair of words gives two
                 Gaussians by Box and Muller's transform in float32, and 255 sigma z is rounded to an integer
 

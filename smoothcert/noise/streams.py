@@ -7,11 +7,11 @@ size:
 
 * CPU: Philox4x64-10 (NumPy), key = 128-bit hash of (seed, index), counter words 2 and 3 = (block, stage).
 * CUDA: PyTorch's Philox4x32-10, seed = 63-bit hash of (seed, index, stage, block), offset 0.
-* CUDA, `quantised` and `exact`, with Triton: Philox4x32-10 counters, no blocks (fast/noise_kernels.py).
+* CUDA, `quantised` and `exact`, with Triton: Philox4x32-10 counters, no blocks (fused_kernels.py).
 
 `quantised` adds round(255 sigma z) to the 8-bit image as integers, so what the network sees is a function of the
 integer sum alone and no low-order bit can betray the image. `exact` does the same with integers from a table
-(exact_noise.py), which do not even depend on the device and whose law is known. `uniform` and `laplace` are `quantised`
+(exact.py), which do not even depend on the device and whose law is known. `uniform` and `laplace` are `quantised`
 with noise of these laws, of the same standard deviation; their radii are in l1 norm. `float` adds sigma z in float32,
 as the literature does; it is kept for comparison, and is not formally sound (the floats reachable from x depend on x).
 """
@@ -45,10 +45,10 @@ STREAM = "philox-blocks-1"
 """Version of the layout above, recorded in manifests: other numbers would come out of another layout."""
 
 EXACT_STREAM = "philox4x32-counters-1"
-"""Version of the layout in exact_noise.py."""
+"""Version of the layout in exact.py."""
 
 FUSED_STREAM = "philox4x32-box-muller-1"
-"""Version of the layout of quantised noise in fast/noise_kernels.py."""
+"""Version of the layout of quantised noise in fused_kernels.py."""
 
 _BLOCK_VALUES = {"cpu": 2**17, "cuda": 2**23}
 
@@ -113,7 +113,7 @@ class NoisyCopies:
         # a tensor, since CUDA divides by a Python number through its reciprocal, which rounds otherwise than the CPU
         self._levels = torch.tensor(255.0, device=image.device)
         self._drawn: tuple[int, Tensor] | None = None  # the last block: batches need not end where blocks do
-        self._base = unit_range(image) if mode == "float" else eight_bit(image)
+        self._base = unit_range(image) if mode == "float" else pixel_levels(image)
         self._exact: ExactNoise | None = None
         self._fused: FusedNoise | None = None
         if (mode == "quantised" or mode == "exact") and fused_noise(image.device):
@@ -199,7 +199,7 @@ def unit_range(image: Tensor) -> Tensor:
     return image.float() / torch.tensor(255.0, device=image.device)
 
 
-def eight_bit(image: Tensor) -> Tensor:
+def pixel_levels(image: Tensor) -> Tensor:
     """The image as integers 0..255 (held in float32), from uint8 or from floats k/255."""
     if image.dtype == torch.uint8:
         return image.float()

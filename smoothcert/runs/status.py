@@ -15,9 +15,22 @@ from smoothcert.runs.store import ResultStore
 def status_lines(path: Path) -> list[str]:
     run = RunFolder(path)
     lines = [f"{path}: {_training(run)}"]
+    if made := run.records("environment.jsonl"):
+        lines.append(f"  computed on {made[-1]['device']}, {_computed(made[-1])}")
     for manifest in sorted(path.glob("certify/*/manifest.json")):
-        lines.append(f"  certify {manifest.parent.name}: {_certification(ResultStore(manifest.parent))}")
+        store = ResultStore(manifest.parent)
+        lines.append(f"  certify {manifest.parent.name}: {_certification(store)}")
+        about = store.manifest()
+        if "skipped" in about.environment:
+            steps = {"kernels": ", ".join(about.identity.get("prepared", ())), "precision": about.identity["precision"]}
+            lines.append(f"    computed on {about.environment['device']}, {_computed({**about.environment, **steps})}")
     return lines
+
+
+def _computed(record: Mapping[str, Any]) -> str:
+    """With which kernels, and if not with our own, why."""
+    reasons = "; ".join(record.get("skipped", ()))
+    return f"{record['precision']}, {record['kernels'] or 'PyTorch alone'}{f' ({reasons})' if reasons else ''}"
 
 
 def _training(run: RunFolder) -> str:
@@ -39,7 +52,7 @@ def _training(run: RunFolder) -> str:
         return f"{what}: {done}"
     seconds = timing[-1]["seconds"]
     left = time_left(seconds * (config.epochs - len(metrics)))
-    return f"{what}: {done}, {seconds:.3g} s an epoch, {left} left at that speed"
+    return f"{what}: {done}, {seconds:.3g} s per epoch, {left} left at that speed"
 
 
 def _certification(store: ResultStore) -> str:
@@ -51,7 +64,7 @@ def _certification(store: ResultStore) -> str:
     seconds = store.mean_seconds()
     if seconds is None:
         return text
-    return f"{text}, {seconds:.3g} s an input, {time_left(seconds * (manifest.inputs - done))} left for one process"
+    return f"{text}, {seconds:.3g} s per input, {time_left(seconds * (manifest.inputs - done))} left for one process"
 
 
 def _settings(identity: Mapping[str, Any]) -> str:

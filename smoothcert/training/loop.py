@@ -23,6 +23,7 @@ from smoothcert.kernels.trainable import products, trainable
 from smoothcert.keys import derive
 from smoothcert.methods.base import Method, Progress
 from smoothcert.progress import ProgressBar
+from smoothcert.runs.environment import environment
 from smoothcert.runs.folder import ModelSpec, RunFolder
 from smoothcert.training.ranks import Ranks
 from smoothcert.training.steps import Stepper
@@ -79,8 +80,8 @@ class Loop:
         )
         self.batches = labelled if data.pseudo is None else Interleaved(labelled, data.pseudo)
         weight = 1.0 if config.self_training is None else config.self_training.weight
-        network = trainable(self.model, ranks.device, config.precision)
-        self.stepper = Stepper(network, self.optimizer, method, config.sigma, ranks, pseudo_weight=weight)
+        self.made = trainable(self.model, ranks.device, config.precision, config.kernels)
+        self.stepper = Stepper(self.made.network, self.optimizer, method, config.sigma, ranks, pseudo_weight=weight)
         self.epoch = self.step = self.metrics_length = 0
 
     def run_epochs(self, track: Sequence[str], every: float, quiet: bool) -> None:
@@ -94,7 +95,7 @@ class Loop:
             steps = len(self.batches)
             total, done = config.epochs * steps, self.epoch * steps + self.step
             bar = ProgressBar(f"train {self.run.path.name}", total, "steps", done=done, quiet=quiet)
-            with bar, products(config.precision):
+            with bar, products(config.precision, config.kernels):
                 while self.epoch < config.epochs:
                     metrics = self._train_epoch(bar, every)
                     for tracker in trackers:
@@ -203,7 +204,21 @@ class Loop:
                 torch.cuda.set_rng_state(state["cuda_rng"], self.ranks.device)
         if self.ranks.is_main:
             self.run.truncate("metrics.jsonl", self.metrics_length)
-            self.run.cut_torn_line("timing.jsonl")
+            for name in ("timing.jsonl", "environment.jsonl"):
+                self.run.cut_torn_line(name)
+            self.run.append("environment.jsonl", self._environment())
+
+    def _environment(self) -> dict[str, Any]:
+        """How the weights are made from here on."""
+        return {
+            "epoch": self.epoch,
+            "step": self.step,
+            **environment(self.ranks.device),
+            "processes": self.ranks.world_size,
+            "precision": self.config.precision if self.ranks.device.type == "cuda" else "float32",
+            "kernels": self.made.kernels,
+            "skipped": list(self.made.reasons),
+        }
 
     def _spec(self) -> ModelSpec:
         config, data = self.config, self.data.train

@@ -1,13 +1,13 @@
-"""The kernels of attack steps against the plain functions of attacks.py; by Triton's interpreter without a GPU."""
+"""The kernels of attack steps against the plain functions; by Triton's interpreter without a GPU."""
 
 import pytest
 import torch
 
-from smoothcert.attacks import ascent as attacks
-from smoothcert.attacks import constraints
+from smoothcert.attacks import ascent, constraints, objectives
+from smoothcert.devices import launching
 
 pytest.importorskip("triton")
-from smoothcert.attacks import fused as attack_steps
+from smoothcert.attacks import fused
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -35,8 +35,8 @@ def plain_and_fast(plain, fast, logits, *rest):
 def test_smoothed_nll(noises, samples, classes, beta, scale):
     logits, labels = draw(noises, samples, classes, scale=scale), torch.arange(samples) % classes
     losses, gradient, fast_losses, fast_gradient = plain_and_fast(
-        lambda z, y: attacks.smoothed_nll(z, y, beta),
-        lambda z, y: attack_steps.smoothed_nll(z, y, beta),
+        lambda z, y: objectives.smoothed_nll(z, y, beta),
+        lambda z, y: fused.smoothed_nll(z, y, beta),
         logits,
         labels,
     )
@@ -49,8 +49,8 @@ def test_below_the_clamp_nothing_flows_but_one_noise_has_no_clamp():
     logits[:, 0, 3] = -80.0  # the mean probability of the label is far below 1e-20
     for noises in (4, 1):
         losses, gradient, fast_losses, fast_gradient = plain_and_fast(
-            lambda z, y: attacks.smoothed_nll(z, y),
-            lambda z, y: attack_steps.smoothed_nll(z, y, 1.0),
+            lambda z, y: objectives.smoothed_nll(z, y),
+            lambda z, y: fused.smoothed_nll(z, y, 1.0),
             logits[:noises],
             labels,
         )
@@ -64,7 +64,7 @@ def test_divergence_with_classes_of_no_weight():
     target[0] = 0
     target[0, 3] = 1
     losses, gradient, fast_losses, fast_gradient = plain_and_fast(
-        attacks.divergence, attack_steps.divergence, logits, target
+        objectives.divergence, fused.divergence, logits, target
     )
     assert torch.allclose(fast_losses, losses, rtol=1e-5, atol=1e-5)
     assert torch.allclose(fast_gradient, gradient, rtol=1e-4, atol=1e-6)
@@ -74,16 +74,16 @@ def test_divergence_with_classes_of_no_weight():
 def test_not_a_number_is_not_hidden():
     logits, labels = torch.zeros(2, 3, 10, device=DEVICE), torch.arange(3, device=DEVICE)
     logits[1, 1, 5] = float("nan")
-    losses = attack_steps.smoothed_nll(logits, labels, 1.0)
+    losses = fused.smoothed_nll(logits, labels, 1.0)
     assert losses.isnan().tolist() == [False, True, False]
     for wrong in (-1, 10):  # labels that are no classes
         labels[0] = wrong
-        assert attack_steps.smoothed_nll(logits, labels, 1.0).isnan().tolist() == [True, True, False]
+        assert fused.smoothed_nll(logits, labels, 1.0).isnan().tolist() == [True, True, False]
     images = torch.full((2, 1, 4, 4), 0.5, device=DEVICE)
     gradient = torch.ones_like(images)
     for bad in ("nan", "inf"):
         gradient[1, 0, 0, 0] = float(bad)
-        found = attack_steps.step_up(images, gradient, constraints.Within(images, 0.5), step=0.1)
+        found = fused.step_up(images, gradient, constraints.Within(images, 0.5), step=0.1)
         assert found.flatten(1).isnan().all(1).tolist() == [False, True]
 
 
@@ -110,20 +110,20 @@ def test_a_step_is_direction_and_constraint(case, step, random):
     expected = kind(start, **settings)(point + step * direction)
     x, g, centre = (tensor.float().to(DEVICE) for tensor in (point, gradient, start))
     chance = where_zero.float().to(DEVICE) if random else None
-    found = attack_steps.step_up(x, g, kind(centre, **settings), step=step, offset=1e-3, random=chance)
+    found = fused.step_up(x, g, kind(centre, **settings), step=step, offset=1e-3, random=chance)
     assert torch.allclose(found.double().cpu(), expected, atol=1e-5)
 
 
-def ascent(constraint, device):
+def attacked(constraint, device):
     start, slope, labels = draw(6, 1, 8, 8).float(), draw(64, 10, seed=1).float(), torch.arange(6)
     x, w, y, noise = (t.to(device) for t in (start, slope, labels, draw(4, 6, 1, 8, 8, seed=2).float()))
 
     def objective(point):
         logits = (point + noise).flatten(2) @ w
-        return attacks.smoothed_nll(logits, y) + attacks.divergence(logits, w[:6].softmax(-1)).sum(0)
+        return objectives.smoothed_nll(logits, y) + objectives.divergence(logits, w[:6].softmax(-1)).sum(0)
 
-    gradient = attacks.input_gradient(objective)
-    return attacks.ascend(gradient, x, steps=5, step=0.2, constrain=constraint(x, 0.5)).cpu() - start
+    gradient = ascent.input_gradient(objective)
+    return ascent.ascend(gradient, x, steps=5, step=0.2, constrain=constraint(x, 0.5)).cpu() - start
 
 
 class Box(constraints.Within):
@@ -136,36 +136,38 @@ class Box(constraints.Within):
 @pytest.mark.parametrize("constraint", [constraints.Within, constraints.GaussianLike, Box])
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)])
 def test_an_attack_by_kernels_ends_where_the_plain_one_does(constraint, device, monkeypatch):
-    expected = ascent(constraint, "cpu")
+    expected = attacked(constraint, "cpu")
     assert float(expected.abs().max()) > 0.005
     used = []
     if device == "cpu":
         if torch.cuda.is_available():
             pytest.skip("the interpreter, as if it were a GPU, is for machines without one")
-        monkeypatch.setattr(attacks, "_by_kernels", lambda *_: True)
+        monkeypatch.setattr(launching, "runs_triton", lambda _: True)
     for name in ("smoothed_nll", "divergence", "step_up"):
-        kernel = getattr(attack_steps, name)
-        monkeypatch.setattr(
-            attack_steps, name, lambda *a, name=name, kernel=kernel, **k: used.append(name) or kernel(*a, **k)
-        )
-    assert torch.allclose(ascent(constraint, device), expected, atol=1e-4)
+        kernel = getattr(fused, name)
+        monkeypatch.setattr(fused, name, lambda *a, name=name, kernel=kernel, **k: used.append(name) or kernel(*a, **k))
+    assert torch.allclose(attacked(constraint, device), expected, atol=1e-4)
     assert set(used) == {"smoothed_nll", "divergence", "step_up"} - ({"step_up"} if constraint is Box else set())
+    used.clear()
+    with launching.without_kernels():
+        attacked(constraint, device)
+        with launching.without_kernels():
+            pass
+        assert not launching.may_launch(torch.device(device))  # until the outer one ends
+    assert not used
+    assert launching.may_launch(torch.device(device))
 
 
 def test_no_images_are_no_error():
     none = torch.zeros(0, 1, 8, 8)
-    gradient = attacks.input_gradient(lambda point: point.flatten(1).sum(1))
-    assert (
-        attacks.ascend(gradient, none, steps=2, step=0.1, constrain=constraints.Within(none, 0.5)).shape == none.shape
-    )
+    gradient = ascent.input_gradient(lambda point: point.flatten(1).sum(1))
+    assert ascent.ascend(gradient, none, steps=2, step=0.1, constrain=constraints.Within(none, 0.5)).shape == none.shape
 
 
 def test_one_target_or_centre_serves_all():
     logits, target = draw(3, 4, 10).float().to(DEVICE), draw(1, 10).softmax(-1).float().to(DEVICE)
-    assert torch.equal(
-        attack_steps.divergence(logits, target), attack_steps.divergence(logits, target.expand(4, 10).contiguous())
-    )
+    assert torch.equal(fused.divergence(logits, target), fused.divergence(logits, target.expand(4, 10).contiguous()))
     point, gradient, centre = (draw(*shape).float().to(DEVICE) for shape in ((3, 20), (3, 20), (1, 20)))
-    found = attack_steps.step_up(point, gradient, constraints.Within(centre, 0.5), step=0.1)
-    all_three = attack_steps.step_up(point, gradient, constraints.Within(centre.expand(3, 20), 0.5), step=0.1)
+    found = fused.step_up(point, gradient, constraints.Within(centre, 0.5), step=0.1)
+    all_three = fused.step_up(point, gradient, constraints.Within(centre.expand(3, 20), 0.5), step=0.1)
     assert torch.equal(found, all_three)

@@ -10,6 +10,7 @@ if not torch.cuda.is_available():  # Triton's interpreter runs the kernels; it i
 pytest.importorskip("triton")
 
 from smoothcert.errors import ModelError
+from smoothcert.kernels.cifar_resnet.entry import CIFAR_RESNET
 from smoothcert.kernels.cifar_resnet.sampling import TILES, FastResNet, Tile
 from smoothcert.models.cifar_resnet import CifarResNet
 from smoothcert.models.normalise import normalisation_layer
@@ -136,7 +137,7 @@ class Subclass(CifarResNet):
     ],
 )
 def test_models_that_do_not_fit(model, shape, reason):
-    found = FastResNet.misfit(model, shape)
+    found = CIFAR_RESNET.why_not_sampling(model, shape)
     assert found is None if reason is None else reason in found
 
 

@@ -5,15 +5,18 @@ import copy
 import pytest
 import torch
 
-from smoothcert.attacks.ascent import frozen, pgd, smoothed_gradient
+from smoothcert.attacks.ascent import pgd, smoothed_gradient
+from smoothcert.attacks.objectives import frozen
 from smoothcert.errors import ModelError
 from smoothcert.models import build_model
 from tests.kernels.test_prepare import with_statistics
 
 pytest.importorskip("triton")
+from smoothcert.kernels.cifar_resnet.entry import CIFAR_RESNET
 from smoothcert.kernels.cifar_resnet.training import FastResNetTraining
+from smoothcert.kernels.generic.training import Autocast
 from smoothcert.kernels.prepare import arithmetic
-from smoothcert.kernels.trainable import Autocast, products
+from smoothcert.kernels.trainable import products
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
@@ -224,11 +227,11 @@ def exchanged(**settings):
     ],
 )
 def test_what_it_cannot_stand_for(model, reason):
-    assert reason in FastResNetTraining.misfit(model)
+    assert reason in CIFAR_RESNET.why_not_training(model)
     with pytest.raises(ModelError, match="train it as it is"):
         FastResNetTraining(model, model, torch.float32)
 
 
 def test_what_it_stands_for():
-    assert FastResNetTraining.misfit(build_model("resnet8")) is None
-    assert FastResNetTraining.misfit(build_model("resnet8", 100, "cifar10")) is None
+    assert CIFAR_RESNET.why_not_training(build_model("resnet8")) is None
+    assert CIFAR_RESNET.why_not_training(build_model("resnet8", 100, "cifar10")) is None

@@ -16,9 +16,9 @@ from smoothcert.training.fit import fit
 
 pytest.importorskip("triton")
 from smoothcert.kernels.lenet import sampling as lenet
+from smoothcert.kernels.lenet.entry import LENET
 from smoothcert.kernels.lenet.sampling import FastLeNet
-from smoothcert.kernels.lenet.training import FastLeNetTraining
-from smoothcert.kernels.prepare import arithmetic, kernels
+from smoothcert.kernels.prepare import Prepared, arithmetic
 from smoothcert.noise.fused import FusedNoise
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -100,7 +100,7 @@ class Similar(type(build_model("lenet")[1])):
     ],
 )
 def test_what_the_kernels_cannot_stand_for(model, shape, reason):
-    assert reason in FastLeNet.misfit(model, shape)
+    assert reason in LENET.why_not_sampling(model, shape)
 
 
 class Standardised(nn.Conv2d):
@@ -122,18 +122,18 @@ class Standardised(nn.Conv2d):
 def test_other_layers_under_the_same_names_are_seen(name, layer):
     model = build_model("lenet")
     setattr(model[1], name, layer)
-    assert "layers" in FastLeNet.misfit(model, SHAPE)
-    assert "layers" in FastLeNetTraining.misfit(model)
+    assert "layers" in LENET.why_not_sampling(model, SHAPE)
+    assert "layers" in LENET.why_not_training(model)
 
 
 def test_hooks_and_damaged_weights_are_left_to_the_plain_network():
-    assert FastLeNet.misfit(build_model("lenet"), SHAPE) is None
+    assert LENET.why_not_sampling(build_model("lenet"), SHAPE) is None
     hooked = build_model("lenet")
     hooked[1].conv1.register_forward_hook(lambda *_: None)
-    assert "hooks" in FastLeNet.misfit(hooked, SHAPE)
+    assert "hooks" in LENET.why_not_sampling(hooked, SHAPE)
     damaged = build_model("lenet")
     damaged[1].fc1.weight.data[0, 0] = torch.nan
-    assert "not finite" in FastLeNet.misfit(damaged, SHAPE)
+    assert "not finite" in LENET.why_not_sampling(damaged, SHAPE)
 
 
 def test_counts_of_several_images_at_once_are_those_of_each_sample_alone():
@@ -143,7 +143,8 @@ def test_counts_of_several_images_at_once_are_those_of_each_sample_alone():
         model[1].fc2.bias -= model(noisy(64)).mean(0)
     images = [torch.from_numpy(np.random.default_rng(k).integers(0, 256, SHAPE, dtype=np.uint8)) for k in range(3)]
     images = [image.to(DEVICE) for image in images]
-    (prepared,) = kernels(model, SHAPE, DEVICE, torch.float16)
+    fast = LENET.sampling(model, SHAPE, DEVICE, torch.float16)
+    prepared = Prepared(fast, fast.inputs, "float16", (LENET.title,), batch_size=fast.batch_size, any_batch=True)
     settings = {"sigma": 0.5, "mode": "quantised", "seed": 4}
     counter = Fused(images, prepared, prepared.forward, 10, **settings)
     requests = [

@@ -12,9 +12,11 @@ if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
 pytest.importorskip("triton")
 
-from smoothcert.attacks.ascent import frozen, smoothed_gradient
+from smoothcert.attacks.ascent import smoothed_gradient
+from smoothcert.attacks.objectives import frozen
 from smoothcert.data.batches import Batch
 from smoothcert.errors import ModelError
+from smoothcert.kernels.lenet.entry import LENET
 from smoothcert.kernels.lenet.training import FastLeNetTraining, _index, features
 from smoothcert.methods import build_method
 from smoothcert.methods.base import Progress
@@ -163,10 +165,10 @@ def test_a_step_of_a_method_is_that_of_the_plain_model(settings, size):
 
 
 def test_other_networks_and_images_are_refused():
-    assert FastLeNetTraining.misfit(lenet()) is None
-    assert FastLeNetTraining.misfit(lenet(normalised=True)) is None
-    assert FastLeNetTraining.misfit(lenet().double()) == "made for float32"
-    assert FastLeNetTraining.misfit(nn.Sequential(nn.ReLU(), lenet()[1])) == "an unknown first layer"
+    assert LENET.why_not_training(lenet()) is None
+    assert LENET.why_not_training(lenet(normalised=True)) is None
+    assert LENET.why_not_training(lenet().double()) == "made for float32"
+    assert LENET.why_not_training(nn.Sequential(nn.ReLU(), lenet()[1])) == "an unknown first layer"
     with pytest.raises(ModelError, match=r"not a LeNet of this package.*train it as it is"):
         FastLeNetTraining(nn.Linear(2, 2))
     with pytest.raises(ModelError, match=r"float32 images \[B, 1, 28, 28\], found torch.float32 \[2, 1, 32, 32\]"):

@@ -12,7 +12,7 @@ from torch import nn
 
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.errors import ConfigError, DataError
-from smoothcert.noise.streams import NoisyCopies, eight_bit
+from smoothcert.noise.streams import NoisyCopies, pixel_levels
 
 SHAPE = (1, 9, 7)
 MODES = ["quantised", "exact", "float"]
@@ -171,10 +171,10 @@ def test_sums_are_clipped_only_far_out():
 
 def test_floats_on_the_grid_count_as_8_bit_and_others_are_refused():
     levels = torch.arange(256).float().reshape(1, 16, 16)
-    assert torch.equal(eight_bit(levels / 255), levels)
-    assert torch.equal(eight_bit(levels.to(torch.uint8)), levels)
+    assert torch.equal(pixel_levels(levels / 255), levels)
+    assert torch.equal(pixel_levels(levels.to(torch.uint8)), levels)
     with pytest.raises(DataError, match="quantise the image first"):
-        eight_bit(torch.full((1, 4, 4), 0.3137))
+        pixel_levels(torch.full((1, 4, 4), 0.3137))
 
 
 def test_all_modes_agree_on_the_image_they_are_about():

@@ -4,7 +4,7 @@ Values are [pixels, channels], the pixels of all images one after the other (cha
 weights [CHANNELS, 16] times pixels [16, PIXELS], added up over the nine taps and over the channels by sixteens. Each
 warp has pixels of its own, and the order of the 16 summands and of the outputs is such that what a thread loads at a
 time is just what it holds of the operand of a matrix instruction (mma.m16n8k8 of TF32, mma.m16n8k16 of bfloat16): see
-resnet_kernels.py, where the same is done for sampling. So `reshape` and `permute` below only rename registers, and
+sampling_kernels.py, where the same is done for sampling. So `reshape` and `permute` below only rename registers, and
 nothing goes by shared memory but the last sum of a weight gradient.
 
 TF32 instructions cut both factors to 10 bits instead of rounding them. Each gets too small by that, by 0.72 / 2048 in

@@ -35,8 +35,8 @@ class Gradients(NamedTuple):
 
 def normed(x: Tensor, norm: nn.BatchNorm2d, shortcut: Tensor | None = None, relu: bool = True) -> Normed:
     """By the batch's own statistics, which move the running ones."""
-    x = last(x)
-    other = x if shortcut is None else last(shortcut)
+    x = channels_last(x)
+    other = x if shortcut is None else channels_last(shortcut)
     channels, rows = x.shape[1], x.numel() // x.shape[1]
     if rows == 1:
         raise ValueError(f"Expected more than 1 value per channel when training, got input size {x.size()}")  # as torch
@@ -65,7 +65,7 @@ def normed(x: Tensor, norm: nn.BatchNorm2d, shortcut: Tensor | None = None, relu
 def gradients(made: Normed, gradient: Tensor, relu: bool, add: bool) -> Gradients:
     """Of all that went in, from the gradient of `made.out`."""
     out, x, mean, scale, gamma = made
-    gradient = last(gradient)
+    gradient = channels_last(gradient)
     rows = x.numel() // x.shape[1]
     parts, tiles = _parts(x, _BACKWARD)
     kernels.norm_relu_sums[(len(parts),)](gradient, out, x, mean, scale, parts, rows, RELU=relu, **tiles)
@@ -102,7 +102,7 @@ class NormReLU(torch.autograd.Function):
         return *gradients(Normed(*ctx.saved_tensors), gradient, ctx.relu, ctx.add), None, None
 
 
-def last(x: Tensor) -> Tensor:
+def channels_last(x: Tensor) -> Tensor:
     return x.contiguous(memory_format=torch.channels_last)
 
 

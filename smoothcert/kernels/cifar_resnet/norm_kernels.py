@@ -14,6 +14,18 @@ import triton
 import triton.language as tl
 
 
+@triton.jit
+def tile_of(first, rows, CHANNELS: tl.constexpr, TILE: tl.constexpr):
+    """Where the values of TILE rows from `first` on are, and which of them exist."""
+    row = first + tl.arange(0, TILE)
+    return row[:, None] * CHANNELS + tl.arange(0, CHANNELS)[None, :], (row < rows)[:, None]
+
+
+@triton.jit
+def centred(x, centre, at, inside):
+    return tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - centre[None, :]
+
+
 @triton.jit(do_not_specialize=["rows", "each"])
 def moments(x, parts, rows, each, CHANNELS: tl.constexpr, TILE: tl.constexpr):
     """Sums of x - pivot and of its square: parts [programs, 2, CHANNELS]; `each` rows a program, a multiple of TILE.
@@ -21,15 +33,13 @@ def moments(x, parts, rows, each, CHANNELS: tl.constexpr, TILE: tl.constexpr):
     The pivot is the first row: a number near the mean keeps digits that the difference of squares would lose.
     """
     c = tl.arange(0, CHANNELS)
-    pivot = tl.load(x + c).to(tl.float32)[None, :]
+    pivot = tl.load(x + c).to(tl.float32)
     first = tl.program_id(0).to(tl.int64) * each
     total = tl.zeros([TILE, CHANNELS], tl.float32)
     squares = tl.zeros([TILE, CHANNELS], tl.float32)
     for tile in range(0, each, TILE):
-        row = first + tile + tl.arange(0, TILE)
-        inside = (row < rows)[:, None]
-        value = tl.load(x + row[:, None] * CHANNELS + c[None, :], mask=inside, other=0.0).to(tl.float32)
-        value = tl.where(inside, value - pivot, 0.0)
+        at, inside = tile_of(first + tile, rows, CHANNELS, TILE)
+        value = tl.where(inside, centred(x, pivot, at, inside), 0.0)
         total += value
         squares += value * value
     at = parts + tl.program_id(0) * 2 * CHANNELS + c
@@ -68,18 +78,6 @@ def statistics(
     tl.store(running_variance + c, old + momentum * (variance * (rows / (rows - 1.0)) - old))
 
 
-@triton.jit
-def tile_of(rows, CHANNELS: tl.constexpr, TILE: tl.constexpr):
-    """Where the values of a program's rows are, and which of them exist."""
-    row = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
-    return row[:, None] * CHANNELS + tl.arange(0, CHANNELS)[None, :], (row < rows)[:, None]
-
-
-@triton.jit
-def centred(x, centre, at, inside):
-    return tl.load(x + at, mask=inside, other=0.0).to(tl.float32) - centre[None, :]
-
-
 @triton.jit(do_not_specialize=["rows"])
 def norm_relu(
     x,
@@ -91,12 +89,13 @@ def norm_relu(
     out,
     rows,
     CHANNELS: tl.constexpr,
-    ADD: tl.constexpr,
+    ADD: tl.constexpr,  # the shortcut
     RELU: tl.constexpr,
     TILE: tl.constexpr,
 ):
+    """relu(norm(x) + shortcut), from the statistics of each channel."""
     c = tl.arange(0, CHANNELS)
-    at, inside = tile_of(rows, CHANNELS, TILE)
+    at, inside = tile_of(tl.program_id(0).to(tl.int64) * TILE, rows, CHANNELS, TILE)
     factor = tl.load(scale + c) * tl.load(gamma + c)
     value = centred(x, tl.load(mean + c), at, inside)
     value = value * factor[None, :] + tl.load(beta + c)[None, :]
@@ -137,9 +136,7 @@ def norm_relu_sums(
     to_beta = tl.zeros([TILE, CHANNELS], tl.float32)
     to_gamma = tl.zeros([TILE, CHANNELS], tl.float32)
     for tile in range(0, each, TILE):
-        row = first + tile + tl.arange(0, TILE)
-        inside = (row < rows)[:, None]
-        at = row[:, None] * CHANNELS + c[None, :]
+        at, inside = tile_of(first + tile, rows, CHANNELS, TILE)
         g = passed(gradient, out, at, inside, RELU)
         to_beta += g
         to_gamma += g * centred(x, centre, at, inside)
@@ -161,12 +158,13 @@ def norm_relu_back(
     to_shortcut,
     rows,
     CHANNELS: tl.constexpr,
-    ADD: tl.constexpr,
+    ADD: tl.constexpr,  # there was a shortcut, whose gradient is wanted
     RELU: tl.constexpr,
     TILE: tl.constexpr,
 ):
+    """The gradients of x and of the shortcut, from that of the output."""
     c = tl.arange(0, CHANNELS)
-    at, inside = tile_of(rows, CHANNELS, TILE)
+    at, inside = tile_of(tl.program_id(0).to(tl.int64) * TILE, rows, CHANNELS, TILE)
     g = passed(gradient, out, at, inside, RELU)
     if ADD:
         tl.store(to_shortcut + at, g.to(to_shortcut.dtype.element_ty), mask=inside)

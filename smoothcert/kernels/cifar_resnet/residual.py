@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from smoothcert.kernels.cifar_resnet.conv import conv3x3, weight_gradient
-from smoothcert.kernels.cifar_resnet.norm import Normed, gradients, last, normed
+from smoothcert.kernels.cifar_resnet.norm import Normed, channels_last, gradients, normed
 from smoothcert.kernels.cifar_resnet.weights import Weight
 from smoothcert.models.cifar_resnet import BasicBlock
 
@@ -24,7 +24,7 @@ def frozen_blocks(x: Tensor, layers: Sequence[tuple[Weight, Tensor]]) -> Tensor:
 class FrozenBlocks(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, layers: Sequence[tuple[Weight, Tensor]]) -> Tensor:
-        x, found = last(x), []
+        x, found = channels_last(x), []
         for (one, bias1), (two, bias2) in zip(layers[::2], layers[1::2], strict=True):
             middle = conv3x3(x, one.plain, bias1, relu=True)
             x = conv3x3(middle, two.plain, bias2, shortcut=x, relu=True)
@@ -37,7 +37,7 @@ class FrozenBlocks(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         found = ctx.saved_tensors
-        gradient = torch.ops.aten.threshold_backward(last(gradient), found[-1], 0.0)
+        gradient = torch.ops.aten.threshold_backward(channels_last(gradient), found[-1], 0.0)
         for k in range(len(found) - 2, -1, -2):
             middle = conv3x3(gradient, ctx.mirrored[k + 1], active=found[k])
             # what comes out is the gradient of the block before, already behind its ReLU
@@ -57,7 +57,7 @@ class TrainedBlock(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, *rest: Any) -> Tensor:
         *_, block, (one, two) = rest
-        x = last(x)
+        x = channels_last(x)
         middle = normed(conv3x3(x, one.plain), block.bn1)
         end = normed(conv3x3(middle.out, two.plain), block.bn2, shortcut=x)
         ctx.save_for_backward(x, *middle, *end)

@@ -1,4 +1,4 @@
-"""The CIFAR ResNets for sampling: weights folded and rearranged for resnet_kernels.py."""
+"""The CIFAR ResNets for sampling: weights folded and rearranged for sampling_kernels.py."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from torch import Tensor, nn
 
 from smoothcert.errors import ModelError
 from smoothcert.kernels.cifar_resnet.sampling_kernels import head, one_conv, residual_blocks
-from smoothcert.kernels.fits import not_cifar_resnet
 from smoothcert.kernels.generic.folding import affine
 from smoothcert.models.cifar_resnet import BasicBlock, CifarResNet
 from smoothcert.models.normalise import Normalise
@@ -21,7 +20,7 @@ from smoothcert.models.normalise import Normalise
 class Tile(NamedTuple):
     """How a stage is cut into programs. Fixed, not tuned on the spot: every process must compute the same bits."""
 
-    patches: int  # of one warp, see resnet_kernels.py; a power of two
+    patches: int  # of one warp, see sampling_kernels.py; a power of two
     warps: int
     programs: int  # of `residual_blocks` that run on one multiprocessor at a time
     registers: int | None  # at most so many a thread, for that many programs to fit
@@ -54,18 +53,6 @@ class FastResNet:
     """
 
     batch_size = 8448  # a multiple of the programs that an H200 runs at a time
-
-    @staticmethod
-    def misfit(model: nn.Module, shape: tuple[int, ...]) -> str | None:
-        """Why these kernels cannot stand for a model, or None."""
-        if (reason := not_cifar_resnet(model)) is not None:
-            return reason
-        _, net = cast(tuple[nn.Module, CifarResNet], model)
-        if len(shape) != 3 or shape[0] != 3 or shape[1] % 4 or shape[2] % 4:
-            return f"made for images [3, H, W] with sides divisible by 4, found {list(shape)}"
-        if any(m.training for m in model.modules()):
-            return "it is in training mode"
-        return "more than 1024 classes" if net.fc.out_features > 1024 else None
 
     def __init__(
         self,
@@ -137,7 +124,7 @@ class FastResNet:
         relu: bool = True,
         add: bool = False,
     ) -> None:
-        cut = self._cut(number)
+        cut = sizes_of_stage(self._tiles[number], number, self.size)
         sizes = {"IN": convs.inputs, "OUT": convs.outputs, "STRIDE": convs.stride, **cut}
         one_conv[(triton.cdiv(count, cut["GROUP"]) * cut["TILES"],)](
             source,
@@ -152,7 +139,8 @@ class FastResNet:
         )
 
     def _blocks(self, number: int, rest: Convs, done: int, images: Tensor, scratch: Tensor, count: int) -> None:
-        cut, tile = self._cut(number), self._tiles[number]
+        tile = self._tiles[number]
+        cut = sizes_of_stage(tile, number, self.size)
         weight, bias, blocks = rest.weight[done:], rest.bias[done:], (len(rest.weight) - done) // 2
         sizes = {"CHANNELS": rest.outputs, "WEIGHTS": weight.shape[1], **cut}
         groups = triton.cdiv(count, cut["GROUP"])
@@ -161,14 +149,6 @@ class FastResNet:
             images, scratch, weight, bias, groups, blocks, **sizes, num_warps=tile.warps, maxnreg=tile.registers
         )
 
-    def _cut(self, number: int) -> dict[str, int]:
-        """A stage's sizes, with the fewest samples whose patches fill whole tiles."""
-        tile, height, width = self._tiles[number], self.size[0] >> number, self.size[1] >> number
-        patches, step = height * width // (2 if number == 0 else 1), tile.patches * tile.warps
-        tiles = patches // gcd(patches, step)
-        sizes = {"HEIGHT": height, "WIDTH": width, "PATCHES": tile.patches, "WARPS": tile.warps}
-        return {**sizes, "GROUP": tiles * step // patches, "TILES": tiles}
-
     def _allocate(self, count: int) -> None:
         height, width = self.size
         self._count = 0  # until all of it is there: memory may run out in between, and nothing checks bounds later
@@ -176,7 +156,7 @@ class FastResNet:
         self._input = self._zeros(count, height, width, 4)
         # 1 in the image and 0 in its border: the weights of this channel subtract the mean, but not from the padding
         self._input[:, 1:-1, 1:-1, 3] = 1
-        most = max(self._cut(number)["GROUP"] for number in range(3))
+        most = max(sizes_of_stage(tile, number, self.size)["GROUP"] for number, tile in enumerate(self._tiles))
         rows = triton.cdiv(count, most) * most
         shapes = [(rows, height >> i, width >> i, stage.rest.outputs) for i, stage in enumerate(self._stages)]
         self._buffers = [(self._zeros(*shape), self._zeros(*shape)) for shape in shapes]
@@ -194,6 +174,15 @@ class FastResNet:
         return Convs(half, single.contiguous(), weight.shape[2], weight.shape[1], stride)
 
 
+def sizes_of_stage(tile: Tile, number: int, size: tuple[int, int]) -> dict[str, int]:
+    """The kernels' constants in a stage of a network: groups are the fewest samples whose patches fill whole tiles."""
+    height, width = size[0] >> number, size[1] >> number
+    patches, step = height * width // (2 if number == 0 else 1), tile.patches * tile.warps
+    tiles = patches // gcd(patches, step)
+    sizes = {"HEIGHT": height, "WIDTH": width, "PATCHES": tile.patches, "WARPS": tile.warps}
+    return {**sizes, "GROUP": tiles * step // patches, "TILES": tiles}
+
+
 def arranged(weight: Tensor, bias: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """[k, out, in, 3, 3] and [k, out] in the order in which the threads of a warp load them."""
     count, outputs, inputs = weight.shape[:3]
@@ -202,13 +191,26 @@ def arranged(weight: Tensor, bias: Tensor, dtype: torch.dtype) -> tuple[Tensor, 
     for pixel in range(pixels):
         runs[:, pixel, :, :, pixel : pixel + 3] = weight.permute(0, 1, 3, 4, 2)
     runs = runs.flatten(4)
-    if (
-        runs.shape[-1] < 32
-    ):  # the stem loads its 16 numbers twice: the second time for what rounding took from the weights
+    if runs.shape[-1] < 32:
+        # the stem loads its 16 numbers twice: the second time for what rounding took from the weights
         runs = torch.cat((runs, runs - runs.to(dtype).double()), dim=-1)
-    # outputs are g, m, r; then lines, pieces; the 32 numbers of a piece are q, s, h and a pair (see weight_operand)
-    parts = runs.reshape(count, 8, pixels * outputs // 16, 2, 3, -1, 4, 2, 2, 2)
-    packed = parts.permute(0, 5, 4, 2, 7, 1, 6, 8, 3, 9).flatten(1)  # piece, line, m, s, g, q, h, r, pair
+    # as they are here: outputs, filter lines, and a line's numbers in pieces of 32; thread_row and thread_column are g
+    # and q of sampling_kernels.py, whose weight_operand undoes what follows
+    axes = {
+        "conv": count,
+        "thread_row": 8,
+        "sixteen_outputs": pixels * outputs // 16,
+        "half_of_outputs": 2,
+        "line": 3,
+        "piece": -1,
+        "thread_column": 4,
+        "product": 2,
+        "half_of_product": 2,
+        "pair": 2,
+    }
+    stored = "conv piece line sixteen_outputs product thread_row thread_column half_of_product half_of_outputs pair"
+    places = [list(axes).index(name) for name in stored.split()]
+    packed = runs.reshape(*axes.values()).permute(places).flatten(1)
     return packed, bias.repeat(1, pixels).view(count, 8, -1).transpose(1, 2).flatten(1)
 
 

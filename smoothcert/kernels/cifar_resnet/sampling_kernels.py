@@ -36,7 +36,7 @@ def image_operand(at, PATCHES: tl.constexpr, WARPS: tl.constexpr):
 
 @triton.jit
 def weight_operand(at, OUTPUTS: tl.constexpr, WARPS: tl.constexpr):
-    """[WARPS, OUTPUTS, 32], the same for every warp, in the order that resnet.py writes."""
+    """[WARPS, OUTPUTS, 32], the same for every warp, in the order that sampling.py writes."""
     loaded = tl.load(at).reshape(OUTPUTS // 16, 2, WARPS, 8, 4, 2, 2, 2)
     return loaded.permute(2, 0, 6, 3, 1, 5, 4, 7).reshape(WARPS, OUTPUTS, 32)
 

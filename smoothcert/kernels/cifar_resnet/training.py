@@ -20,11 +20,11 @@ from torch.autograd.function import once_differentiable
 from smoothcert.devices.launching import launch_on
 from smoothcert.errors import ModelError
 from smoothcert.kernels.cifar_resnet.conv import CHANNELS
-from smoothcert.kernels.cifar_resnet.norm import last, norm_relu
+from smoothcert.kernels.cifar_resnet.entry import why_not_training
+from smoothcert.kernels.cifar_resnet.norm import channels_last, norm_relu
 from smoothcert.kernels.cifar_resnet.residual import frozen_blocks, trained_block
 from smoothcert.kernels.cifar_resnet.training_kernels import bias_relu
 from smoothcert.kernels.cifar_resnet.weights import Weight, Weights
-from smoothcert.kernels.fits import not_cifar_resnet, not_float32
 from smoothcert.models.cifar_resnet import BasicBlock, CifarResNet
 
 _BLOCK = 1024
@@ -38,14 +38,9 @@ class FastResNetTraining(nn.Module):
     tables and must not be captured. Hooks that modules get later are not called, and there are no second derivatives.
     """
 
-    @staticmethod
-    def misfit(model: nn.Module) -> str | None:
-        """Why this cannot stand for a model, or None."""
-        return not_cifar_resnet(model) or not_float32(model)
-
     def __init__(self, model: nn.Module, plain: nn.Module, dtype: torch.dtype) -> None:
         super().__init__()
-        if (reason := self.misfit(model)) is not None:
+        if (reason := why_not_training(model)) is not None:
             raise ModelError(f"the fast training of a ResNet cannot take this network ({reason}): train it as it is")
         self.model, self.plain, self.dtype = model, plain, dtype
         pairs = list(_pairs(self._net))
@@ -146,8 +141,8 @@ class BiasReLU(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, bias: Tensor, shortcut: Tensor | None) -> Tensor:
-        x = last(x)
-        out, other = torch.empty_like(x), x if shortcut is None else last(shortcut)
+        x = channels_last(x)
+        out, other = torch.empty_like(x), x if shortcut is None else channels_last(shortcut)
         grid = (triton.cdiv(x.numel(), _BLOCK),)
         add = shortcut is not None
         bias_relu[grid](x, bias, other, out, x.numel(), CHANNELS=x.shape[1], ADD=add, BLOCK=_BLOCK)

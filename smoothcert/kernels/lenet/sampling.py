@@ -1,15 +1,12 @@
-"""LeNet for sampling: weights rearranged for lenet_kernels.py."""
+"""LeNet for sampling: weights rearranged for sampling_kernels.py."""
 
 from __future__ import annotations
-
-from typing import cast
 
 import torch
 import triton
 from torch import Tensor, nn
 
 from smoothcert.errors import ModelError
-from smoothcert.kernels.fits import not_lenet
 from smoothcert.kernels.lenet.sampling_kernels import conv1_pool, conv2_pool, dense
 from smoothcert.models.lenet import LeNet
 from smoothcert.models.normalise import Normalise
@@ -27,16 +24,6 @@ class FastLeNet:
     """Logits of ``Sequential(normalisation, LeNet)`` in half precision, accumulated in float32."""
 
     batch_size = 32768
-
-    @staticmethod
-    def misfit(model: nn.Module, shape: tuple[int, ...]) -> str | None:
-        """Why these kernels cannot stand for a model, or None."""
-        if (reason := not_lenet(model)) is not None:
-            return reason
-        if shape != (1, 28, 28):
-            return f"made for images [1, 28, 28], found {list(shape)}"
-        _, net = cast(tuple[nn.Module, LeNet], model)
-        return "more than 64 classes" if net.fc2.out_features > 64 else None
 
     def __init__(self, model: nn.Module, dtype: torch.dtype, device: torch.device) -> None:
         assert isinstance(model, nn.Sequential)

@@ -1,4 +1,4 @@
-"""LeNet for training: the host's side of lenet_training_kernels.py, as a module that shares a model's parameters."""
+"""LeNet for training: the host's side of training_kernels.py, as a module that shares a model's parameters."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from smoothcert.errors import ModelError
-from smoothcert.kernels.fits import not_float32, not_lenet
 from smoothcert.kernels.lenet import training_kernels as kernels
+from smoothcert.kernels.lenet.entry import why_not_training
 from smoothcert.models.lenet import LeNet
 
-Precision = Literal["tf32", "ieee"]
+Products = Literal["tf32", "ieee"]
+"""Of float32: factors cut to 10 bits, or in full."""
 
 # Rows a program takes, and its warps (and stages of its loop, and how much of a sum a stage takes). Fixed, not tuned on
 # the spot: every process must compute the same bits.
@@ -40,16 +41,11 @@ class FastLeNetTraining(nn.Module):
     captured CUDA graph too. The first call makes a table and must not be captured.
     """
 
-    @staticmethod
-    def misfit(model: nn.Module) -> str | None:
-        """Why these kernels cannot stand for a model, or None."""
-        return not_lenet(model) or not_float32(model)
-
-    def __init__(self, model: nn.Module, precision: Precision = "tf32") -> None:
+    def __init__(self, model: nn.Module, products: Products = "tf32") -> None:
         super().__init__()
-        if (reason := self.misfit(model)) is not None:
+        if (reason := why_not_training(model)) is not None:
             raise ModelError(f"the fast training of LeNet cannot take this network ({reason}): train it as it is")
-        self.model, self.precision = model, precision
+        self.model, self.products = model, products
         self._tables: dict[torch.device, Tensor] = {}
 
     def forward(self, x: Tensor) -> Tensor:
@@ -63,16 +59,16 @@ class FastLeNetTraining(nn.Module):
         conv1, conv2, table = net.conv1, net.conv2, self._tables[x.device]
         assert conv1.bias is not None
         assert conv2.bias is not None
-        h = features(first(x), conv1.weight, conv1.bias, conv2.weight, conv2.bias, table, self.precision)
+        h = features(first(x), conv1.weight, conv1.bias, conv2.weight, conv2.bias, table, self.products)
         logits: Tensor = net.fc2(F.relu(net.fc1(h)))
         return logits
 
 
 def features(
-    x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, index: Tensor, precision: Precision = "tf32"
+    x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, index: Tensor, products: Products = "tf32"
 ) -> Tensor:
     """What LeNet gives to its first linear layer, [B, 800], of images [B, 1, 28, 28]; `index` is that of _index()."""
-    h: Tensor = ConvPool.apply(x, w1, b1, w2, b2, index, precision)  # type: ignore[no-untyped-call]
+    h: Tensor = ConvPool.apply(x, w1, b1, w2, b2, index, products)  # type: ignore[no-untyped-call]
     return h
 
 
@@ -81,7 +77,7 @@ class ConvPool(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, index: Tensor, precision: Precision
+        ctx: Any, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, index: Tensor, products: Products
     ) -> Tensor:
         count, x = len(x), x.contiguous()
         packed = x.new_empty(sum(_SIZES))
@@ -89,12 +85,12 @@ class ConvPool(torch.autograd.Function):
         forward1, back1, forward2, back2 = packed.split_with_sizes(_SIZES)
         a, code1 = x.new_empty(count, 12, 12, 20), x.new_empty(count, 12, 12, 20, dtype=torch.int8)
         grid: tuple[int, ...] = (triton.cdiv(36 * count, _CONV1["M"]),)
-        kernels.conv1_pool[grid](x, forward1, b1, a, code1, count, PRECISION=precision, **_CONV1)
+        kernels.conv1_pool[grid](x, forward1, b1, a, code1, count, PRECISION=products, **_CONV1)
         h, code2 = x.new_empty(count, 800), x.new_empty(count, 800, dtype=torch.int8)
         grid = (triton.cdiv(16 * count, _CONV2["M"]), 2)
-        kernels.conv2_pool[grid](a, forward2, b2, h, code2, count, PRECISION=precision, **_CONV2)
+        kernels.conv2_pool[grid](a, forward2, b2, h, code2, count, PRECISION=products, **_CONV2)
         # matrices are kept, not made again: backward needs the filters of this forward
-        ctx.precision, weights = precision, any(ctx.needs_input_grad[1:])
+        ctx.products, weights = products, any(ctx.needs_input_grad[1:])
         ctx.save_for_backward(x if weights else None, a if weights else None, code1, code2, back1, back2)
         return h
 
@@ -102,44 +98,44 @@ class ConvPool(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         x, a, code1, code2, back1, back2 = ctx.saved_tensors
-        grad, precision = grad.contiguous(), ctx.precision
+        grad, products = grad.contiguous(), ctx.products
         need_x, need_w1, need_b1, need_w2, need_b2 = ctx.needs_input_grad[:5]
         grad_x = grad_w1 = grad_b1 = grad_w2 = grad_b2 = None
         if need_w2 or need_b2:
-            grad_w2, grad_b2 = _filters2(grad, code2, a, precision)
+            grad_w2, grad_b2 = _filters2(grad, code2, a, products)
         if need_x or need_w1 or need_b1:
-            windows = _windows2(grad, code2, back2, precision)
+            windows = _windows2(grad, code2, back2, products)
             if need_w1 or need_b1:
-                grad_w1, grad_b1 = _filters1(x, windows, code1, precision)
+                grad_w1, grad_b1 = _filters1(x, windows, code1, products)
             if need_x:
-                grad_x = _image(windows, code1, back1, precision)
+                grad_x = _image(windows, code1, back1, products)
         return grad_x, grad_w1, grad_b1, grad_w2, grad_b2, None, None
 
 
-def _windows2(grad: Tensor, code: Tensor, weight: Tensor, precision: Precision) -> Tensor:
+def _windows2(grad: Tensor, code: Tensor, weight: Tensor, products: Products) -> Tensor:
     count = len(grad)
     windows = grad.new_empty(count, 16, 6, 120)
     grid = (triton.cdiv(16 * count, _CONV2_BACK["M"]), 6)
-    kernels.conv2_back[grid](grad, code, weight, windows, count, PRECISION=precision, **_CONV2_BACK)
+    kernels.conv2_back[grid](grad, code, weight, windows, count, PRECISION=products, **_CONV2_BACK)
     return windows
 
 
-def _image(windows2: Tensor, code: Tensor, weight: Tensor, precision: Precision) -> Tensor:
+def _image(windows2: Tensor, code: Tensor, weight: Tensor, products: Products) -> Tensor:
     count = len(windows2)
     windows = windows2.new_empty(count, 36, 64)
     grid = (triton.cdiv(36 * count, _CONV1_BACK["M"]),)
-    kernels.conv1_back[grid](windows2, code, weight, windows, count, PRECISION=precision, **_CONV1_BACK)
+    kernels.conv1_back[grid](windows2, code, weight, windows, count, PRECISION=products, **_CONV1_BACK)
     image = windows.new_empty(count, 1, 28, 28)
     kernels.add_windows1[(count,)](windows, image)
     return image
 
 
-def _filters2(grad: Tensor, code: Tensor, a: Tensor, precision: Precision) -> tuple[Tensor, Tensor]:
+def _filters2(grad: Tensor, code: Tensor, a: Tensor, products: Products) -> tuple[Tensor, Tensor]:
     count = len(grad)
     shares = min(_SHARES2, triton.cdiv(16 * count, _CONV2_WEIGHTS["R"]))
     parts = grad.new_empty(shares, 5, 2, 64, 128)  # share, filter line, neighbour, channel, pixel and channel below
     shift = grad.new_empty(shares, 10, 64)
-    kernels.conv2_weights[(10, shares)](grad, code, a, parts, shift, count, PRECISION=precision, **_CONV2_WEIGHTS)
+    kernels.conv2_weights[(10, shares)](grad, code, a, parts, shift, count, PRECISION=products, **_CONV2_WEIGHTS)
     share, line, neighbour, channel, below = parts.stride()
     # the right neighbour's filters begin a pixel (20 values) further: [share, neighbour, 50, 20, 5, 5]
     strides = (share, neighbour + 20, channel, below, line, 20)
@@ -147,13 +143,13 @@ def _filters2(grad: Tensor, code: Tensor, a: Tensor, precision: Precision) -> tu
     return weight, shift[:, :2, :50].sum((0, 1))
 
 
-def _filters1(x: Tensor, windows2: Tensor, code: Tensor, precision: Precision) -> tuple[Tensor, Tensor]:
+def _filters1(x: Tensor, windows2: Tensor, code: Tensor, products: Products) -> tuple[Tensor, Tensor]:
     count = len(x)
     shares = min(_SHARES1, triton.cdiv(36 * count, _CONV1_WEIGHTS["R"]))
     # share, position a, b of pooling, pixel y, x of the window, output i, j of the group, channel
     parts = x.new_empty(shares, 2, 2, 8, 8, 2, 2, 20)
     shift = x.new_empty(shares, 4, 4, 20)
-    kernels.conv1_weights[(4, shares)](x, windows2, code, parts, shift, count, PRECISION=precision, **_CONV1_WEIGHTS)
+    kernels.conv1_weights[(4, shares)](x, windows2, code, parts, shift, count, PRECISION=products, **_CONV1_WEIGHTS)
     share, a, b, y, x_, i, j, channel = parts.stride()
     # the filter of a, b, i, j begins at pixel 2i + a, 2j + b of the window: [share, a, b, i, j, 20, 1, 5, 5]
     strides = (share, a + y, b + x_, i + 2 * y, j + 2 * x_, channel, 0, y, x_)

@@ -1,7 +1,7 @@
 """LeNet's two convolutions for training, on tensor cores: forward, gradients of the input, gradients of the filters.
 
-The products are those of lenet_kernels.py, with float32 in memory: windows of whole rows of pixels times filters that
-are written out for several outputs at once. Two units recur:
+The products are those of sampling_kernels.py, with float32 in memory: windows of whole rows of pixels times filters
+that are written out for several outputs at once. Two units recur:
 
     group   2x2 neighbouring outputs of layer one (after pooling), 36 a sample. It sees an 8x8 window of the image,
             windows being 4 apart, and has 80 values: two lines of 40 that lie next to each other in [12, 12, 20].
@@ -27,7 +27,7 @@ import triton.language as tl
 
 
 @triton.jit
-def pack(filters1, filters2, index, out, BLOCK: tl.constexpr):  # type: ignore[no-untyped-def]
+def pack(filters1, filters2, index, out, BLOCK: tl.constexpr):
     """The matrices of all products; `index` counts through filters1 [500], then filters2 [25000], then means 0."""
     at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
     i = tl.load(index + at)
@@ -37,21 +37,21 @@ def pack(filters1, filters2, index, out, BLOCK: tl.constexpr):  # type: ignore[n
 
 
 @triton.jit
-def group_values(sample, group, k):  # type: ignore[no-untyped-def]
+def group_values(sample, group, k):
     """Where value k of 80 of a group lies in [samples, 12, 12, 20]."""
     corner = sample.to(tl.int64) * 2880 + group // 6 * 480 + group % 6 * 40
     return corner[:, None] + (k // 40 * 240 + k % 40)[None, :]
 
 
 @triton.jit
-def keep_larger(best, winner, value, position):  # type: ignore[no-untyped-def]
+def keep_larger(best, winner, value, position):
     """The first of equal values stays; not-a-number wins, as in PyTorch, so that no divergence hides."""
     better = (value > best) | (value != value)
     return tl.where(better, value, best), tl.where(better, position, winner)
 
 
 @triton.jit
-def store_pooled(best, winner, bias, out, code, place, inside):  # type: ignore[no-untyped-def]
+def store_pooled(best, winner, bias, out, code, place, inside):
     """Bias and ReLU after pooling, which is the same as before it: both are monotone."""
     best = best + bias[None, :]
     tl.store(out + place, tl.where(best <= 0.0, 0.0, best), mask=inside)
@@ -59,7 +59,7 @@ def store_pooled(best, winner, bias, out, code, place, inside):  # type: ignore[
 
 
 @triton.jit
-def conv1_part(  # type: ignore[no-untyped-def]
+def conv1_part(
     window,
     weight,
     bias,
@@ -85,7 +85,7 @@ def conv1_part(  # type: ignore[no-untyped-def]
 
 
 @triton.jit(do_not_specialize=["samples"])
-def conv1_pool(x, weight, bias, out, code, samples, M: tl.constexpr, PRECISION: tl.constexpr):  # type: ignore[no-untyped-def]
+def conv1_pool(x, weight, bias, out, code, samples, M: tl.constexpr, PRECISION: tl.constexpr):
     """x [28, 28] -> ReLU, 2x2 max-pooled 5x5 convolution [12, 12, 20], and codes.
 
     A row is a group; `weight` [4, 80, 64] has a matrix for each of the positions that pooling compares.
@@ -101,7 +101,7 @@ def conv1_pool(x, weight, bias, out, code, samples, M: tl.constexpr, PRECISION: 
 
 
 @triton.jit(do_not_specialize=["samples"])
-def conv2_pool(a, weight, bias, h, code, samples, M: tl.constexpr, K: tl.constexpr, PRECISION: tl.constexpr):  # type: ignore[no-untyped-def]
+def conv2_pool(a, weight, bias, h, code, samples, M: tl.constexpr, K: tl.constexpr, PRECISION: tl.constexpr):
     """a [12, 12, 20] -> ReLU, 2x2 max-pooled 5x5 convolution [50, 4, 4], and codes.
 
     A row is a pooled output, a column one of 32 channels and one of two neighbouring positions. A filter line, of
@@ -134,7 +134,7 @@ def conv2_pool(a, weight, bias, h, code, samples, M: tl.constexpr, K: tl.constex
 
 
 @triton.jit(do_not_specialize=["samples"])
-def conv2_back(grad, code, weight, out, samples, M: tl.constexpr, PRECISION: tl.constexpr):  # type: ignore[no-untyped-def]
+def conv2_back(grad, code, weight, out, samples, M: tl.constexpr, PRECISION: tl.constexpr):
     """Gradient of h [50, 4, 4] -> gradient of the windows of layer two [16, 6, 120].
 
     A row is a pooled output; a program makes one line of its window, which filter line (line - position's line) of
@@ -158,7 +158,7 @@ def conv2_back(grad, code, weight, out, samples, M: tl.constexpr, PRECISION: tl.
 
 
 @triton.jit
-def add_windows2(windows, sample, group, inside, k, M: tl.constexpr, N: tl.constexpr):  # type: ignore[no-untyped-def]
+def add_windows2(windows, sample, group, inside, k, M: tl.constexpr, N: tl.constexpr):
     """Gradient [M, N] of values k of groups: each lies in up to 3x3 windows of layer two."""
     total = tl.zeros([M, N], tl.float32)
     for i in tl.static_range(3):
@@ -172,7 +172,7 @@ def add_windows2(windows, sample, group, inside, k, M: tl.constexpr, N: tl.const
 
 
 @triton.jit(do_not_specialize=["samples"])
-def conv1_back(windows, code, weight, out, samples, M: tl.constexpr, PRECISION: tl.constexpr):  # type: ignore[no-untyped-def]
+def conv1_back(windows, code, weight, out, samples, M: tl.constexpr, PRECISION: tl.constexpr):
     """Gradient of the windows of layer two -> gradient of the windows of layer one [36, 8 * 8].
 
     A row is a group; `weight` [4, 64, 80] has a matrix for each position of pooling.
@@ -196,7 +196,7 @@ def conv1_back(windows, code, weight, out, samples, M: tl.constexpr, PRECISION: 
 
 
 @triton.jit
-def add_windows1(windows, out):  # type: ignore[no-untyped-def]
+def add_windows1(windows, out):
     """Gradient of the image [28, 28] of a sample: each pixel lies in up to 2x2 windows of layer one."""
     sample = tl.program_id(0).to(tl.int64)
     pixel = tl.arange(0, 1024)
@@ -212,7 +212,7 @@ def add_windows1(windows, out):  # type: ignore[no-untyped-def]
 
 
 @triton.jit(do_not_specialize=["samples"])
-def conv2_weights(grad, code, a, out, bias, samples, R: tl.constexpr, PRECISION: tl.constexpr):  # type: ignore[no-untyped-def]
+def conv2_weights(grad, code, a, out, bias, samples, R: tl.constexpr, PRECISION: tl.constexpr):
     """Gradients of filters two, written out for windows [5 lines, 2 neighbours, 64, 128], and of bias two [10, 64].
 
     A program has one of these ten and every so many-th part of R pooled outputs; the sum over programs is the
@@ -242,7 +242,7 @@ def conv2_weights(grad, code, a, out, bias, samples, R: tl.constexpr, PRECISION:
 
 
 @triton.jit(do_not_specialize=["samples"])
-def conv1_weights(x, windows, code, out, bias, samples, R: tl.constexpr, PRECISION: tl.constexpr):  # type: ignore[no-untyped-def]
+def conv1_weights(x, windows, code, out, bias, samples, R: tl.constexpr, PRECISION: tl.constexpr):
     """Gradients of filters one, written out for windows [4 positions, 8 * 8 pixels, 80], and of bias one [4, 80].
 
     A program has one position and every so many-th part of R groups; the sum over programs is the caller's.

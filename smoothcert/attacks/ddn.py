@@ -1,0 +1,61 @@
+"""DDN, the attack on smoothed classifiers that looks for the nearest adversarial image."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+
+from smoothcert.attacks.ascent import unit
+from smoothcert.attacks.constraints import norms, project
+from smoothcert.attacks.objectives import frozen, majority, noisy_logits, smoothed_nll
+
+
+def ddn(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    noise: Tensor,
+    *,
+    epsilon: float,
+    steps: int,
+    generator: torch.Generator,
+    gamma: float = 0.05,
+    beta: float = 1.0,
+) -> Tensor:
+    """SmoothAdv-DDN: the nearest image found whose noisy copies do not vote for its label, at most epsilon away.
+
+    Decoupled direction and norm (Rony et al., arXiv:1811.09600): each step turns the perturbation by a cosine-annealed
+    rate, then shrinks (adversarial) or grows (not) its norm by gamma, on the 256 grey levels. As in SmoothAdv's
+    published code the norm starts at epsilon, not at 1, and the last iterate is not tested: an image whose label no
+    earlier iterate changed comes back as it was.
+    """
+    furthest = norms(torch.maximum(images, 1 - images))  # within [0,1] no perturbation is longer
+    d = best = torch.zeros_like(images)
+    rho, best_norm = torch.full_like(furthest, epsilon), furthest
+    with frozen(model):
+        for t in range(steps):
+            rate = 0.01 + 0.99 * (1 + math.cos(math.pi * (t + 1) / steps)) / 2
+            with torch.enable_grad():
+                point = (images + d).detach().requires_grad_()
+                logits = noisy_logits(model, point, noise)
+                gradient = torch.autograd.grad(smoothed_nll(logits, labels, beta).sum(), point)[0]
+            adversarial = (majority(logits) != labels).view_as(furthest)
+            closer = adversarial & (norms(d) < best_norm)
+            best, best_norm = torch.where(closer, d, best), torch.where(closer, norms(d), best_norm)
+            d = d + rate * unit(gradient, generator)
+            rho = torch.minimum(torch.where(adversarial, rho * (1 - gamma), rho * (1 + gamma)), furthest)
+            d = d * (rho / norms(d).clamp(min=1e-30))
+            d = to_grey_levels(images + d).clamp(0.0, 1.0) - images
+    return to_grey_levels(images + project(best, torch.zeros_like(best), epsilon))
+
+
+def ddn_test_gamma(epsilon: float, steps: int) -> float:
+    """SmoothAdv's gamma for DDN as a test: T shrinkings take the norm from epsilon to 1.5 / 255."""
+    return float(1 - (3 / 510 / epsilon) ** (1 / steps))
+
+
+def to_grey_levels(images: Tensor) -> Tensor:
+    """The nearest images with 256 grey levels."""
+    return (images * 255).round() / 255

@@ -1,0 +1,84 @@
+"""What attacks and losses are made of: the network on noisy copies, and how its logits are judged.
+
+Pure functions of logits [m, B, classes] of m noises and B images, and of labels [B]. Equation numbers are those of
+SmoothAdv (Salman et al., arXiv:1906.04584).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from smoothcert.devices.launching import may_launch
+
+
+@contextmanager
+def frozen(model: nn.Module) -> Iterator[None]:
+    """Eval mode and no gradients of parameters, so that an attack neither moves BatchNorm statistics nor pays for them.
+
+    Each module's mode and each parameter's flag are as before when it ends, however it ends.
+    """
+    modes = [(module, module.training) for module in model.modules()]
+    flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
+    try:
+        model.eval().requires_grad_(False)
+        yield
+    finally:
+        for module, training in modes:
+            module.training = training
+        for parameter, required in flags:
+            parameter.requires_grad_(required)
+
+
+def noisy_logits(model: nn.Module, images: Tensor, noise: Tensor) -> Tensor:
+    """Logits of each image under each of its noises, by one forward: [m, B, classes]."""
+    logits: Tensor = model((images + noise).flatten(0, 1))
+    return logits.view(len(noise), len(images), -1)
+
+
+def smoothed_nll(logits: Tensor, labels: Tensor, beta: float = 1.0) -> Tensor:
+    """J = -log( (1/m) sum_i softmax(beta z_i)_y ) of logits [m, B, classes]: [B] (eq. 6; beta: appendix B, eq. 15).
+
+    The mean is clamped at 1e-20. A single noise has the equal cross-entropy of its logits, which needs no clamp.
+    """
+    if by_kernels(logits, logits.shape[-1]):
+        from smoothcert.attacks.fused import smoothed_nll as fast_nll
+
+        return fast_nll(logits, labels, beta)
+    if len(logits) == 1:
+        return F.cross_entropy(beta * logits[0], labels, reduction="none")
+    return -label_probabilities(logits, labels, beta).mean(0).clamp(min=1e-20).log()
+
+
+def label_probabilities(logits: Tensor, labels: Tensor, beta: float = 1.0) -> Tensor:
+    """softmax(beta z)_y of logits [m, B, classes]: [m, B]."""
+    index = labels.expand(len(logits), -1)[..., None]
+    return (beta * logits).softmax(-1).gather(-1, index)[..., 0]
+
+
+def divergence(logits: Tensor, target: Tensor) -> Tensor:
+    """KL(target || softmax(z)) of logits [m, B, classes]: [m, B]. Classes with target 0 add nothing."""
+    if by_kernels(logits, logits.shape[-1]) and not target.requires_grad:
+        from smoothcert.attacks.fused import divergence as fast_divergence
+
+        return fast_divergence(logits, target)
+    each: Tensor = torch.special.xlogy(target, target) - target * logits.log_softmax(-1)
+    return each.sum(-1)
+
+
+def majority(logits: Tensor) -> Tensor:
+    """The class that most of the m noisy copies vote for, the lowest of several: [m, B, classes] -> [B]."""
+    classes = torch.arange(logits.shape[-1], device=logits.device)
+    return (logits.argmax(-1)[..., None] == classes).sum(0).argmax(-1)
+
+
+def by_kernels(tensor: Tensor, size: int) -> bool:
+    """Whether kernels of our own do it: PyTorch's are many and small, and cost a GPU more to launch than to run.
+
+    `size` is what one program would hold at a time.
+    """
+    return tensor.dtype == torch.float32 and size <= 2**14 and may_launch(tensor.device)

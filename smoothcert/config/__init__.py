@@ -1,0 +1,68 @@
+"""The settings of training, certification and attacks, each said once: as a frozen dataclass.
+
+Command-line options, their defaults and help, config.yaml, the identity of a result store and the command that a report
+prints are all derived from these. Knows only errors; importing it imports neither PyTorch nor a parser.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from smoothcert.imports import lazy
+
+if TYPE_CHECKING:
+    from smoothcert.config.build import build_dataclass, read_mapping
+    from smoothcert.config.certification import AttackConfig, CertifyConfig
+    from smoothcert.config.settings import (
+        ALPHA,
+        N0,
+        NOISE,
+        AttackName,
+        Kernels,
+        N,
+        NoiseMode,
+        Precision,
+        TrainingPrecision,
+        as_options,
+        option_of,
+        setting,
+        settings_of,
+    )
+    from smoothcert.config.training import SelfTraining, SoftLabels, TrainConfig, dump_config, read_config
+
+_HOME = {
+    "build": ("build_dataclass", "read_mapping"),
+    "certification": ("AttackConfig", "CertifyConfig"),
+    "settings": (
+        *("ALPHA", "N", "N0", "NOISE", "AttackName", "Kernels", "NoiseMode", "Precision", "TrainingPrecision"),
+        *("as_options", "option_of", "setting", "settings_of"),
+    ),
+    "training": ("SelfTraining", "SoftLabels", "TrainConfig", "dump_config", "read_config"),
+}
+
+__all__ = [
+    "ALPHA",
+    "N0",
+    "NOISE",
+    "AttackConfig",
+    "AttackName",
+    "CertifyConfig",
+    "Kernels",
+    "N",
+    "NoiseMode",
+    "Precision",
+    "SelfTraining",
+    "SoftLabels",
+    "TrainConfig",
+    "TrainingPrecision",
+    "as_options",
+    "build_dataclass",
+    "dump_config",
+    "option_of",
+    "read_config",
+    "read_mapping",
+    "setting",
+    "settings_of",
+]
+
+__getattr__, __dir__ = lazy(__name__, {name: home for home, names in _HOME.items() for name in names})

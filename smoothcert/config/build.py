@@ -1,0 +1,52 @@
+"""From a mapping to a checked dataclass, with errors in words."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from smoothcert.errors import ConfigError, unknown_name
+
+T = TypeVar("T")
+
+
+def build_dataclass(kind: type[T], values: Mapping[str, Any], what: str) -> T:
+    """`kind(**values)` with misspelt names, missing values and wrong types refused in words."""
+    from jsonargparse import ArgumentParser  # its type checks come from the annotations
+
+    fields = {entry.name: entry for entry in dataclasses.fields(kind)}  # type: ignore[arg-type]
+    for name in values:
+        if name not in fields:
+            raise unknown_name(what, name, fields)
+    missing = [name for name, entry in fields.items() if name not in values and _required(entry)]
+    if missing:
+        raise ConfigError(f"missing {what}: {', '.join(missing)}")
+    nested = {name for name, entry in fields.items() if entry.metadata.get("nested")}
+    parser = ArgumentParser(exit_on_error=False)
+    parser.add_class_arguments(kind, skip=nested)
+    try:
+        checked = parser.parse_object({name: value for name, value in values.items() if name not in nested}).as_dict()
+    except Exception as error:
+        raise ConfigError(f"unusable {what}: {' '.join(str(error).split())}") from error
+    return kind(**checked, **{name: value for name, value in values.items() if name in nested})
+
+
+def _required(entry: dataclasses.Field[Any]) -> bool:
+    return entry.default is dataclasses.MISSING and entry.default_factory is dataclasses.MISSING
+
+
+def read_mapping(source: Traversable | Path, name: str) -> dict[str, Any]:
+    """The settings of a YAML file."""
+    import yaml
+
+    """The settings in a YAML file; `name` is what an error calls it."""
+    try:
+        values = yaml.safe_load(source.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ConfigError(f"could not read settings from {name}: {error}") from error
+    if not isinstance(values, dict):
+        raise ConfigError(f"expected a YAML mapping of settings in {name}, found {type(values).__name__}")
+    return values

@@ -1,0 +1,98 @@
+"""The settings of CERTIFY and of attacks on what was certified."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, get_args
+
+from smoothcert.config.settings import (
+    ALPHA,
+    N0,
+    NOISE,
+    AttackName,
+    Kernels,
+    N,
+    NoiseMode,
+    Precision,
+    setting,
+)
+from smoothcert.errors import ConfigError, unknown_name
+
+
+@dataclass(frozen=True)
+class CertifyConfig:
+    """All that decides a certificate beside the network and the image. A result store belongs to exactly one."""
+
+    sigma: float = setting("noise level; default: the one trained with")
+    n0: int = setting("noise samples that select the class", default=N0)
+    n: int = setting("fresh noise samples that bound its probability", default=N)
+    alpha: float = setting("failure probability of a certificate", default=ALPHA)
+    noise: NoiseMode = setting(
+        "integer Gaussian noise, its exact law, the literature's float noise, or (for l1) uniform or Laplace noise",
+        default=NOISE,
+    )
+    seed: int = setting("seed of the noise", default=0)
+    radii: tuple[float, ...] | None = setting(
+        "only test these radii, with few samples (0 for clean accuracy)", flag="radius", default=None
+    )
+    tolerance: float | None = setting(
+        "stop sampling an input when its radius can grow by no more than this", default=None
+    )
+    skip_wrong: bool = setting("no certificate where the label is already missed", default=False)
+    simultaneous: bool = setting("alpha for the whole set, not for each input", default=False)
+    precision: Precision = setting("of the network's products; auto: float16 on CUDA, float32 on a CPU", default="auto")
+    kernels: Kernels = setting(
+        "auto: kernels of our own where the network has some; off: PyTorch's alone", default="auto"
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radii", _rising(self.radii))
+
+    @classmethod
+    def of(cls, identity: Mapping[str, Any]) -> Self:
+        """The settings that a store's manifest names."""
+        names = [entry.name for entry in dataclasses.fields(cls)]
+        return cls(**{name: identity[name] for name in names if identity.get(name) is not None})
+
+
+@dataclass(frozen=True)
+class AttackConfig:
+    """All that decides the answer to an attacked image beside the network and the image.
+
+    SmoothAdv's evaluation (arXiv:1906.04584, section 4.2) takes T = 20 steps and 1 to 128 noises (Stein: 512).
+    """
+
+    sigma: float = setting("noise level; default: the one trained with")
+    radii: tuple[float, ...] = setting("l2 radii to attack at", flag="radius")
+    attack: AttackName = setting(
+        "SmoothAdv's PGD or DDN, gradient-free, PGD without noise, or foolbox's", default="pgd"
+    )
+    noises: int = setting("noises that an attack averages over", default=128)
+    steps: int = setting("steps of an attack", default=20)
+    n: int = setting("noise samples of PREDICT on the attacked image", default=10_000)
+    alpha: float = setting("failure probability of PREDICT", default=ALPHA)
+    noise: NoiseMode = setting("noise of PREDICT; see `certify`", default=NOISE)
+    seed: int = setting("seed of the noise", default=0)
+    precision: Precision = setting("of the network's products; auto: that of the certificates, if any", default="auto")
+    kernels: Kernels = setting(
+        "auto: kernels of our own where the network has some; off: PyTorch's alone", default="auto"
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radii", _rising(self.radii) or ())
+        if not self.radii or min(self.radii) <= 0:
+            raise ConfigError(f"an attack needs radii above 0, found {list(self.radii)}")
+        if self.attack not in get_args(AttackName):
+            raise unknown_name("attack", self.attack, get_args(AttackName))
+        if self.noises < 1 or self.steps < 1:
+            raise ConfigError(f"an attack needs noises >= 1 and steps >= 1, found {self.noises} and {self.steps}")
+        if self.noise in ("uniform", "laplace"):
+            raise ConfigError(
+                f"these attacks are about l2 changes, and {self.noise} noise certifies l1: use another noise"
+            )
+
+
+def _rising(radii: Sequence[float] | None) -> tuple[float, ...] | None:
+    return None if radii is None else tuple(sorted(radii))

@@ -1,0 +1,49 @@
+"""What a setting is: a dataclass field with its help, from which its command-line option is derived."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import field
+from typing import Any, Literal
+
+NoiseMode = Literal["quantised", "exact", "float", "uniform", "laplace"]
+Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]
+TrainingPrecision = Literal["tf32", "float32", "bfloat16"]
+Kernels = Literal["auto", "off"]
+AttackName = Literal["pgd", "ddn", "stein", "vanilla", "foolbox"]
+
+N0, N, ALPHA = 100, 100_000, 0.001
+"""Samples of the two stages and failure probability of the field's tables."""
+
+NOISE: NoiseMode = "quantised"
+
+KERNELS_HELP = "auto: kernels of our own where the network has some; off: PyTorch's alone"
+
+
+def setting(text: str, *, flag: str | None = None, nested: bool = False, **default: Any) -> Any:
+    """A dataclass field with its one line of help, and its option where that has another name than the field.
+
+    A `nested` field is a dataclass that the owner makes of a mapping by itself.
+    """
+    return field(metadata={"help": text, "flag": flag, "nested": nested}, **default)
+
+
+def as_options(config: Any) -> list[str]:
+    """The command-line words that give these settings again; one that is None or off needs none."""
+    words: list[str] = []
+    for entry in settings_of(type(config)):
+        value = getattr(config, entry.name)
+        if value is not None and value is not False:
+            values = () if value is True else value if isinstance(value, tuple) else (value,)
+            words += [option_of(entry), *map(str, values)]
+    return words
+
+
+def settings_of(kind: type[Any]) -> list[dataclasses.Field[Any]]:
+    """The fields that are options of a command: those made by `setting`."""
+    return [entry for entry in dataclasses.fields(kind) if "help" in entry.metadata]
+
+
+def option_of(entry: dataclasses.Field[Any]) -> str:
+    """``--skip-wrong`` of the field `skip_wrong`."""
+    return "--" + (entry.metadata.get("flag") or entry.name).replace("_", "-")

@@ -1,0 +1,142 @@
+"""The settings of a training run: everything that decides the weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import yaml
+
+from smoothcert.config.build import build_dataclass, read_mapping
+from smoothcert.config.settings import Kernels, TrainingPrecision, setting
+from smoothcert.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class SoftLabels:
+    """How the soft labels of CAT-RS are made: `n` votes per image of a Gaussian model with `settings` of its own."""
+
+    n: int = 10_000
+    folder: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.n, int) or not 1 <= self.n < 2**31:
+            raise ConfigError(f"soft_labels.n, the votes per image, must be a whole number from 1 on, found {self.n!r}")
+        if self.folder is not None and not isinstance(self.folder, str):
+            raise ConfigError(f"soft_labels.folder must be a path, found {self.folder!r}")
+
+    @classmethod
+    def read(cls, given: Self | Mapping[str, Any]) -> Self:
+        """From ``{n, folder, settings}``, where a setting of the model may also stand beside n and folder."""
+        if isinstance(given, cls):
+            return given
+        values = dict(given)  # type: ignore[arg-type]
+        known = {name: values.pop(name) for name in ("n", "folder") if name in values}
+        return cls(**known, settings={**values.pop("settings", {}), **values})
+
+
+@dataclass(frozen=True)
+class SelfTraining:
+    """The file of pseudo-labelled images, and the weight of their loss (the paper's eta)."""
+
+    path: str
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.weight < math.inf:
+            raise ConfigError(f"self_training.weight must be a number from 0 on, found {self.weight!r}")
+
+    @classmethod
+    def read(cls, given: Self | Mapping[str, Any] | None) -> Self | None:
+        if isinstance(given, cls) or not given:
+            return given or None  # type: ignore[return-value]
+        return build_dataclass(cls, given, "setting of self_training")  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class TrainConfig:
+    """Everything that decides the weights. Written to config.yaml; a run folder belongs to exactly one."""
+
+    dataset: str = setting("name of the data set, see `smoothcert datasets`")
+    model: str = setting(
+        "architecture: lenet, resnet20, resnet110, resnet50, timm:NAME, torchvision:NAME or a dotted path"
+    )
+    sigma: float = setting("standard deviation of the Gaussian noise, in units of the [0,1] image")
+    method: dict[str, Any] = setting(
+        "training method and its hyperparameters, e.g. --method.name consistency --method.lam 5"
+    )
+    epochs: int = setting("passes over the training set", default=90)
+    batch_size: int = setting("images per loaded batch, over all processes", default=256)
+    lr: float = setting("initial learning rate of SGD", default=0.01)
+    momentum: float = setting("momentum of SGD (never Nesterov)", default=0.9)
+    weight_decay: float = setting("weight decay, on every parameter", default=1e-4)
+    lr_step: int = setting("epochs between two drops of the learning rate", default=30)
+    lr_factor: float = setting("factor of each drop", default=0.1)
+    lr_late: bool = setting(
+        "drop one epoch late, as the published code of Consistency, SmoothMix and CAT-RS does", default=False
+    )
+    lr_drops: list[int] = setting(
+        "epochs (from 0) whose start drops the rate, instead of every lr_step", default_factory=list
+    )
+    normalisation: str = setting("first layer of the network, see models/normalise.py", default="none")
+    augment: Literal["none", "crop-flip", "imagenet"] = setting("training-image augmentation", default="none")
+    precision: TrainingPrecision = setting(
+        "of products on CUDA: tf32 as PyTorch's convolutions, full float32, or layers in bfloat16", default="tf32"
+    )
+    seed: int = setting("seed of initial weights, order, augmentation and noise", default=0)
+    evaluate_every: int = setting("epochs between two measurements of noisy test accuracy; 0: never", default=1)
+    init_from: str | None = setting(
+        "run folder or published checkpoint to start from; its last layer is new where the classes differ",
+        default=None,
+    )
+    soft_labels: SoftLabels = setting(
+        "for methods with soft labels: n (votes per image), folder (to share them), and settings of their model",
+        nested=True,
+        default_factory=SoftLabels,
+    )
+    self_training: SelfTraining | None = setting(
+        "self-training on pseudo-labelled images: path (a pickle or .npz file) and weight of their loss",
+        nested=True,
+        default=None,
+    )
+    kernels: Kernels = setting(
+        "auto: kernels of our own where the network has some; off: PyTorch's alone", default="auto"
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "soft_labels", SoftLabels.read(self.soft_labels))
+        object.__setattr__(self, "self_training", SelfTraining.read(self.self_training))
+        for name in ("sigma", "lr", "lr_factor"):
+            if not getattr(self, name) > 0:
+                raise ConfigError(f"{name} must be above 0, found {getattr(self, name)!r}")
+        for name in ("epochs", "batch_size", "lr_step"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"{name} must be at least 1, found {getattr(self, name)!r}")
+        for name in ("momentum", "weight_decay", "evaluate_every"):
+            if getattr(self, name) < 0:
+                raise ConfigError(f"{name} must not be negative, found {getattr(self, name)!r}")
+        if any(drop < 1 for drop in self.lr_drops):
+            raise ConfigError(f"lr_drops are epochs from 1 on, found {self.lr_drops}")
+
+    def learning_rate(self, epoch: int) -> float:
+        """Learning rate of an epoch, counted from 0: lr * factor^(e // step), or one epoch later with `lr_late`.
+
+        The published one-epoch-late variant sets the rate at the end of epoch e from index e, so that with step 30
+        the first drop comes after 31 epochs, not 30. `lr_drops` names the epochs instead.
+        """
+        if self.lr_drops:
+            return self.lr * self.lr_factor ** sum(epoch >= drop for drop in self.lr_drops)
+        return self.lr * self.lr_factor ** (max(epoch - self.lr_late, 0) // self.lr_step)
+
+
+def read_config(path: Path) -> TrainConfig:
+    return build_dataclass(TrainConfig, read_mapping(path, str(path)), f"setting in {path}")
+
+
+def dump_config(config: TrainConfig) -> str:
+    return yaml.safe_dump(dataclasses.asdict(config), sort_keys=False)

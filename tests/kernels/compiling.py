@@ -1,0 +1,183 @@
+"""Compiles every kernel for a GPU, without one: ``python -m tests.kernels.compiling first|second``.
+
+`first` takes float16 for sampling and float32 for training, `second` takes bfloat16 for both. It must run in a process
+without TRITON_INTERPRET.
+"""
+
+import sys
+from typing import Any, NamedTuple
+
+import torch
+from triton.backends.compiler import GPUTarget
+from triton.compiler import ASTSource, compile
+
+from smoothcert.attacks import fused_kernels as attack_kernels
+from smoothcert.certification import vote_kernels
+from smoothcert.devices import trial_kernels
+from smoothcert.kernels.cifar_resnet import conv, conv_kernels, norm_kernels
+from smoothcert.kernels.cifar_resnet import sampling as resnet
+from smoothcert.kernels.cifar_resnet import sampling_kernels as resnet_kernels
+from smoothcert.kernels.cifar_resnet import training_kernels as resnet_training_kernels
+from smoothcert.kernels.lenet import sampling as lenet
+from smoothcert.kernels.lenet import sampling_kernels as lenet_kernels
+from smoothcert.kernels.lenet import training as lenet_training
+from smoothcert.kernels.lenet import training_kernels as lenet_training_kernels
+from smoothcert.noise import fused_kernels as noise_kernels
+
+DTYPES = {"first": {"sample": "fp16", "train": "fp32"}, "second": {"sample": "bf16", "train": "bf16"}}
+OPTIONS = {"num_warps", "num_stages", "maxnreg"}
+SHARED = 232448  # bytes that a program may have on an H100
+SHARED_OF_SMALLER = 166912  # and on an A100
+
+
+class Case(NamedTuple):
+    kernel: Any
+    types: str  # of what the host passes, in order; {sample} and {train} are those of DTYPES
+    settings: dict[str, Any]  # constants and options of a launch
+    shared: int = SHARED
+
+
+def stage(number: int) -> dict[str, int]:
+    """Constants of a stage of a ResNet on images of 32 x 32."""
+    sizes = resnet.sizes_of_stage(resnet.TILES[number], number, (32, 32))
+    return {**sizes, "num_warps": sizes["WARPS"]}
+
+
+def blocks(number: int) -> dict[str, int | None]:
+    """The same for all blocks of a stage."""
+    channels = 16 << number
+    weight, _ = resnet.arranged(torch.zeros(1, channels, channels, 3, 3), torch.zeros(1, channels), torch.float16)
+    settings = {"CHANNELS": channels, "WEIGHTS": weight.shape[1], "maxnreg": resnet.TILES[number].registers}
+    return {**stage(number), **settings}
+
+
+STRIDES = {"VALUES": 784, "HEIGHT": 28, "WIDTH": 28, "CHANNEL_STRIDE": 784, "LINE_STRIDE": 28, "PIXEL_STRIDE": 1}
+GROUPS = {"GROUPS": noise_kernels.GROUPS}
+PLANE = {"HEIGHT": 32, "WIDTH": 32, "CHANNELS": 16, "SCALE": 1.0007}
+CONV = {**PLANE, **conv._TILE, "num_warps": conv._TILE["WARPS"], "maxnreg": conv._REGISTERS}
+CONV_WEIGHTS = {**PLANE, **conv._WEIGHTS_TILE, "num_warps": conv._WEIGHTS_TILE["WARPS"]}
+ENDS = {"BIAS": False, "ADD": True, "RELU": False, "MASK": True}
+STEP = {"VALUES": 784, "BLOCK": 1024}
+LOGITS = {"CLASSES": 10, "COLUMNS": 16, "ROWS": 16}
+TF32 = {"PRECISION": "tf32"}
+
+NOISE = "*{sample} *u8 *i32 *i32 *i32 *i64 *i32 i32 fp32 fp32 fp32 i32"
+VOTES = "*fp32 *i32 *i64 *i64 i32 i32"
+NLL = "*fp32 *i64 *fp32 *fp32 i32 fp32"
+STEP_UP = "*fp32 *fp32 *fp32 *fp32 *fp32 fp32 fp32 fp32"
+CONV_TYPES = "*{train} *{train} *fp32 *{train} *{train} *{train} i32"
+CONV_WEIGHTS_TYPES = "*{train} *{train} *fp32 i32 i32"
+POOL = "*{sample} *{sample} *fp32 *{sample} i32"
+POOL_WITH_CODES = "*fp32 *fp32 *fp32 *fp32 *i8 i32"
+POOL_BACK = "*fp32 *i8 *fp32 *fp32 i32"
+ONE_CONV = "*{sample} *{sample} *{sample} *fp32 i32"
+BLOCKS = "*{sample} *{sample} *{sample} *fp32 i32 i32"
+
+CASES = [
+    Case(trial_kernels.one, "*fp32", {}),
+    Case(noise_kernels.noisy_rows, NOISE, {**STRIDES, **GROUPS, "FLAT": True, "EXACT": False, "STEPS": 0}),
+    Case(noise_kernels.noisy_rows, NOISE, {**STRIDES, **GROUPS, "FLAT": False, "EXACT": True, "STEPS": 3}),
+    Case(vote_kernels.rows_of_batch, "*i64 *i64 *i32 *i32 i64 i32 i32", {"STEPS": 5, "ROWS": 256}),
+    Case(vote_kernels.count_votes, VOTES, {"CLASSES": 10, "COLUMNS": 16, "ROWS": 256}),
+    Case(vote_kernels.count_votes, VOTES, {"CLASSES": 1000, "COLUMNS": 1024, "ROWS": 16}),
+    Case(attack_kernels.smoothed_nll, NLL, {**LOGITS, "NOISES": 4}),
+    Case(attack_kernels.smoothed_nll, NLL, {**LOGITS, "NOISES": 1}),
+    Case(attack_kernels.divergence, "*fp32 *fp32 *fp32 *fp32 i32 i32", LOGITS),
+    Case(attack_kernels.step_up, STEP_UP, {**STEP, "RANDOM": True, "BALL": True, "CLAMP": "first", "MOMENTS": False}),
+    Case(attack_kernels.step_up, STEP_UP, {**STEP, "RANDOM": False, "BALL": False, "CLAMP": "last", "MOMENTS": False}),
+    Case(attack_kernels.step_up, STEP_UP, {**STEP, "RANDOM": False, "BALL": True, "CLAMP": "never", "MOMENTS": True}),
+    Case(lenet_kernels.conv1_pool, POOL, lenet._CONV1),
+    Case(lenet_kernels.conv2_pool, POOL, lenet._CONV2, lenet._CONV2_BYTES),
+    Case(lenet_kernels.conv2_pool, POOL, lenet._CONV2_SMALL, SHARED_OF_SMALLER),
+    Case(lenet_kernels.dense, "*{sample} *{sample} *fp32 *{sample} *fp32 *fp32 i32", {**lenet._DENSE, "CLASSES": 16}),
+    Case(lenet_training_kernels.pack, "*fp32 *fp32 *i32 *fp32", {"BLOCK": 2048}),
+    Case(lenet_training_kernels.conv1_pool, POOL_WITH_CODES, {**lenet_training._CONV1, **TF32}),
+    Case(lenet_training_kernels.conv2_pool, POOL_WITH_CODES, {**lenet_training._CONV2, **TF32}),
+    Case(lenet_training_kernels.conv2_back, POOL_BACK, {**lenet_training._CONV2_BACK, **TF32}),
+    Case(lenet_training_kernels.conv1_back, POOL_BACK, {**lenet_training._CONV1_BACK, **TF32}),
+    Case(lenet_training_kernels.add_windows1, "*fp32 *fp32", {}),
+    Case(
+        lenet_training_kernels.conv2_weights,
+        "*fp32 *i8 *fp32 *fp32 *fp32 i32",
+        {**lenet_training._CONV2_WEIGHTS, **TF32},
+    ),
+    Case(
+        lenet_training_kernels.conv1_weights,
+        "*fp32 *fp32 *i8 *fp32 *fp32 i32",
+        {**lenet_training._CONV1_WEIGHTS, **TF32},
+    ),
+    Case(resnet_kernels.one_conv, ONE_CONV, {**stage(0), "IN": 4, "OUT": 16, "STRIDE": 1, "RELU": True, "ADD": False}),
+    Case(resnet_kernels.one_conv, ONE_CONV, {**stage(2), "IN": 32, "OUT": 64, "STRIDE": 2, "RELU": True, "ADD": False}),
+    Case(resnet_kernels.one_conv, ONE_CONV, {**stage(2), "IN": 64, "OUT": 64, "STRIDE": 1, "RELU": True, "ADD": True}),
+    *[Case(resnet_kernels.residual_blocks, BLOCKS, blocks(number)) for number in range(3)],
+    Case(
+        resnet_kernels.head,
+        "*{sample} *fp32 *fp32 *fp32",
+        {"HEIGHT": 8, "WIDTH": 8, "CHANNELS": 64, "CLASSES": 10, "PIXELS": 64, "COLUMNS": 16},
+    ),
+    Case(
+        resnet_training_kernels.bias_relu,
+        "*{train} *fp32 *{train} *{train} i32",
+        {"CHANNELS": 16, "ADD": True, "BLOCK": 1024},
+    ),
+    Case(norm_kernels.moments, "*{train} *fp32 i32 i32", {"CHANNELS": 16, "TILE": 256}),
+    Case(
+        norm_kernels.statistics,
+        "*{train} *fp32 *fp32 *fp32 *fp32 *fp32 i32 fp32 fp32",
+        {"SHARES": 500, "ROOM": 512, "CHANNELS": 64},
+    ),
+    Case(
+        norm_kernels.norm_relu,
+        "*{train} *fp32 *fp32 *fp32 *fp32 *{train} *{train} i32",
+        {"CHANNELS": 16, "ADD": True, "RELU": True, "TILE": 128},
+    ),
+    Case(
+        norm_kernels.norm_relu_sums,
+        "*{train} *{train} *{train} *fp32 *fp32 *fp32 i32 i32",
+        {"CHANNELS": 64, "RELU": True, "TILE": 64},
+    ),
+    Case(
+        norm_kernels.norm_relu_back,
+        "*{train} *{train} *{train} *fp32 *fp32 *fp32 *fp32 *{train} *{train} i32",
+        {"CHANNELS": 64, "ADD": True, "RELU": True, "TILE": 32},
+    ),
+    Case(norm_kernels.add_up, "*fp32 *fp32 i32 i32", {"ROWS": 256, "COLUMNS": 32, "num_warps": 8}),
+    Case(conv_kernels.conv3x3, CONV_TYPES, {**CONV, "BIAS": True, "ADD": True, "RELU": True, "MASK": False}, 0),
+    Case(conv_kernels.conv3x3, CONV_TYPES, {**CONV, **ENDS}, 0),
+    Case(conv_kernels.conv3x3, CONV_TYPES, {**CONV, **ENDS, "CHANNELS": 32}, 0),
+    Case(conv_kernels.conv3x3_weights, CONV_WEIGHTS_TYPES, CONV_WEIGHTS),
+    Case(conv_kernels.conv3x3_weights, CONV_WEIGHTS_TYPES, {**CONV_WEIGHTS, "CHANNELS": 32}),
+]
+
+
+def name_of(kernel: Any) -> str:
+    return f"{kernel.fn.__module__}.{kernel.fn.__name__}"
+
+
+def compiled(case: Case, dtypes: dict[str, str]) -> Any:
+    kernel = case.kernel
+    constants = {key: value for key, value in case.settings.items() if key not in OPTIONS}
+    options = {key: value for key, value in case.settings.items() if key in OPTIONS and value is not None}
+    names = [name for name in kernel.arg_names if name not in constants]
+    types = case.types.format(**dtypes).split()
+    signature = dict(zip(names, types, strict=True)) | dict.fromkeys(constants, "constexpr")
+    constexprs = {(kernel.arg_names.index(key),): value for key, value in constants.items()}
+    aligned = [kernel.arg_names.index(name) for name, kind in signature.items() if kind.startswith("*")]  # as torch's
+    source = ASTSource(kernel, signature, constexprs, attrs={(i,): [["tt.divisibility", 16]] for i in aligned})
+    return compile(source, target=GPUTarget("cuda", 90, 32), options=options)
+
+
+def main(which: str) -> None:
+    for case in CASES:
+        if which == "second" and "{" not in case.types:
+            continue  # the same as in the first
+        made = compiled(case, DTYPES[which])
+        assert made.asm["ptx"]
+        assert made.metadata.shared <= case.shared, (name_of(case.kernel), made.metadata.shared)
+        if case.kernel is conv_kernels.conv3x3:  # operands are loaded to where the instructions want them
+            assert "mma.sync.aligned.m16n8k" in made.asm["ptx"]
+        print(name_of(case.kernel), flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
