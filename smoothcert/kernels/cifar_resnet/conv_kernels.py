@@ -24,7 +24,8 @@ import triton.language as tl
 @triton.jit
 def pixels_operand(loaded, PIXELS: tl.constexpr, WARPS: tl.constexpr):
     """[WARPS, 16, PIXELS]; thread 4 g + q of a warp has loaded four numbers of its pixels 8 i + g."""
-    parts = loaded.reshape(PIXELS // 8, WARPS, 8, 4, 2, 2)  # i, warp, g, q, and the four numbers
+    # [i, warp, g, q, four numbers in two pairs] -> [warp, (four numbers, q), (i, g)], in bfloat16 pairs side by side
+    parts = loaded.reshape(PIXELS // 8, WARPS, 8, 4, 2, 2)
     parts = parts.permute(1, 4, 5, 3, 0, 2) if loaded.dtype == tl.float32 else parts.permute(1, 4, 3, 5, 0, 2)
     return parts.reshape(WARPS, 16, PIXELS)
 
@@ -32,6 +33,8 @@ def pixels_operand(loaded, PIXELS: tl.constexpr, WARPS: tl.constexpr):
 @triton.jit
 def weights_operand(loaded, CHANNELS: tl.constexpr, WARPS: tl.constexpr):
     """[WARPS, CHANNELS, 16], the same for every warp."""
+    # [sixteen channels, half of them, warp, g, q, four numbers in two pairs]
+    # -> [warp, (sixteen channels, half of them, g), (four numbers, q)], in bfloat16 pairs side by side
     parts = loaded.reshape(CHANNELS // 16, 2, WARPS, 8, 4, 2, 2)
     parts = parts.permute(2, 0, 1, 3, 5, 6, 4) if loaded.dtype == tl.float32 else parts.permute(2, 0, 1, 3, 5, 4, 6)
     return parts.reshape(WARPS, CHANNELS, 16)

@@ -30,13 +30,16 @@ def places(patch, HEIGHT: tl.constexpr, WIDTH: tl.constexpr):
 @triton.jit
 def image_operand(at, PATCHES: tl.constexpr, WARPS: tl.constexpr):
     """[WARPS, 32, PATCHES]; thread 4 g + q of a warp loads numbers 8 q to 8 q + 7 of its patches 8 i + g."""
-    loaded = tl.load(at).reshape(PATCHES // 8, WARPS, 8, 4, 4, 2)  # i, warp, g, q, and two more parts of the 32
+    # [i, warp, g, q, four pairs of q, pair] -> [warp, (four pairs, q, pair), (i, g)]
+    loaded = tl.load(at).reshape(PATCHES // 8, WARPS, 8, 4, 4, 2)
     return loaded.permute(1, 4, 3, 5, 0, 2).reshape(WARPS, 32, PATCHES)
 
 
 @triton.jit
 def weight_operand(at, OUTPUTS: tl.constexpr, WARPS: tl.constexpr):
     """[WARPS, OUTPUTS, 32], the same for every warp, in the order that sampling.py writes."""
+    # [sixteen outputs, product, warp, g, q, half of product, half of outputs, pair]
+    # -> [warp, (sixteen outputs, half of outputs, g), (product, half of product, q, pair)]
     loaded = tl.load(at).reshape(OUTPUTS // 16, 2, WARPS, 8, 4, 2, 2, 2)
     return loaded.permute(2, 0, 6, 3, 1, 5, 4, 7).reshape(WARPS, OUTPUTS, 32)
 
