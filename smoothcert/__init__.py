@@ -6,24 +6,27 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smoothcert.certification.certify import Selection, certify_dataset
+    from smoothcert.certification.certify import certify_dataset
     from smoothcert.certification.smoothed import SmoothedClassifier
-    from smoothcert.config import Recipe, TrainConfig, load_recipe
+    from smoothcert.config import AttackConfig, CertifyConfig, Recipe, TrainConfig, load_recipe
     from smoothcert.data import Batch, Dataset, from_torch, load_dataset
     from smoothcert.errors import SmoothcertError
     from smoothcert.methods.base import Losses, Method, Progress, noisy_copies
     from smoothcert.models import build_model, load_published
     from smoothcert.report import average_certified_radius, certified_accuracy, read_results, write_report
     from smoothcert.runs.folder import RunFolder
+    from smoothcert.runs.selection import Selection
     from smoothcert.statistics.certificate import Certificate
-    from smoothcert.training.loop import fit
+    from smoothcert.training.fit import fit
 
 __version__ = "0.1.0"
 
 _HOME = {
     "Certificate": "statistics.certificate",
-    "Selection": "certification.certify",
+    "Selection": "runs.selection",
     "certify_dataset": "certification.certify",
+    "AttackConfig": "config",
+    "CertifyConfig": "config",
     "Recipe": "config",
     "TrainConfig": "config",
     "load_recipe": "config",
@@ -44,12 +47,14 @@ _HOME = {
     "write_report": "report",
     "RunFolder": "runs.folder",
     "SmoothedClassifier": "certification.smoothed",
-    "fit": "training.loop",
+    "fit": "training.fit",
 }
 
 __all__ = [
+    "AttackConfig",
     "Batch",
     "Certificate",
+    "CertifyConfig",
     "Dataset",
     "Losses",
     "Method",

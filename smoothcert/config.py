@@ -1,14 +1,19 @@
-"""Settings of a training run, and the recipes that fill them. Importing this does not import PyTorch."""
+"""The settings of training, certification and attacks, each said once: as a frozen dataclass.
+
+Command-line options, their defaults and help, config.yaml, the identity of a result store and the command that a report
+prints are all derived from these. Importing this does not import PyTorch.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, Self, TypeVar, get_args
 
 import yaml
 
@@ -16,10 +21,68 @@ from smoothcert.errors import ConfigError, unknown_name
 
 T = TypeVar("T")
 
+NoiseMode = Literal["quantised", "exact", "float", "uniform", "laplace"]
+Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]
+TrainingPrecision = Literal["tf32", "float32", "bfloat16"]
+Kernels = Literal["auto", "off"]
+AttackName = Literal["pgd", "ddn", "stein", "vanilla", "foolbox"]
 
-def setting(text: str, **default: Any) -> Any:
-    """A dataclass field with its one line of help."""
-    return field(metadata={"help": text}, **default)
+N0, N, ALPHA = 100, 100_000, 0.001
+"""Samples of the two stages and failure probability of the field's tables."""
+
+NOISE: NoiseMode = "quantised"
+
+_KERNELS = "auto: kernels of our own where the network has some; off: PyTorch's alone"
+
+
+def setting(text: str, *, flag: str | None = None, nested: bool = False, **default: Any) -> Any:
+    """A dataclass field with its one line of help, and its option where that has another name than the field.
+
+    A `nested` field is a dataclass that the owner makes of a mapping by itself.
+    """
+    return field(metadata={"help": text, "flag": flag, "nested": nested}, **default)
+
+
+@dataclass(frozen=True)
+class SoftLabels:
+    """How the soft labels of CAT-RS are made: `n` votes per image of a Gaussian model with `settings` of its own."""
+
+    n: int = 10_000
+    folder: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.n, int) or not 1 <= self.n < 2**31:
+            raise ConfigError(f"soft_labels.n, the votes per image, must be a whole number from 1 on, found {self.n!r}")
+        if self.folder is not None and not isinstance(self.folder, str):
+            raise ConfigError(f"soft_labels.folder must be a path, found {self.folder!r}")
+
+    @classmethod
+    def read(cls, given: Self | Mapping[str, Any]) -> Self:
+        """From ``{n, folder, settings}``, where a setting of the model may also stand beside n and folder."""
+        if isinstance(given, cls):
+            return given
+        values = dict(given)  # type: ignore[arg-type]
+        known = {name: values.pop(name) for name in ("n", "folder") if name in values}
+        return cls(**known, settings={**values.pop("settings", {}), **values})
+
+
+@dataclass(frozen=True)
+class SelfTraining:
+    """The file of pseudo-labelled images, and the weight of their loss (the paper's eta)."""
+
+    path: str
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.weight < math.inf:
+            raise ConfigError(f"self_training.weight must be a number from 0 on, found {self.weight!r}")
+
+    @classmethod
+    def read(cls, given: Self | Mapping[str, Any] | None) -> Self | None:
+        if isinstance(given, cls) or not given:
+            return given or None  # type: ignore[return-value]
+        return build_dataclass(cls, given, "setting of self_training")  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True)
@@ -35,7 +98,7 @@ class TrainConfig:
         "training method and its hyperparameters, e.g. --method.name consistency --method.lam 5"
     )
     epochs: int = setting("passes over the training set", default=90)
-    batch_size: int = setting("images a loaded batch, over all processes", default=256)
+    batch_size: int = setting("images per loaded batch, over all processes", default=256)
     lr: float = setting("initial learning rate of SGD", default=0.01)
     momentum: float = setting("momentum of SGD (never Nesterov)", default=0.9)
     weight_decay: float = setting("weight decay, on every parameter", default=1e-4)
@@ -49,7 +112,7 @@ class TrainConfig:
     )
     normalisation: str = setting("first layer of the network, see models/normalise.py", default="none")
     augment: Literal["none", "crop-flip", "imagenet"] = setting("training-image augmentation", default="none")
-    precision: Literal["tf32", "float32", "bfloat16"] = setting(
+    precision: TrainingPrecision = setting(
         "of products on CUDA: tf32 as PyTorch's convolutions, full float32, or layers in bfloat16", default="tf32"
     )
     seed: int = setting("seed of initial weights, order, augmentation and noise", default=0)
@@ -58,16 +121,23 @@ class TrainConfig:
         "run folder or published checkpoint to start from; its last layer is new where the classes differ",
         default=None,
     )
-    soft_labels: dict[str, Any] = setting(
-        "for methods with soft labels: n (votes an image), folder (to share them), and settings of their model",
-        default_factory=dict,
+    soft_labels: SoftLabels = setting(
+        "for methods with soft labels: n (votes per image), folder (to share them), and settings of their model",
+        nested=True,
+        default_factory=SoftLabels,
     )
-    self_training: dict[str, Any] = setting(
+    self_training: SelfTraining | None = setting(
         "self-training on pseudo-labelled images: path (a pickle or .npz file) and weight of their loss",
-        default_factory=dict,
+        nested=True,
+        default=None,
+    )
+    kernels: Kernels = setting(
+        "auto: kernels of our own where the network has some; off: PyTorch's alone", default="auto"
     )
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "soft_labels", SoftLabels.read(self.soft_labels))
+        object.__setattr__(self, "self_training", SelfTraining.read(self.self_training))
         for name in ("sigma", "lr", "lr_factor"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be above 0, found {getattr(self, name)!r}")
@@ -89,6 +159,104 @@ class TrainConfig:
         if self.lr_drops:
             return self.lr * self.lr_factor ** sum(epoch >= drop for drop in self.lr_drops)
         return self.lr * self.lr_factor ** (max(epoch - self.lr_late, 0) // self.lr_step)
+
+
+@dataclass(frozen=True)
+class CertifyConfig:
+    """All that decides a certificate beside the network and the image. A result store belongs to exactly one."""
+
+    sigma: float = setting("noise level; default: the one trained with")
+    n0: int = setting("noise samples that select the class", default=N0)
+    n: int = setting("fresh noise samples that bound its probability", default=N)
+    alpha: float = setting("failure probability of a certificate", default=ALPHA)
+    noise: NoiseMode = setting(
+        "integer Gaussian noise, its exact law, the literature's float noise, or (for l1) uniform or Laplace noise",
+        default=NOISE,
+    )
+    seed: int = setting("seed of the noise", default=0)
+    radii: tuple[float, ...] | None = setting(
+        "only test these radii, with few samples (0 for clean accuracy)", flag="radius", default=None
+    )
+    tolerance: float | None = setting(
+        "stop sampling an input when its radius can grow by no more than this", default=None
+    )
+    skip_wrong: bool = setting("no certificate where the label is already missed", default=False)
+    simultaneous: bool = setting("alpha for the whole set, not for each input", default=False)
+    precision: Precision = setting("of the network's products; auto: float16 on CUDA, float32 on a CPU", default="auto")
+    kernels: Kernels = setting(
+        "auto: kernels of our own where the network has some; off: PyTorch's alone", default="auto"
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radii", _rising(self.radii))
+
+    @classmethod
+    def of(cls, identity: Mapping[str, Any]) -> Self:
+        """The settings that a store's manifest names."""
+        names = [entry.name for entry in dataclasses.fields(cls)]
+        return cls(**{name: identity[name] for name in names if identity.get(name) is not None})
+
+
+@dataclass(frozen=True)
+class AttackConfig:
+    """All that decides the answer to an attacked image beside the network and the image.
+
+    SmoothAdv's evaluation (arXiv:1906.04584, section 4.2) takes T = 20 steps and 1 to 128 noises (Stein: 512).
+    """
+
+    sigma: float = setting("noise level; default: the one trained with")
+    radii: tuple[float, ...] = setting("l2 radii to attack at", flag="radius")
+    attack: AttackName = setting(
+        "SmoothAdv's PGD or DDN, gradient-free, PGD without noise, or foolbox's", default="pgd"
+    )
+    noises: int = setting("noises that an attack averages over", default=128)
+    steps: int = setting("steps of an attack", default=20)
+    n: int = setting("noise samples of PREDICT on the attacked image", default=10_000)
+    alpha: float = setting("failure probability of PREDICT", default=ALPHA)
+    noise: NoiseMode = setting("noise of PREDICT; see `certify`", default=NOISE)
+    seed: int = setting("seed of the noise", default=0)
+    precision: Precision = setting("of the network's products; auto: that of the certificates, if any", default="auto")
+    kernels: Kernels = setting(
+        "auto: kernels of our own where the network has some; off: PyTorch's alone", default="auto"
+    )
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "radii", _rising(self.radii) or ())
+        if not self.radii or min(self.radii) <= 0:
+            raise ConfigError(f"an attack needs radii above 0, found {list(self.radii)}")
+        if self.attack not in get_args(AttackName):
+            raise unknown_name("attack", self.attack, get_args(AttackName))
+        if self.noises < 1 or self.steps < 1:
+            raise ConfigError(f"an attack needs noises >= 1 and steps >= 1, found {self.noises} and {self.steps}")
+        if self.noise in ("uniform", "laplace"):
+            raise ConfigError(
+                f"these attacks are about l2 changes, and {self.noise} noise certifies l1: use another noise"
+            )
+
+
+def _rising(radii: Sequence[float] | None) -> tuple[float, ...] | None:
+    return None if radii is None else tuple(sorted(radii))
+
+
+def as_options(config: Any) -> list[str]:
+    """The command-line words that give these settings again; one that is None or off needs none."""
+    words: list[str] = []
+    for entry in settings_of(type(config)):
+        value = getattr(config, entry.name)
+        if value is not None and value is not False:
+            values = () if value is True else value if isinstance(value, tuple) else (value,)
+            words += [option_of(entry), *map(str, values)]
+    return words
+
+
+def settings_of(kind: type[Any]) -> list[dataclasses.Field[Any]]:
+    """The fields that are options of a command: those made by `setting`."""
+    return [entry for entry in dataclasses.fields(kind) if "help" in entry.metadata]
+
+
+def option_of(entry: dataclasses.Field[Any]) -> str:
+    """``--skip-wrong`` of the field `skip_wrong`."""
+    return "--" + (entry.metadata.get("flag") or entry.name).replace("_", "-")
 
 
 @dataclass(frozen=True)
@@ -147,13 +315,14 @@ def build_dataclass(kind: type[T], values: Mapping[str, Any], what: str) -> T:
     missing = [name for name, entry in fields.items() if name not in values and _required(entry)]
     if missing:
         raise ConfigError(f"missing {what}: {', '.join(missing)}")
+    nested = {name for name, entry in fields.items() if entry.metadata.get("nested")}
     parser = ArgumentParser(exit_on_error=False)
-    parser.add_class_arguments(kind)
+    parser.add_class_arguments(kind, skip=nested)
     try:
-        checked = parser.parse_object(dict(values)).as_dict()
+        checked = parser.parse_object({name: value for name, value in values.items() if name not in nested}).as_dict()
     except Exception as error:
         raise ConfigError(f"unusable {what}: {' '.join(str(error).split())}") from error
-    return kind(**checked)
+    return kind(**checked, **{name: value for name, value in values.items() if name in nested})
 
 
 def _required(entry: dataclasses.Field[Any]) -> bool:

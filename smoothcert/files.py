@@ -39,6 +39,12 @@ def atomic_write(path: Path, *, keep: bool = False) -> Iterator[BinaryIO]:
             temporary.unlink()
 
 
+def write_text(path: Path, text: str) -> None:
+    """A whole text file at once, in UTF-8."""
+    with atomic_write(path) as file:
+        file.write(text.encode())
+
+
 def remove_leftovers(folder: Path) -> None:
     """Delete the unfinished temporary files of killed writers. Only where no other writer can be at work."""
     for path in folder.glob(".*.tmp"):

@@ -16,8 +16,8 @@ def time_left(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
-class Progress:
-    """``with Progress("certify", total=500, unit="images") as bar: bar.advance()``. Silent when `quiet`."""
+class ProgressBar:
+    """``with ProgressBar("certify", total=500, unit="images") as bar: bar.advance()``. Silent when `quiet`."""
 
     def __init__(self, what: str, total: int, unit: str, *, done: int = 0, quiet: bool = False) -> None:
         self._what, self._total, self._unit, self._quiet = what, total, unit, quiet

@@ -2,7 +2,7 @@ import sys
 
 import pytest
 
-from smoothcert.progress import Progress, time_left
+from smoothcert.progress import ProgressBar, time_left
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (61, "1:01"), (3725, "1:02:05")])
@@ -11,7 +11,7 @@ def test_time_left(seconds, text):
 
 
 def test_plain_lines_when_it_is_not_a_terminal(capsys):
-    with Progress("certify", total=3, unit="images", done=1) as bar:
+    with ProgressBar("certify", total=3, unit="images", done=1) as bar:
         bar.advance()
         bar.advance(note="all good")
     lines = capsys.readouterr().err.splitlines()
@@ -24,7 +24,7 @@ def test_a_bar_with_rate_and_time_left_in_a_terminal(capsys, monkeypatch):
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "120")
-    with Progress("certify", total=2, unit="images") as bar:
+    with ProgressBar("certify", total=2, unit="images") as bar:
         bar.advance()
         bar.advance(note="97.3 % certified correct")
     printed = capsys.readouterr().err
@@ -33,6 +33,6 @@ def test_a_bar_with_rate_and_time_left_in_a_terminal(capsys, monkeypatch):
 
 
 def test_quiet_is_quiet(capsys):
-    with Progress("certify", total=1, unit="images", quiet=True) as bar:
+    with ProgressBar("certify", total=1, unit="images", quiet=True) as bar:
         bar.advance()
     assert capsys.readouterr().err == ""

@@ -1,10 +1,11 @@
 """A few hundred steps on real digits: the methods' order at larger radii, which is what they are for."""
 
-from smoothcert.certification.certify import Selection, certify_dataset
 from smoothcert.config import load_recipe
 from smoothcert.data import load_dataset
 from smoothcert.report import average_certified_radius, certified_accuracy, read_store
-from smoothcert.training.loop import fit
+from smoothcert.runs.selection import Selection
+from smoothcert.training.fit import fit
+from tests.results import certify_with
 
 
 def test_consistency_certifies_more_at_large_radii_than_gaussian_training(tmp_path):
@@ -13,7 +14,7 @@ def test_consistency_certifies_more_at_large_radii_than_gaussian_training(tmp_pa
         changes = {"epochs": 4, "lr_step": 3, "evaluate_every": 0}  # 628 steps
         config = load_recipe(f"mnist-mini/{method}-0.50", changes).config
         model, spec = fit(config, tmp_path / method, device="cpu", quiet=True).load_model()
-        store = certify_dataset(
+        store = certify_with(
             model,
             load_dataset("mnist-mini", "test"),
             tmp_path / method / "certify" / "test",

@@ -18,11 +18,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from smoothcert.config import NoiseMode
 from smoothcert.devices.memory import NO_MEMORY, SMALLEST, is_out_of_memory
 from smoothcert.errors import ModelError
 from smoothcert.kernels.generic.cpu import workers
 from smoothcert.kernels.prepare import Prepared, arithmetic
-from smoothcert.noise.streams import IntegerNoise, NoiseMode, NoisyCopies, Stage, eight_bit, fused_noise
+from smoothcert.noise.streams import IntegerNoise, NoisyCopies, Stage, eight_bit, fused_noise
 
 _KEPT = 64  # images whose last block of noise is kept for their next look: half a MiB each
 

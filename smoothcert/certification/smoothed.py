@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -12,18 +14,36 @@ from torch import Tensor, nn
 
 from smoothcert.certification.batch_size import choose_batch_size
 from smoothcert.certification.counting import Counter, Request, count_within_memory, counter_for
+from smoothcert.config import ALPHA, N0, NOISE, AttackConfig, CertifyConfig, Kernels, N, NoiseMode, Precision
 from smoothcert.devices.launching import launch_on
 from smoothcert.devices.memory import NO_MEMORY, is_out_of_memory
 from smoothcert.errors import ConfigError, DataError, ModelError
-from smoothcert.kernels.prepare import Precision, Prepared, check_precision, prepare
+from smoothcert.kernels.prepare import Prepared, check_precision, prepare
 from smoothcert.kernels.state import state_of
 from smoothcert.models.build import check_shape
-from smoothcert.noise.streams import NoiseMode, Stage, check_mode, law_of, total_variation
+from smoothcert.noise.streams import Stage, check_mode, law_of, total_variation
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import ABSTAIN, Certificate, from_claim, from_counts
 from smoothcert.statistics.sequential import NO_CLAIM, Claim, Procedure, procedure
 
 Image = Tensor | NDArray[np.generic]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How images of so many values are certified: samples, level, stopping rule, and how exact the noise's law is."""
+
+    n0: int
+    n: int
+    alpha: float
+    values: int
+    slack: float  # how far the law of the samples may be from `law`, in total variation
+    law: bounds.Law
+    test: Procedure | None  # None: a number of samples fixed in advance
+
+    def describe(self) -> dict[str, Any]:
+        """What decides the outcome, for a manifest."""
+        return {"procedure": "fixed"} if self.test is None else self.test.describe()
 
 
 class SmoothedClassifier:
@@ -33,10 +53,10 @@ class SmoothedClassifier:
     >>> certificate = smoothed.certify(image)                        # [C, H, W], uint8 or floats in [0,1]
     >>> certificate.predict, certificate.radius
 
-    The model is put into eval mode and prepared for sampling (fast/prepare.py): the certificate is about the prepared
-    network, in its `precision` (auto: float16 on CUDA, float32 on the CPU). Noise is a function of (`seed`, `index`):
-    give each input its own index, and the answer is reproducible whatever the batch size. The guarantee is over the
-    noise, so never pick a seed by its result.
+    The model is put into eval mode and prepared for sampling (kernels/prepare.py): the certificate is about the
+    prepared network, in its `precision` (auto: float16 on CUDA, float32 on the CPU). Noise is a function of (`seed`,
+    `index`): give each input its own index, and the answer is reproducible whatever the batch size. The guarantee is
+    over the noise, so never pick a seed by its result.
     """
 
     def __init__(
@@ -45,11 +65,12 @@ class SmoothedClassifier:
         sigma: float,
         classes: int,
         *,
-        noise: NoiseMode = "quantised",
+        noise: NoiseMode = NOISE,
         seed: int = 0,
         device: str | torch.device | None = None,
         batch_size: int | None = None,
         precision: Precision = "auto",
+        kernels: Kernels = "auto",
     ) -> None:
         check_mode(noise)
         if classes < 2:
@@ -63,15 +84,31 @@ class SmoothedClassifier:
         self.noise, self.seed, self.batch_size = noise, seed, batch_size
         check_precision(precision, self.device)
         self.precision: Precision = precision
+        self.kernels: Kernels = kernels
         self._prepared: tuple[object, Prepared] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        model: nn.Module,
+        classes: int,
+        config: CertifyConfig | AttackConfig,
+        *,
+        device: str | torch.device | None = None,
+        batch_size: int | None = None,
+    ) -> Self:
+        """The classifier that the settings of a certification or an attack are about."""
+        names = ("noise", "seed", "precision", "kernels")
+        settings: dict[str, Any] = {name: getattr(config, name) for name in names}
+        return cls(model, config.sigma, classes, device=device, batch_size=batch_size, **settings)
 
     def certify(
         self,
         image: Image,
         *,
-        n0: int = 100,
-        n: int = 100_000,
-        alpha: float = 0.001,
+        n0: int = N0,
+        n: int = N,
+        alpha: float = ALPHA,
         index: int = 0,
         radii: Sequence[float] | None = None,
         tolerance: float | None = None,
@@ -92,39 +129,65 @@ class SmoothedClassifier:
         images: Sequence[Image],
         indices: Sequence[int],
         *,
-        n0: int = 100,
-        n: int = 100_000,
-        alpha: float = 0.001,
+        n0: int = N0,
+        n: int = N,
+        alpha: float = ALPHA,
         radii: Sequence[float] | None = None,
         tolerance: float | None = None,
         skip_unless: Sequence[int] | None = None,
     ) -> list[Certificate]:
         """The same certificates as one by one, of images of one shape: small networks keep a GPU busy only so."""
-        bounds.check_samples(n0, n, alpha)
         xs = self._check_all(images, indices)
+        return self._certify(xs, indices, self.plan(xs[0].shape, n0, n, alpha, radii, tolerance), skip_unless)
+
+    def certify_planned(
+        self, images: Sequence[Image], indices: Sequence[int], plan: Plan, skip_unless: Sequence[int] | None = None
+    ) -> list[Certificate]:
+        """`certify_many` by a plan that was made before, for all images of a set."""
+        return self._certify(self._check_all(images, indices), indices, plan, skip_unless)
+
+    def plan(
+        self,
+        shape: Sequence[int],
+        n0: int,
+        n: int,
+        alpha: float,
+        radii: Sequence[float] | None = None,
+        tolerance: float | None = None,
+    ) -> Plan:
+        """Checks the settings, and works out once what all images of a shape share."""
+        bounds.check_samples(n0, n, alpha)
+        values = math.prod(shape)
+        slack, law = total_variation(self.noise, self.sigma, values), law_of(self.noise)
+        test = procedure(n, alpha, self.sigma, radii=radii, tolerance=tolerance, slack=slack, law=law)
+        return Plan(n0, n, alpha, values, slack, law, test)
+
+    def _certify(
+        self, xs: Sequence[Tensor], indices: Sequence[int], plan: Plan, skip_unless: Sequence[int] | None
+    ) -> list[Certificate]:
         if skip_unless is not None and len(skip_unless) != len(xs):
             raise DataError(f"expected a label for each of {len(xs)} images, found {len(skip_unless)}")
-        slack = total_variation(self.noise, self.sigma, xs[0].numel())
-        law = law_of(self.noise)
-        test = procedure(n, alpha, self.sigma, radii=radii, tolerance=tolerance, slack=slack, law=law)
+        if xs[0].numel() != plan.values:
+            raise DataError(f"expected images of {plan.values} values, as planned, found {xs[0].numel()}")
+        claim: dict[str, Any] = {"sigma": self.sigma, "alpha": plan.alpha, "law": plan.law}
         counter = self._open(xs)
-        selection = [Request(i, index, "selection", 0, n0) for i, index in enumerate(indices)]
-        estimation = [Request(i, index, "estimation", 0, n) for i, index in enumerate(indices)]
-        if test is None and skip_unless is None:
+        selection = [Request(i, index, "selection", 0, plan.n0) for i, index in enumerate(indices)]
+        estimation = [Request(i, index, "estimation", 0, plan.n) for i, index in enumerate(indices)]
+        if plan.test is None and skip_unless is None:
             # what is sampled does not depend on the class selected: one trip to the device for both stages
             both = self._count(counter, [*selection, *estimation])
-            return from_counts(both[: len(xs)], both[len(xs) :], self.sigma, alpha, slack=slack, law=law)
+            return from_counts(both[: len(xs)], both[len(xs) :], slack=plan.slack, **claim)
         counts0 = self._count(counter, selection)
         selected = counts0.argmax(1)
         wanted = [r for r in estimation if skip_unless is None or selected[r.image] == skip_unless[r.image]]
         counts, claims = np.zeros_like(counts0), [NO_CLAIM] * len(xs)
-        if test is not None:
-            self._sample_until(test, counter, wanted, selected, counts, claims)
-        found = [from_claim(*of, self.sigma, alpha, law=law) for of in zip(counts0, counts, claims, strict=True)]
-        if test is None and wanted:
+        if plan.test is not None:
+            self._sample_until(plan.test, counter, wanted, selected, counts, claims)
+        found = [from_claim(*of, **claim) for of in zip(counts0, counts, claims, strict=True)]
+        if plan.test is None and wanted:
             chosen = [r.image for r in wanted]
             counts[chosen] = self._count(counter, wanted)
-            certified = from_counts(counts0[chosen], counts[chosen], self.sigma, alpha, slack=slack, law=law)
+            certified = from_counts(counts0[chosen], counts[chosen], slack=plan.slack, **claim)
             for place, certificate in zip(chosen, certified, strict=True):
                 found[place] = certificate
         return found
@@ -151,7 +214,7 @@ class SmoothedClassifier:
             requests = [r for r in requests if not test.finished(states[r.image])]
             before = last
 
-    def predict(self, image: Image, *, n: int = 1000, alpha: float = 0.001, index: int = 0) -> int:
+    def predict(self, image: Image, *, n: int = 1000, alpha: float = ALPHA, index: int = 0) -> int:
         """PREDICT: the smoothed class, wrong with probability at most alpha, or -1 to abstain."""
         bounds.check_alpha(alpha)
         if n < 1:

@@ -5,18 +5,36 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
-from smoothcert.certification.certify import Selection, certify_dataset
-from smoothcert.config import load_recipe
-from smoothcert.data import load_dataset
+from jsonargparse import ArgumentParser
+
+from smoothcert.cli.options import Options, option
+from smoothcert.config import CertifyConfig, load_recipe
 from smoothcert.errors import ConfigError
-from smoothcert.report import certificate_table, read_results, write_report
-from smoothcert.training.loop import fit
+
+ABOUT = "The whole story on embedded data: train two models, certify, report. Minutes on a laptop."
 
 RECIPES = ("mnist-mini/gaussian-0.50", "mnist-mini/consistency-0.50")
 
 
+def add_options(parser: ArgumentParser) -> None:
+    option(parser, "--out", Path, Path("smoothcert-demo"), "folder for runs and report.html")
+    option(parser, "--images", int, 100, "test images to certify with each model")
+    option(parser, "--n", int, 2000, "noise samples per image (the field's tables use 100000)")
+    option(parser, "--epochs", int, None, "training epochs; default: the recipes'")
+
+
+def run(options: Options) -> None:
+    run_demo(options.out, images=options.images, n=options.n, epochs=options.epochs)
+
+
 def run_demo(out: Path, *, images: int = 100, n: int = 2000, epochs: int | None = None, quiet: bool = False) -> Path:
     """Train two LeNets, certify `images` test images of each, print the table, write report.html; returns its path."""
+    from smoothcert.certification.certify import certify_dataset
+    from smoothcert.data import load_dataset
+    from smoothcert.report import certificate_table, read_results, write_report
+    from smoothcert.runs.selection import Selection
+    from smoothcert.training.fit import fit
+
     started = time.monotonic()
     test = load_dataset("mnist-mini", "test")
     if not 1 <= images <= len(test):
@@ -25,20 +43,18 @@ def run_demo(out: Path, *, images: int = 100, n: int = 2000, epochs: int | None 
     stores, training = [], []
     for name in RECIPES:
         config = load_recipe(name, changes).config
-        method = config.method["name"]
-        run = fit(config, out / method, quiet=quiet)
-        model, spec = run.load_model()
+        trained = fit(config, out / config.method["name"], quiet=quiet)
+        model, spec = trained.load_model()
         store = certify_dataset(
             model,
             test,
-            run.path / "certify" / f"demo-{images}-{n}",
-            sigma=spec.sigma,
-            n=n,
+            trained.path / "certify" / f"demo-{images}-{n}",
+            CertifyConfig(sigma=spec.sigma, n=n),
             selection=Selection(every=len(test) // images, max=images),
             quiet=quiet,
         )
         stores.append(store.folder)
-        training.append(run.records("metrics.jsonl"))
+        training.append(trained.records("metrics.jsonl"))
     results = read_results(*stores)
     print(certificate_table(results).to_text())
     page = out / "report.html"
@@ -49,6 +65,6 @@ def run_demo(out: Path, *, images: int = 100, n: int = 2000, epochs: int | None 
         images={entry.name: test for entry in results},
         training={entry.name: epochs for entry, epochs in zip(results, training, strict=True)},
     )
-    print("\nEach number is proved: with probability 99.9 % an image, no l2 change smaller than r alters the answer.")
+    print("\nEach number is proved: with probability 99.9 % per image, no l2 change smaller than r alters the answer.")
     print(f"wrote {page} in {time.monotonic() - started:.0f} s")
     return page

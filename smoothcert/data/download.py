@@ -18,7 +18,7 @@ from urllib.request import urlopen
 
 from smoothcert.errors import DataError
 
-Progress = Callable[[int, int | None], None]  # bytes so far, bytes in all if the server said so
+BytesSoFar = Callable[[int, int | None], None]  # bytes so far, bytes in all if the server said so
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def fetch(
     folder: Path,
     mirrors: Sequence[str],
     *,
-    progress: Progress | None = None,
+    progress: BytesSoFar | None = None,
     timeout: float = 30.0,
 ) -> Path:
     """The path of `file` in `folder`, downloaded from the first mirror (a base URL) that delivers it intact.
@@ -105,7 +105,7 @@ def _body(url: str, checksum: str, timeout: float) -> Iterator[tuple[bytes, int,
 
 
 @contextmanager
-def _shown(name: str, progress: Progress | None) -> Iterator[Progress]:
+def _shown(name: str, progress: BytesSoFar | None) -> Iterator[BytesSoFar]:
     """Where to report progress: the caller's function, a bar on a terminal, or nowhere."""
     if progress is not None or not sys.stderr.isatty():
         yield progress or (lambda done, total: None)

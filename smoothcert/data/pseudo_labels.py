@@ -2,47 +2,23 @@
 
 from __future__ import annotations
 
-import dataclasses
-import math
 import zipfile
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from smoothcert.config import TrainConfig, build_dataclass
+from smoothcert.config import SelfTraining
 from smoothcert.data.array_pickle import read_array_pickle
 from smoothcert.data.dataset import Dataset
 from smoothcert.data.folder import ImageFolder
-from smoothcert.errors import ConfigError, DataError
+from smoothcert.errors import DataError
 
 NAMES = ("data", "extrapolated_targets")
 
 
-@dataclass(frozen=True)
-class SelfTraining:
-    """What `self_training` says: the file of pseudo-labelled images, and the weight of their loss (the paper's eta)."""
-
-    path: str
-    weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not 0 <= self.weight < math.inf:
-            raise ConfigError(f"self_training.weight must be a number from 0 on, found {self.weight!r}")
-
-
-def load_pseudo_labelled(config: TrainConfig, train: Dataset | ImageFolder) -> tuple[TrainConfig, Dataset | None]:
-    """The images that `self_training` names, if it does, and the configuration with its defaults written out."""
-    if not config.self_training:
-        return config, None
-    settings = build_dataclass(SelfTraining, config.self_training, "setting of self_training")
-    found = read_pseudo_labelled(Path(settings.path), train, least=config.batch_size)
-    return dataclasses.replace(config, self_training=dataclasses.asdict(settings)), found
-
-
-def fingerprint(train: Dataset | ImageFolder, pseudo: Dataset | None) -> str:
-    """The hash of all that is trained on."""
-    return train.fingerprint() if pseudo is None else f"{train.fingerprint()}+{pseudo.fingerprint()}"
+def load_pseudo_labelled(wanted: SelfTraining | None, train: Dataset | ImageFolder, least: int) -> Dataset | None:
+    """The images that a configuration's `self_training` names, if it does; at least `least` of them."""
+    return None if wanted is None else read_pseudo_labelled(Path(wanted.path), train, least)
 
 
 def read_pseudo_labelled(path: Path, train: Dataset | ImageFolder, least: int = 1) -> Dataset:

@@ -15,9 +15,9 @@ from smoothcert.devices.pick import pick_device
 from smoothcert.errors import ConfigError
 from smoothcert.evaluation.paths import Path as AdversarialPath
 from smoothcert.evaluation.paths import adversarial_path
-from smoothcert.files import atomic_write
+from smoothcert.files import write_text
 from smoothcert.noise.streams import unit_range
-from smoothcert.progress import Progress
+from smoothcert.progress import ProgressBar
 from smoothcert.report.charts.evaluations import path_svg, ratio_svg
 from smoothcert.runs.folder import RunFolder
 
@@ -54,7 +54,7 @@ def explain_runs(
         if ratios:
             chosen = range(0, len(data), max(1, len(data) // ratios))[:ratios]
             found[folder.name] = []
-            with Progress(f"mixing ratios of {folder.name}", len(chosen), "images", quiet=quiet) as bar:
+            with ProgressBar(f"mixing ratios of {folder.name}", len(chosen), "images", quiet=quiet) as bar:
                 for index in chosen:
                     path = path_of(index)
                     if path.answer == path.label:  # the ratio is about correct answers that change
@@ -98,6 +98,5 @@ def _figure(path: AdversarialPath, run: str, names: tuple[str, ...]) -> str:
 
 
 def _write(path: Path, text: str) -> Path:
-    with atomic_write(path) as file:
-        file.write(text.encode())
+    write_text(path, text)
     return path

@@ -1,4 +1,4 @@
-"""Stored counts judged again: another alpha, another bound or another norm, without a forward pass or PyTorch."""
+"""Stored counts analysed again: another alpha, another bound or another norm, without a forward pass or PyTorch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from smoothcert.errors import ConfigError, StoreError, unknown_name
 from smoothcert.report import Certificates, read_store
-from smoothcert.runs.store import CertificateStore
+from smoothcert.runs.store import ResultStore
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import ABSTAIN
 
@@ -20,7 +20,7 @@ Norm = Literal["l2", "linf"]
 
 
 def reanalyse(
-    store: CertificateStore | Path | str,
+    store: ResultStore | Path | str,
     *,
     alpha: float | None = None,
     bound: Bound = "binary",
@@ -32,7 +32,7 @@ def reanalyse(
     Choose alpha, bound and norm before looking: each answer holds with probability 1 - alpha on its own, the best of
     several does not. `values`, the number of values of an input, is needed for norm "linf" by stores that do not say.
     """
-    folder = store.folder if isinstance(store, CertificateStore) else Path(store)
+    folder = store.folder if isinstance(store, ResultStore) else Path(store)
     for kind, name, known in (("bound", bound, ("binary", "multiclass")), ("norm", norm, ("l2", "linf"))):
         if name is not None and name not in known:
             raise unknown_name(kind, name, known)
@@ -47,8 +47,7 @@ def reanalyse(
         )
     law: bounds.Law = identity["noise"] if identity["noise"] in ("uniform", "laplace") else "gaussian"
     level = bounds.check_alpha(identity.get("alpha_each", identity["alpha"]) if alpha is None else alpha)
-    tops = _tops(CertificateStore(folder))
-    selected, top, other, n = (tops[:, column] for column in range(4))
+    selected, top, other, n = _tops(stored).T
     sampled = n > 0  # inputs that were skipped after selection claim nothing
     settings = (level, identity["sigma"])
     drawn, slack = np.maximum(n, 1), identity.get("tau", 0.0)
@@ -77,17 +76,17 @@ def reanalyse(
     )
 
 
-def _tops(store: CertificateStore) -> NDArray[np.int64]:
-    """Selected class, its count, the largest other count and n of every input, by index."""
-    places = [store.columns.index(name) for name in ("counts0", "counts")]
-    found = {}
-    for cells in store.rows():
-        counts0, counts = (_counts(cells[place]) for place in places)
+def _tops(stored: Certificates) -> NDArray[np.int64]:
+    """Selected class, its count, the largest other count and n: [inputs, 4]."""
+    assert stored.counts0 is not None
+    assert stored.counts is not None
+    found = []
+    for counts0, counts in zip(map(_counts, stored.counts0), map(_counts, stored.counts), strict=True):
         # as the certificate chose: the most frequent class, the lowest of several
         selected = min(counts0, key=lambda label: (-counts0[label], label))
         others = (count for label, count in counts.items() if label != selected)
-        found[int(cells[0])] = (selected, counts.get(selected, 0), max(others, default=0), sum(counts.values()))
-    return np.array([found[index] for index in sorted(found)], dtype=np.int64)
+        found.append((selected, counts.get(selected, 0), max(others, default=0), sum(counts.values())))
+    return np.array(found, dtype=np.int64)
 
 
 def _counts(text: str) -> dict[int, int]:

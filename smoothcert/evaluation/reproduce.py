@@ -27,7 +27,7 @@ from smoothcert.report import average_certified_radius, certified_accuracy, read
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.published import Published, find_published, measured_otherwise
 from smoothcert.runs.folder import RunFolder
-from smoothcert.runs.store import CertificateStore
+from smoothcert.runs.store import ResultStore
 
 CLOSE = 0.004
 """A row counts as reproduced within max(3 published standard deviations, this) of a published ACR."""
@@ -111,7 +111,7 @@ def _run(job: Job, command: list[str], parallel: int) -> str | None:
 
 def outcome(job: Job, train: Sequence[str] = (), certify: Sequence[str] = ()) -> dict[str, Any] | None:
     """What came out of a finished job, with all that is needed to make it again; None if it is not finished."""
-    run, store = RunFolder(job.folder), CertificateStore(job.folder / "certify" / "test")
+    run, store = RunFolder(job.folder), ResultStore(job.folder / "certify" / "test")
     if not run.finished or not (store.folder / "manifest.json").is_file():
         return None
     manifest = store.manifest()

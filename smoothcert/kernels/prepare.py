@@ -17,11 +17,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import get_args
 
 import torch
 from torch import Tensor, nn
 
+from smoothcert.config import Precision
 from smoothcert.devices.launching import runs_triton
 from smoothcert.devices.memory import SMALLEST, is_out_of_memory
 from smoothcert.devices.products import float32_products, full_sums, tf32_products
@@ -30,8 +31,6 @@ from smoothcert.kernels.generic.cpu import for_cpu
 from smoothcert.kernels.generic.folding import CannotFold, fold
 from smoothcert.kernels.generic.fusing import fuse
 from smoothcert.noise.streams import block_size
-
-Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]
 
 _DTYPE = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _FALL_BACK = {"float16": "bfloat16", "bfloat16": "tf32", "tf32": "float32"}

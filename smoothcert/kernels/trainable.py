@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
 
 import torch
 from torch import Tensor, nn
 
+from smoothcert.config import TrainingPrecision
 from smoothcert.devices.launching import has_tf32, runs_triton
 from smoothcert.devices.products import float32_products
-
-TrainingPrecision = Literal["tf32", "float32", "bfloat16"]
 
 
 def trainable(model: nn.Module, device: torch.device, precision: TrainingPrecision) -> nn.Module:

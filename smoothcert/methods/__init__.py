@@ -46,7 +46,7 @@ def build_method(settings: Mapping[str, Any]) -> Method:
     return build_dataclass(method_class(name), values, f"hyperparameter of the method {name}")
 
 
-def written_out(config: TrainConfig) -> TrainConfig:
-    """With the method's defaults in it: so config.yaml means the same under every later version."""
+def resolved(config: TrainConfig) -> TrainConfig:
+    """With the method's defaults written out: so config.yaml means the same under every later version."""
     method = build_method(config.method)
     return dataclasses.replace(config, method={"name": config.method["name"], **dataclasses.asdict(method)})

@@ -86,7 +86,7 @@ def check_network(model: nn.Module, image: Tensor, classes: int) -> None:
         raise ModelError("the model has no parameters: there is nothing to train")
     batch = image.expand(2, *image.shape).float() / (255 if image.dtype == torch.uint8 else 1)
     try:
-        with torch.inference_mode():
+        with torch.no_grad():  # not inference mode, in which a lazy layer would get weights that cannot be trained
             logits = model.eval()(batch)
     except Exception as error:  # a network of the user's may fail in any way
         raise ModelError(f"the model cannot take the data's images, of shape {list(image.shape)}: {error}") from error

@@ -19,9 +19,10 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, kolmogorov, ndtr
 from torch import Tensor
 
+from smoothcert.config import NoiseMode
 from smoothcert.errors import ConfigError
 from smoothcert.noise import exact as exact_noise
-from smoothcert.noise.streams import NoiseMode, NoisyCopies, Stage, law_of
+from smoothcert.noise.streams import NoisyCopies, Stage, law_of
 from smoothcert.statistics import bounds
 
 Array = NDArray[np.float64]

@@ -27,6 +27,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from smoothcert.config import NoiseMode
 from smoothcert.devices.launching import launch_on, runs_triton
 from smoothcert.errors import ConfigError, DataError, unknown_name
 from smoothcert.keys import derive
@@ -37,7 +38,6 @@ from smoothcert.statistics.bounds import Law
 if TYPE_CHECKING:
     from smoothcert.noise.fused import FusedNoise
 
-NoiseMode = Literal["quantised", "exact", "float", "uniform", "laplace"]
 IntegerNoise = Literal["quantised", "exact"]  # Gaussian, and added as integers
 Stage = Literal["selection", "estimation", "prediction"]
 

@@ -1,15 +1,16 @@
 """The run folder: one configuration, its metrics, its resumable state, its weights, its certificates.
 
-``config.yaml  metrics.jsonl  timing.jsonl  state.pt  weights.safetensors  model.json  certify/<name>/``
+    config.yaml  metrics.jsonl  timing.jsonl  environment.jsonl  state.pt  weights.safetensors  model.json
+    certify/<name>/  attack/<name>/
 
 `state.pt` alone says how far a run is: it names the length of metrics.jsonl that belongs to it, and whatever a killed
-process wrote beyond is cut on resume. metrics.jsonl holds only what the seed decides; speeds are in timing.jsonl.
+process wrote beyond is cut on resume. metrics.jsonl holds only what the seed decides; speeds are in timing.jsonl, and
+environment.jsonl has one line per start: versions, device, precision, kernels.
 """
 
 from __future__ import annotations
 
 import dataclasses
-import fcntl
 import io
 import json
 import os
@@ -18,13 +19,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from smoothcert.config import TrainConfig, build_dataclass, dump_config, read_config
 from smoothcert.errors import ModelError, StoreError
 from smoothcert.files import atomic_write, remove_leftovers, write_error
+from smoothcert.runs.identity import require_same
+from smoothcert.runs.locks import locked
 
 if TYPE_CHECKING:
     from torch import nn
@@ -84,20 +87,18 @@ class RunFolder:
         if not self.config_path.exists():
             return
         # compared as they are written: YAML knows no tuples
-        there, wanted = (yaml.safe_load(dump_config(entry)) for entry in (self.config(), config))
-        differing = [
-            f"{key}: {there[key]!r} there, {wanted[key]!r} asked" for key in wanted if there[key] != wanted[key]
-        ]
-        if differing:
-            raise StoreError(
-                f"{self.path} belongs to another configuration ({'; '.join(differing)}): "
-                "choose another --out, or give the same settings to resume"
-            )
+        there, asked = (yaml.safe_load(dump_config(entry)) for entry in (self.config(), config))
+        require_same(
+            there,
+            asked,
+            holds=f"{self.path} belongs to another configuration",
+            advice="choose another --out, or give the same settings to resume",
+        )
 
     @contextmanager
     def lock(self) -> Iterator[None]:
-        """One trainer a folder: two would overwrite each other's state."""
-        with open_locked(self.path / ".lock", f"another process is training in {self.path}"):
+        """One trainer per folder: two would overwrite each other's state."""
+        with locked(self.path / ".lock", f"another process is training in {self.path}"):
             yield
 
     def append(self, name: str, record: Mapping[str, Any]) -> int:
@@ -209,22 +210,3 @@ def load_start(path: str, normalisation: str) -> tuple[nn.Module, int]:
         return model, spec.classes
     model, found = load_published(path, normalisation=normalisation)
     return model, int(found["classes"])
-
-
-@contextmanager
-def open_locked(path: Path, busy: str | None) -> Iterator[TextIO]:
-    """A file opened for appending under an exclusive lock, which the system releases even after kill -9.
-
-    If another process has the lock: an error that begins with `busy`, or, where that is None, a wait for it.
-    """
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = path.open("a+")
-    except OSError as error:
-        raise write_error(path, error) from error
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | (0 if busy is None else fcntl.LOCK_NB))
-        except BlockingIOError as error:
-            raise StoreError(f"{busy}: wait for it to end, or stop it") from error
-        yield file

@@ -9,14 +9,14 @@ from typing import Any
 from smoothcert.errors import COLLAPSED
 from smoothcert.progress import time_left
 from smoothcert.runs.folder import RunFolder
-from smoothcert.runs.store import CertificateStore
+from smoothcert.runs.store import ResultStore
 
 
 def status_lines(path: Path) -> list[str]:
     run = RunFolder(path)
     lines = [f"{path}: {_training(run)}"]
     for manifest in sorted(path.glob("certify/*/manifest.json")):
-        lines.append(f"  certify {manifest.parent.name}: {_certification(CertificateStore(manifest.parent))}")
+        lines.append(f"  certify {manifest.parent.name}: {_certification(ResultStore(manifest.parent))}")
     return lines
 
 
@@ -42,7 +42,7 @@ def _training(run: RunFolder) -> str:
     return f"{what}: {done}, {seconds:.3g} s an epoch, {left} left at that speed"
 
 
-def _certification(store: CertificateStore) -> str:
+def _certification(store: ResultStore) -> str:
     manifest, done = store.manifest(), len(store.done())
     settings = _settings(manifest.identity)
     if done >= manifest.inputs:

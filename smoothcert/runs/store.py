@@ -1,8 +1,9 @@
-"""Certificates on disk: a manifest that says what they are about, and append-only part files with one row an input.
+"""Results on disk: a manifest that says what they are about, and append-only part files with one row per result.
 
-A row is written whole and at once, so a killed process loses at most the row it was on; a torn last line (power cut) is
-cut when the part is opened again. Each process writes its own part file, under a lock. Any process may be killed,
-restarted or moved: what is missing is what no part holds.
+Certificates and attacks are stored alike; they differ in their columns and in what names a row. A row is written whole
+and at once, so a killed process loses at most the row it was on; a torn last line (power cut) is cut when the part is
+opened again. Each process writes its own part file, under a lock. Any process may be killed, restarted or moved: what
+is missing is what no part holds.
 """
 
 from __future__ import annotations
@@ -10,26 +11,27 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any
 
 from smoothcert.errors import StoreError
 from smoothcert.files import atomic_write, write_error
-from smoothcert.runs.folder import open_locked
-from smoothcert.statistics.certificate import Certificate
+from smoothcert.progress import ProgressBar
+from smoothcert.runs.identity import require_same, written_out
+from smoothcert.runs.locks import locked
+from smoothcert.runs.rows import COLUMNS, Lines, read_lines, row_key
+from smoothcert.runs.selection import Selection
 
-COLUMNS = (
-    *("idx", "label", "predict", "radius", "correct", "time"),  # the field's six
-    *("n0", "n", "counts0", "counts", "p_lower", "multiclass_radius", "noise", "seed"),
-)
-_SYNC_SECONDS = 1.0
-_BEFORE = {"procedure": "fixed"}  # what manifests without the key mean: there was nothing else to name
+Key = int | tuple[int, float]  # what names a row: an input, or an input and a radius
+Row = Mapping[str, object]  # column -> value, without the time that it took
+
+SYNC_SECONDS = 1.0
+GROUP_SECONDS = 0.5
+LARGEST_GROUP = 256
+"""Results that are made at once: as many as take half a second, so that a crash costs no more."""
 
 
 @dataclass(frozen=True)
@@ -42,30 +44,32 @@ class Manifest:
 
 
 @dataclass(frozen=True)
-class CertificateStore:
+class ResultStore:
+    """The store of one folder. `keys` are the columns that name a row."""
+
     folder: Path
-    columns: tuple[str, ...] = COLUMNS  # attacks are stored in the same way, with other columns
+    columns: tuple[str, ...] = COLUMNS
+    keys: tuple[str, ...] = ("idx",)
 
     def claim(self, manifest: Manifest) -> None:
         """Make the folder this manifest's, or check that it already is."""
         path = self.folder / "manifest.json"
         if not path.exists():
             if any(self.folder.glob("part-*.tsv")):
-                raise StoreError(f"{self.folder} holds certificates but no manifest.json: choose another --name")
+                raise StoreError(f"{self.folder} holds results but no manifest.json: choose another --name")
             with atomic_write(path, keep=True) as file:
                 file.write((json.dumps(vars(manifest), indent=2) + "\n").encode())
         # read back even when just written: of two processes that start together, the first manifest stays
-        there, asked = ({**_BEFORE, **identity} for identity in (self.manifest().identity, manifest.identity))
-        differing = [
-            f"{key}: {there.get(key)!r} there, {asked.get(key)!r} asked"
-            for key in sorted(there.keys() | asked.keys())
-            if there.get(key) != asked.get(key)
-        ]
-        if differing:
-            raise StoreError(
-                f"{self.folder} holds certificates of another procedure ({'; '.join(differing)}): "
-                "choose another --name, or give the same settings to resume"
-            )
+        require_same(
+            written_out(self.manifest().identity),
+            written_out(manifest.identity),
+            holds=f"{self.folder} holds results of another procedure",
+            advice="choose another --name, or give the same settings to resume",
+        )
+
+    @property
+    def exists(self) -> bool:
+        return (self.folder / "manifest.json").is_file()
 
     def manifest(self) -> Manifest:
         path = self.folder / "manifest.json"
@@ -73,63 +77,100 @@ class CertificateStore:
             values = json.loads(path.read_bytes())
             return Manifest(dict(values["identity"]), int(values["inputs"]), dict(values["environment"]))
         except FileNotFoundError as error:
-            raise StoreError(f"{self.folder} is not a certificate store: it has no manifest.json") from error
-        except (ValueError, KeyError, TypeError) as error:
-            raise StoreError(f"{path} is damaged: {error}") from error
+            raise StoreError(f"{self.folder} is not a result store: it has no manifest.json") from error
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StoreError(
+                f"{path} is damaged: expected an object with identity, inputs and environment ({error}); "
+                "restore it, or certify again under another --name"
+            ) from error
 
-    def rows(self) -> Iterator[list[str]]:
-        """The whole rows of all parts, as cells; a line that is still being written is passed over."""
-        for part in sorted(self.folder.glob("part-*.tsv")):
-            try:
-                lines = part.read_bytes().decode().split("\n")[:-1]  # what follows the last newline is no whole row
-            except UnicodeDecodeError as error:
-                raise StoreError(f"{part} is damaged: {error}") from error
-            if lines and lines[0] != "\t".join(self.columns):
-                raise StoreError(f"{part} does not start with the header of such a store: move it away")
-            for number, line in enumerate(lines[1:], start=2):
-                cells = line.split("\t")
-                if len(cells) != len(self.columns) or not cells[0].isdigit():
-                    raise StoreError(
-                        f"{part}, line {number}: expected {len(self.columns)} columns, found {line[:80]!r}"
-                    )
-                yield cells
+    def parts(self) -> list[Lines]:
+        """The whole lines of every part; a line that is still being written is passed over."""
+        found = [read_lines(path, self.columns) for path in sorted(self.folder.glob("part-*.tsv"))]
+        for part in found:
+            if part.header != list(self.columns):
+                raise StoreError(f"{part.path} does not start with the header of such a store: move it away")
+        return found
 
-    def done(self) -> set[int]:
-        """Indices of the inputs that some part holds a row for."""
-        return {int(cells[0]) for cells in self.rows()}
+    def rows(self) -> Iterator[dict[str, str]]:
+        """All rows, as text by column."""
+        for part in self.parts():
+            yield from part.rows()
+
+    def done(self) -> set[Key]:
+        """The names of all rows that some part holds."""
+        return {row_key(part, row, self.keys) for part in self.parts() for row in range(len(part.fields))}
 
     def mean_seconds(self) -> float | None:
-        """Mean time an input took, None before the first."""
-        times = [cells[self.columns.index("time")].split(":") for cells in self.rows()]
+        """Mean time per row, None before the first."""
+        times = [row["time"].split(":") for row in self.rows()]
         return sum(int(h) * 3600 + int(m) * 60 + float(s) for h, m, s in times) / len(times) if times else None
+
+    def complete(
+        self,
+        wanted: Sequence[Key],
+        selection: Selection,
+        work: Callable[[Sequence[Any]], Iterable[Row]],
+        *,
+        what: str,
+        unit: str,
+        note: str,
+        quiet: bool,
+    ) -> None:
+        """Add the rows of `wanted` that no part holds yet. `work` makes the rows of a few names at a time, in order.
+
+        `note` says what share of them is correct, beside the progress bar.
+        """
+        with self.writer(selection.shard, selection.shards) as part:
+            done = self.done()
+            missing = [key for key in wanted if key not in done]
+            with ProgressBar(what, len(wanted), unit, done=len(wanted) - len(missing), quiet=quiet) as bar:
+                position, correct, group = 0, 0, 1
+                while position < len(missing):
+                    now = missing[position : position + group]
+                    started = time.perf_counter()
+                    rows = list(work(now))
+                    seconds = (time.perf_counter() - started) / len(now)
+                    for row in rows:
+                        part.add({**row, "time": clock(seconds)})
+                        position, correct = position + 1, correct + int(bool(row["correct"]))
+                        bar.advance(note=f"{100 * correct / position:.1f} % {note}")
+                    group = next_group(len(now), seconds)
 
     @contextmanager
     def writer(self, shard: int, shards: int) -> Iterator[PartWriter]:
         path = self.folder / f"part-{shard}-of-{shards}.tsv"
-        with open_locked(path, f"another process is writing {path}") as file:
-            writer = PartWriter(file, path, "\t".join(self.columns) + "\n")
+        with locked(self.folder / f".{path.stem}.lock", f"another process is writing {path}"):
             try:
-                yield writer
+                descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+            except OSError as error:
+                raise write_error(path, error) from error
+            try:
+                writer = PartWriter(descriptor, path, self.columns)
+                try:
+                    yield writer
+                finally:
+                    writer.sync()
             finally:
-                writer.sync()
+                os.close(descriptor)
 
 
 class PartWriter:
     """Appends rows to one part file, whose torn last line (if any) is cut first."""
 
-    def __init__(self, file: TextIO, path: Path, header: str) -> None:
-        self._descriptor, self._path, self._synced = file.fileno(), path, time.monotonic()
+    def __init__(self, descriptor: int, path: Path, columns: Sequence[str]) -> None:
+        self._descriptor, self._path, self._columns, self._synced = descriptor, path, columns, time.monotonic()
         content = path.read_bytes()
         whole = content.rfind(b"\n") + 1
         if whole < len(content):
             os.ftruncate(self._descriptor, whole)
         if b"\n" not in content:
-            self._write(header)
+            self._write("\t".join(columns) + "\n")
             self.sync()
 
-    def add(self, row: str) -> None:
-        self._write(row)
-        if time.monotonic() - self._synced > _SYNC_SECONDS:
+    def add(self, row: Row) -> None:
+        self._write("\t".join(str(row[name]) for name in self._columns) + "\n")
+        if time.monotonic() - self._synced > SYNC_SECONDS:
             self.sync()
 
     def sync(self) -> None:
@@ -148,24 +189,12 @@ class PartWriter:
             raise write_error(self._path, error) from error
 
 
-def format_row(certificate: Certificate, *, index: int, label: int, seconds: float, noise: str, seed: int) -> str:
-    correct = int(certificate.predict == label)
-    took = clock(seconds)
-    cells = (
-        *(index, label, certificate.predict, certificate.radius, correct, took),
-        *(int(certificate.counts0.sum()), int(certificate.counts.sum())),
-        *(_sparse(certificate.counts0), _sparse(certificate.counts)),
-        *(certificate.p_lower, certificate.multiclass_radius, noise, seed),
-    )
-    return "\t".join(str(cell) for cell in cells) + "\n"
+def next_group(done: int, seconds_each: float) -> int:
+    """How many results to make at once next: as many as a crash may cost, and no sudden jump."""
+    return max(1, min(2 * done, LARGEST_GROUP, int(GROUP_SECONDS / max(seconds_each, 1e-9))))
 
 
 def clock(seconds: float) -> str:
     """H:MM:SS.ffffff, the field's format; hours may be more than 24."""
     minutes, rest = divmod(seconds, 60)
     return f"{int(minutes // 60)}:{int(minutes % 60):02}:{rest:09.6f}"
-
-
-def _sparse(counts: NDArray[np.int64]) -> str:
-    """``class:count`` of the classes that were seen, so that 1000 classes do not make long rows."""
-    return ",".join(f"{label}:{counts[label]}" for label in np.flatnonzero(counts))

@@ -18,7 +18,9 @@ from smoothcert.devices.pick import pick_device
 
 
 @dataclass(frozen=True)
-class Runtime:
+class Ranks:
+    """The device of this process, and its place among those that torchrun started."""
+
     device: torch.device
     rank: int = 0
     world_size: int = 1
@@ -58,10 +60,10 @@ class Runtime:
             dist.destroy_process_group()
 
 
-def start(device: str = "auto") -> Runtime:
+def join_ranks(device: str = "auto") -> Ranks:
     """The device to use, and this process's place among those that torchrun started."""
     rank, world_size = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
     chosen = pick_device(device, int(os.environ.get("LOCAL_RANK", "0")))
     if world_size > 1 and not dist.is_initialized():
         dist.init_process_group("nccl" if chosen.type == "cuda" else "gloo")
-    return Runtime(chosen, rank, world_size)
+    return Ranks(chosen, rank, world_size)

@@ -34,11 +34,13 @@ from smoothcert.data.augment import crop_flip
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.files import atomic_write
 from smoothcert.keys import derive
-from smoothcert.methods import build_method, written_out
+from smoothcert.methods import build_method, resolved
 from smoothcert.models.weights import weights_hash
-from smoothcert.progress import Progress
-from smoothcert.runs.folder import RunFolder, open_locked
-from smoothcert.training.ranks import Runtime
+from smoothcert.progress import ProgressBar
+from smoothcert.runs.folder import RunFolder
+from smoothcert.runs.identity import require_same
+from smoothcert.runs.locks import locked
+from smoothcert.training.ranks import Ranks
 
 SIGMA = 0.25
 PART = 500
@@ -59,7 +61,7 @@ class Plan:
 
     def lock(self) -> AbstractContextManager[object]:
         """Runs that share a folder and start together: one makes the labels, the others wait for them."""
-        return open_locked(self.folder / ".lock", None)
+        return locked(self.folder / ".lock", None)
 
 
 def plan(config: TrainConfig, out: Path) -> Plan:
@@ -76,21 +78,16 @@ def plan(config: TrainConfig, out: Path) -> Plan:
         )
     if config.self_training:
         raise ConfigError(f"self_training has no soft labels, which the method {name} needs: leave one of them out")
-    given = dict(config.soft_labels)
-    n, folder = given.pop("n", 10_000), given.pop("folder", None)
-    if not isinstance(n, int) or not 1 <= n < 2**31:
-        raise ConfigError(f"soft_labels.n, the votes an image, must be a whole number from 1 on, found {n!r}")
-    if folder is not None and not isinstance(folder, str):
-        raise ConfigError(f"soft_labels.folder must be a path, found {folder!r}")
+    labels = config.soft_labels
     fixed = {"sigma": SIGMA, "seed": 0, "method": {"name": "gaussian"}, "soft_labels": {}, "init_from": None}
-    values = {**dataclasses.asdict(config), **fixed, **given}
+    values = {**dataclasses.asdict(config), **fixed, **labels.settings}
     model = build_dataclass(TrainConfig, values, "setting of soft_labels (besides n and folder)")
-    return Plan(Path(folder) if folder else out / "soft-labels", model, n)
+    return Plan(Path(labels.folder) if labels.folder else out / "soft-labels", model, labels.n)
 
 
 def check(wanted: Plan, train: Dataset | ImageFolder) -> None:
     """Refuse a folder of other labels, before anything is written for the run that wants them."""
-    RunFolder(wanted.model_folder).check(written_out(wanted.model))
+    RunFolder(wanted.model_folder).check(resolved(wanted.model))
     if (wanted.folder / "labels.json").exists():
         _record(wanted.folder, _settings(wanted, train))
 
@@ -102,7 +99,7 @@ def _settings(wanted: Plan, train: Dataset | ImageFolder) -> dict[str, Any]:
     return {**settings, "data": train.fingerprint()}
 
 
-def vote(wanted: Plan, model: nn.Module, train: Dataset | ImageFolder, ranks: Runtime, quiet: bool) -> np.ndarray:
+def vote(wanted: Plan, model: nn.Module, train: Dataset | ImageFolder, ranks: Ranks, quiet: bool) -> np.ndarray:
     """The votes [images, classes] of the plan's model, memory-mapped: read if they are there, else made to the end."""
     identity = {**_settings(wanted, train), "model": weights_hash(model)}
     if not (wanted.folder / "labels.json").exists():
@@ -117,7 +114,7 @@ def vote(wanted: Plan, model: nn.Module, train: Dataset | ImageFolder, ranks: Ru
 
 
 def _make_parts(
-    parts: Path, wanted: Plan, model: nn.Module, train: Dataset | ImageFolder, ranks: Runtime, quiet: bool
+    parts: Path, wanted: Plan, model: nn.Module, train: Dataset | ImageFolder, ranks: Ranks, quiet: bool
 ) -> None:
     """This rank's share of the groups that are not there yet."""
     smoothed = SmoothedClassifier(
@@ -132,7 +129,7 @@ def _make_parts(
     mine = range(0, len(train), PART)[ranks.rank :: ranks.world_size]
     missing = [first for first in mine if not _part(parts, first).exists()]
     done = len(mine) - len(missing)
-    with Progress("soft labels", len(mine), "groups", done=done, quiet=quiet or not ranks.is_main) as bar:
+    with ProgressBar("soft labels", len(mine), "groups", done=done, quiet=quiet or not ranks.is_main) as bar:
         for first in missing:
             indices = range(first, min(first + PART, len(train)))
             views = [_view(wanted.model, train, i).to(ranks.device) for i in indices]
@@ -182,16 +179,12 @@ def _record(folder: Path, identity: dict[str, Any]) -> str:
         raise StoreError(
             f"{folder / 'labels.json'} is damaged ({error}): delete it to make the soft labels again"
         ) from error
-    differing = [
-        f"{key}: {there.get(key)!r} there, {identity[key]!r} asked"
-        for key in identity
-        if there.get(key) != identity[key]
-    ]
-    if differing:
-        raise StoreError(
-            f"{folder} holds other soft labels than this run needs ({'; '.join(differing)}): give another "
-            "folder, or the settings they were made with"
-        )
+    require_same(
+        {key: there.get(key) for key in identity},  # what is not asked, such as the model's weights, may be anything
+        identity,
+        holds=f"{folder} holds other soft labels than this run needs",
+        advice="give another folder, or the settings they were made with",
+    )
     return str(digest)
 
 

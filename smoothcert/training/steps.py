@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from smoothcert.errors import ConfigError
 from smoothcert.methods.base import Batch, Losses, Method, Progress
-from smoothcert.training.ranks import Runtime
+from smoothcert.training.ranks import Ranks
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Stepper:
         optimizer: torch.optim.Optimizer,
         method: Method,
         sigma: float,
-        ranks: Runtime,
+        ranks: Ranks,
         capture: bool = True,
         pseudo_weight: float = 1.0,
     ) -> None:

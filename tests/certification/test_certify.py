@@ -11,11 +11,12 @@ import numpy as np
 import pytest
 import torch
 
-from smoothcert.certification.certify import Selection, certify_dataset
 from smoothcert.data import Dataset, load_dataset
 from smoothcert.errors import ConfigError, DataError, StoreError
 from smoothcert.models import build_model, save_weights
+from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import COLUMNS
+from tests.results import cells, certify_with
 
 SETTINGS = {"sigma": 0.5, "n0": 32, "n": 200, "quiet": True}
 
@@ -23,8 +24,8 @@ SETTINGS = {"sigma": 0.5, "n0": 32, "n": 200, "quiet": True}
 def table(store):
     """idx -> all cells but the time."""
     skip = COLUMNS.index("time")
-    rows = list(store.rows())
-    found = {int(cells[0]): cells[:skip] + cells[skip + 1 :] for cells in rows}
+    rows = cells(store)
+    found = {int(row[0]): row[:skip] + row[skip + 1 :] for row in rows}
     assert len(found) == len(rows)  # no input twice
     return found
 
@@ -42,7 +43,7 @@ def data():
 @pytest.fixture(scope="module")
 def reference(model, data, tmp_path_factory):
     out = tmp_path_factory.mktemp("reference")
-    return table(certify_dataset(model, data, out, selection=Selection(start=3, every=7, max=24), **SETTINGS))
+    return table(certify_with(model, data, out, selection=Selection(start=3, every=7, max=24), **SETTINGS))
 
 
 def test_the_selected_inputs_are_certified_in_order(reference, data):
@@ -57,7 +58,7 @@ def test_the_selected_inputs_are_certified_in_order(reference, data):
 def test_shards_and_batch_size_change_no_row(model, data, reference, tmp_path, shards, batch_size):
     for shard in reversed(range(shards)):
         selection = Selection(start=3, every=7, max=24, shard=shard, shards=shards)
-        store = certify_dataset(model, data, tmp_path, selection=selection, batch_size=batch_size, **SETTINGS)
+        store = certify_with(model, data, tmp_path, selection=selection, batch_size=batch_size, **SETTINGS)
     assert table(store) == reference
     assert len(list(tmp_path.glob("part-*-of-*.tsv"))) == shards
 
@@ -66,12 +67,12 @@ def test_killed_at_any_moment_and_resumed_the_store_is_the_same(model, reference
     """kill -9, several times, at whatever the process is doing; another number of shards in between."""
     save_weights(model, tmp_path / "weights.safetensors")
     code = (
-        "from smoothcert.certification.certify import *; from smoothcert.data import load_dataset\n"
+        "from smoothcert import Selection, load_dataset; from tests.results import certify_with\n"
         "from smoothcert.models import build_model, load_weights\n"
         "import sys, torch; torch.set_num_threads(1)\n"
         f"model = build_model('lenet'); load_weights(model, {str(tmp_path / 'weights.safetensors')!r})\n"
         "selection = Selection(start=3, every=7, max=24, shard=0, shards=1)\n"
-        f"certify_dataset(model, load_dataset('mnist-mini', 'test'), {str(tmp_path / 'store')!r}, selection=selection,"
+        f"certify_with(model, load_dataset('mnist-mini', 'test'), {str(tmp_path / 'store')!r}, selection=selection,"
         f" batch_size=64, **{SETTINGS!r})\n"
     )
     rows = 0
@@ -88,16 +89,16 @@ def test_killed_at_any_moment_and_resumed_the_store_is_the_same(model, reference
     assert rows >= 15
     selection = Selection(start=3, every=7, max=24, shard=0, shards=2)
     data = load_dataset("mnist-mini", "test")
-    certify_dataset(model, data, tmp_path / "store", selection=selection, **SETTINGS)
+    certify_with(model, data, tmp_path / "store", selection=selection, **SETTINGS)
     selection = Selection(start=3, every=7, max=24, shard=0, shards=1)
-    assert table(certify_dataset(model, data, tmp_path / "store", selection=selection, **SETTINGS)) == reference
+    assert table(certify_with(model, data, tmp_path / "store", selection=selection, **SETTINGS)) == reference
 
 
 def test_a_finished_store_is_left_alone(model, data, tmp_path):
     selection = Selection(max=2)
-    certify_dataset(model, data, tmp_path, selection=selection, **SETTINGS)
+    certify_with(model, data, tmp_path, selection=selection, **SETTINGS)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
-    certify_dataset(model, data, tmp_path, selection=selection, **SETTINGS)
+    certify_with(model, data, tmp_path, selection=selection, **SETTINGS)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
 
 
@@ -108,33 +109,33 @@ def test_a_finished_store_is_left_alone(model, data, tmp_path):
         ({"alpha": 0.01}, "alpha"),
         ({"sigma": 0.25}, "sigma"),
         ({"seed": 1}, "seed"),
-        ({"noise_mode": "float"}, "noise"),
+        ({"noise": "float"}, "noise"),
         ({"selection": Selection(max=3)}, "max"),
     ],
 )
 def test_another_procedure_is_refused(model, data, tmp_path, change, key):
-    certify_dataset(model, data, tmp_path, **{**SETTINGS, "selection": Selection(max=2)})
+    certify_with(model, data, tmp_path, **{**SETTINGS, "selection": Selection(max=2)})
     before = (tmp_path / "part-0-of-1.tsv").read_bytes()
     with pytest.raises(StoreError, match=key):
-        certify_dataset(model, data, tmp_path, **{**SETTINGS, "selection": Selection(max=2), **change})
+        certify_with(model, data, tmp_path, **{**SETTINGS, "selection": Selection(max=2), **change})
     assert (tmp_path / "part-0-of-1.tsv").read_bytes() == before
 
 
 def test_other_weights_another_network_or_other_data_are_refused(model, data, tmp_path):
     settings = {**SETTINGS, "selection": Selection(max=1)}
-    certify_dataset(model, data, tmp_path, **settings)
+    certify_with(model, data, tmp_path, **settings)
     with pytest.raises(StoreError, match="model: "):
-        certify_dataset(build_model("lenet", seed=1), data, tmp_path, **settings)
+        certify_with(build_model("lenet", seed=1), data, tmp_path, **settings)
     shifted = torch.nn.Sequential(torch.nn.Softmax(2), model[1])  # same weights, another forward
     with pytest.raises(StoreError, match="network: "):
-        certify_dataset(shifted, data, tmp_path, **settings)
+        certify_with(shifted, data, tmp_path, **settings)
     flipped = Dataset("mnist-mini", "test", 255 - data.images, data.labels, 10)
     with pytest.raises(StoreError, match="data: "):
-        certify_dataset(model, flipped, tmp_path, **settings)
+        certify_with(model, flipped, tmp_path, **settings)
 
 
 def test_the_manifest_says_what_the_certificates_are_about(model, data, tmp_path):
-    certify_dataset(model, data, tmp_path, selection=Selection(max=1), **SETTINGS)
+    certify_with(model, data, tmp_path, selection=Selection(max=1), **SETTINGS)
     manifest = json.loads((tmp_path / "manifest.json").read_text())
     wanted = {
         "sigma",
@@ -161,9 +162,9 @@ def test_data_off_the_8_bit_grid_needs_float_noise(model, tmp_path):
     images = rng.random((3, 1, 28, 28), dtype=np.float32)
     data = Dataset("mine", "test", images, np.zeros(3, np.int64), 10)
     with pytest.raises(DataError, match="not 8-bit data"):
-        certify_dataset(model, data, tmp_path, **SETTINGS)
+        certify_with(model, data, tmp_path, **SETTINGS)
     assert not list(tmp_path.iterdir())
-    store = certify_dataset(model, data, tmp_path, noise_mode="float", **SETTINGS)
+    store = certify_with(model, data, tmp_path, noise="float", **SETTINGS)
     assert store.done() == {0, 1, 2}
 
 
@@ -177,4 +178,4 @@ def test_impossible_selections_are_refused(wrong):
 
 def test_a_start_beyond_the_data_is_refused(model, data, tmp_path):
     with pytest.raises(ConfigError, match="leaves no input"):
-        certify_dataset(model, data, tmp_path, selection=Selection(start=5000), **SETTINGS)
+        certify_with(model, data, tmp_path, selection=Selection(start=5000), **SETTINGS)

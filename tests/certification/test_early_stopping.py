@@ -9,15 +9,16 @@ import torch
 from scipy import stats
 from torch import nn
 
-from smoothcert.certification.certify import Selection, certify_dataset
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.data import Dataset, load_dataset
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.models import build_model
 from smoothcert.report import average_certified_radius, certified_accuracy, read_store
+from smoothcert.runs.selection import Selection
 from smoothcert.runs.status import status_lines
 from smoothcert.runs.store import COLUMNS
 from smoothcert.statistics import bounds
+from tests.results import cells, certify_with
 
 SIGMA, N = 0.5, 1000
 SELECTION = Selection(every=50)
@@ -46,29 +47,28 @@ def model():
 
 @pytest.fixture(scope="module")
 def fixed(model, data, tmp_path_factory):
-    return certify_dataset(model, data, tmp_path_factory.mktemp("fixed"), **SETTINGS)
+    return certify_with(model, data, tmp_path_factory.mktemp("fixed"), **SETTINGS)
 
 
 def samples(store):
-    return np.array([int(cells[COLUMNS.index("n")]) for cells in store.rows()])
+    return np.array([int(row["n"]) for row in store.rows()])
 
 
 def top_counts(store):
     """Count of the selected class, by input, in index order."""
     found = {}
-    for cells in store.rows():
+    for row in store.rows():
         counts0, counts = (
-            dict(tuple(map(int, entry.split(":"))) for entry in cells[COLUMNS.index(name)].split(","))
-            for name in ("counts0", "counts")
+            dict(tuple(map(int, entry.split(":"))) for entry in row[name].split(",")) for name in ("counts0", "counts")
         )
         selected = min(counts0, key=lambda c: (-counts0[c], c))
-        found[int(cells[0])] = counts.get(selected, 0)
+        found[int(row["idx"])] = counts.get(selected, 0)
     return np.array([found[index] for index in sorted(found)])
 
 
 @pytest.mark.parametrize("radius", [0.25, 0.5])
 def test_fixed_radius_decisions_agree_with_fixed_n(model, data, fixed, tmp_path, radius):
-    store = certify_dataset(model, data, tmp_path, radii=[radius], **SETTINGS)
+    store = certify_with(model, data, tmp_path, radii=[radius], **SETTINGS)
     tested, full = read_store(store.folder), read_store(fixed.folder)
     accepted, expected = ~tested.abstained, full.radius >= radius
     assert set(tested.radius) <= {0.0, radius}
@@ -87,7 +87,7 @@ def test_fixed_radius_decisions_agree_with_fixed_n(model, data, fixed, tmp_path,
 
 def test_a_grid_of_radii_gives_a_radius_on_the_grid(model, data, fixed, tmp_path):
     grid = [0.0, 0.25, 0.5, 0.75, 1.0]
-    store = certify_dataset(model, data, tmp_path, radii=grid, **SETTINGS)
+    store = certify_with(model, data, tmp_path, radii=grid, **SETTINGS)
     tested, full = read_store(store.folder), read_store(fixed.folder)
     assert set(tested.radius) <= set(grid)
     assert len(set(tested.radius)) >= 4
@@ -98,7 +98,7 @@ def test_a_grid_of_radii_gives_a_radius_on_the_grid(model, data, fixed, tmp_path
 
 
 def test_tolerance_gives_nearly_the_radius_of_fixed_n(model, data, fixed, tmp_path):
-    store = certify_dataset(model, data, tmp_path, tolerance=0.3, **SETTINGS)
+    store = certify_with(model, data, tmp_path, tolerance=0.3, **SETTINGS)
     found, full = read_store(store.folder), read_store(fixed.folder)
     assert samples(store).mean() < 0.8 * N
     assert full.radius.mean() - 0.25 < found.radius.mean() < full.radius.mean() + 0.01
@@ -106,7 +106,7 @@ def test_tolerance_gives_nearly_the_radius_of_fixed_n(model, data, fixed, tmp_pa
 
 
 def test_skipping_wrong_inputs_changes_neither_certified_accuracy_nor_acr(model, data, fixed, tmp_path):
-    store = certify_dataset(model, data, tmp_path, skip_wrong=True, **SETTINGS)
+    store = certify_with(model, data, tmp_path, skip_wrong=True, **SETTINGS)
     found, full = read_store(store.folder), read_store(fixed.folder)
     assert average_certified_radius(found) == average_certified_radius(full)
     radii = [0.0, 0.25, 0.5, 0.75, 1.0]
@@ -114,13 +114,13 @@ def test_skipping_wrong_inputs_changes_neither_certified_accuracy_nor_acr(model,
     assert found.radius[found.correct].tolist() == full.radius[full.correct].tolist()
     skipped = samples(store) == 0
     assert 0.02 < skipped.mean() < 0.6
-    assert (found.predict[np.argsort([int(cells[0]) for cells in store.rows()])][skipped] == -1).all()  # no claim
+    assert (found.predict[np.argsort([int(row["idx"]) for row in store.rows()])][skipped] == -1).all()  # no claim
 
 
 def test_simultaneous_certificates_spend_alpha_over_the_inputs(model, data, tmp_path):
     """Over all inputs of the index set, also if this process takes a part of them."""
     settings = {**SETTINGS, "n": 200, "selection": Selection(max=10, shard=1, shards=2)}
-    store = certify_dataset(model, data, tmp_path, simultaneous=True, **settings)
+    store = certify_with(model, data, tmp_path, simultaneous=True, **settings)
     found = read_store(store.folder)
     assert found.rows == 5
     assert found.p_lower.tolist() == bounds.lower_bound(top_counts(store), 200, 0.001 / 10).tolist()
@@ -147,9 +147,9 @@ def test_shards_and_batch_sizes_change_no_row(model, data, tmp_path):
     for place, shards, size in ((tmp_path / "a", 1, 256), (tmp_path / "b", 2, 50)):
         for shard in range(shards):
             selection = Selection(every=100, shard=shard, shards=shards)
-            store = certify_dataset(model, data, place, **{**settings, "selection": selection, "batch_size": size})
+            store = certify_with(model, data, place, **{**settings, "selection": selection, "batch_size": size})
         skip = COLUMNS.index("time")
-        tables.append(sorted(cells[:skip] + cells[skip + 1 :] for cells in store.rows()))
+        tables.append(sorted(row[:skip] + row[skip + 1 :] for row in cells(store)))
     assert tables[0] == tables[1]
 
 
@@ -203,22 +203,22 @@ def test_false_claims_at_the_threshold_itself_are_as_rare_as_stated():
 )
 def test_another_procedure_is_refused(model, data, tmp_path, first, second, key):
     settings = {**SETTINGS, "n": 200, "selection": Selection(max=1)}
-    certify_dataset(model, data, tmp_path, **settings, **first)
-    certify_dataset(model, data, tmp_path, **settings, **first)  # its own is taken up again
+    certify_with(model, data, tmp_path, **settings, **first)
+    certify_with(model, data, tmp_path, **settings, **first)  # its own is taken up again
     with pytest.raises(StoreError, match=key):
-        certify_dataset(model, data, tmp_path, **settings, **second)
+        certify_with(model, data, tmp_path, **settings, **second)
 
 
 def test_a_manifest_from_before_procedures_had_names_means_fixed_n(model, data, tmp_path):
     settings = {**SETTINGS, "n": 200, "selection": Selection(max=1)}
-    store = certify_dataset(model, data, tmp_path, **settings)
+    store = certify_with(model, data, tmp_path, **settings)
     path = store.folder / "manifest.json"
     manifest = json.loads(path.read_text())
     del manifest["identity"]["procedure"]
     path.write_text(json.dumps(manifest))
-    certify_dataset(model, data, tmp_path, **settings)
+    certify_with(model, data, tmp_path, **settings)
     with pytest.raises(StoreError, match="procedure: 'fixed' there, 'tolerance' asked"):
-        certify_dataset(model, data, tmp_path, tolerance=0.1, **settings)
+        certify_with(model, data, tmp_path, tolerance=0.1, **settings)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +232,7 @@ def test_a_manifest_from_before_procedures_had_names_means_fixed_n(model, data, 
 )
 def test_impossible_procedures_are_refused_before_anything_is_written(model, data, tmp_path, wrong, message):
     with pytest.raises(ConfigError, match=message):
-        certify_dataset(model, data, tmp_path, **{**SETTINGS, **wrong})
+        certify_with(model, data, tmp_path, **{**SETTINGS, **wrong})
     assert not list(tmp_path.iterdir())
 
 
@@ -243,8 +243,8 @@ def test_status_names_the_procedure(model, data, tmp_path):
     run.mkdir()
     (run / "weights.safetensors").touch()
     (run / "model.json").touch()
-    certify_dataset(model, small, run / "certify" / "a", radii=[0.0, 0.25], simultaneous=True, **settings)
-    certify_dataset(model, small, run / "certify" / "b", tolerance=0.1, skip_wrong=True, **settings)
+    certify_with(model, small, run / "certify" / "a", radii=[0.0, 0.25], simultaneous=True, **settings)
+    certify_with(model, small, run / "certify" / "b", tolerance=0.1, skip_wrong=True, **settings)
     lines = "\n".join(status_lines(run))
     assert "(radii 0 0.25, n at most 100, alpha 0.001, quantised noise, all inputs at once)" in lines
     assert "(tolerance 0.1, n at most 100, alpha 0.001, quantised noise, wrong inputs skipped)" in lines

@@ -7,12 +7,14 @@ import pytest
 import torch
 from torch import nn
 
-from smoothcert.certification.certify import Selection, certify_dataset
+from smoothcert.config import AttackConfig
 from smoothcert.data import Dataset
 from smoothcert.errors import ConfigError, StoreError
-from smoothcert.evaluation.attack import COLUMNS, Attack, attack_dataset, summarise, towards_original
-from smoothcert.runs.store import COLUMNS as CERTIFICATE_COLUMNS
-from smoothcert.runs.store import CertificateStore
+from smoothcert.evaluation.attack import COLUMNS, adversarial_image, summarise, towards_original
+from smoothcert.runs.rows import COLUMNS as CERTIFICATE_COLUMNS
+from smoothcert.runs.selection import Selection
+from smoothcert.runs.store import ResultStore
+from tests.results import attack_with, cells, certify_with
 
 SHAPE = (1, 8, 8)
 SIGMA = 0.25
@@ -48,8 +50,9 @@ def test_the_attack_goes_straight_at_the_plane(plane, name):
     if name == "foolbox":
         pytest.importorskip("foolbox")
     image = torch.full(SHAPE, 0.5) + 0.3 * plane.w
-    attack = Attack(name, noises=4096 if name == "stein" else 16, steps=10)
-    found = attack(plane, image, 0, SIGMA, 0.2, key=1)
+    noises = 4096 if name == "stein" else 16
+    config = AttackConfig(SIGMA, (0.2,), name, noises=noises, steps=10)
+    found = adversarial_image(plane, image, 0, config, 0.2, key=1)
     d = found - image
     assert d.norm() == pytest.approx(0.2, abs=1e-4)
     cosine = float(-(d * plane.w).sum() / d.norm())
@@ -58,7 +61,8 @@ def test_the_attack_goes_straight_at_the_plane(plane, name):
 
 def test_ddn_finds_an_image_just_across_the_plane(plane):
     image = (torch.full(SHAPE, 0.5) + 0.3 * plane.w).mul(255).round().div(255)
-    found = Attack("ddn", noises=64, steps=40)(plane, image, 0, SIGMA, 0.6, key=1)
+    config = AttackConfig(SIGMA, (0.6,), "ddn", noises=64, steps=40)
+    found = adversarial_image(plane, image, 0, config, 0.6, key=1)
     assert 0.28 < float((found - image).norm()) < 0.45
     assert abs(float(((found - 0.5) * plane.w).sum())) < 0.06  # where 64 noisy copies are tied, not quite on the plane
 
@@ -75,15 +79,15 @@ def test_the_grid_is_reached_from_inside(plane):
 @pytest.fixture
 def certified(plane, tmp_path):
     data = plane.dataset(np.linspace(0.03, 0.58, 12))
-    return data, certify_dataset(plane, data, tmp_path / "certify", sigma=SIGMA, n=5_000, quiet=True)
+    return data, certify_with(plane, data, tmp_path / "certify", sigma=SIGMA, n=5_000, quiet=True)
 
 
-SETTINGS = {"sigma": SIGMA, "radii": [0.4, 0.2], "n": 2000, "attack": Attack(noises=16), "quiet": True}
+SETTINGS = {"sigma": SIGMA, "radii": [0.4, 0.2], "n": 2000, "noises": 16, "quiet": True}
 
 
 def test_empirical_accuracy_lies_above_certified_and_the_true_accuracy_between(plane, certified, tmp_path):
     data, certificates = certified
-    rows = summarise(attack_dataset(plane, data, tmp_path / "attack", certificates=certificates, **SETTINGS))
+    rows = summarise(attack_with(plane, data, tmp_path / "attack", certificates=certificates, **SETTINGS))
     assert [row.radius for row in rows] == [0.2, 0.4]
     margins = [float(((torch.from_numpy(data.image(i)) / 255 - 0.5) * plane.w).sum()) for i in range(len(data))]
     for row in rows:
@@ -102,26 +106,26 @@ def test_a_wrong_certificate_raises_the_alarm(plane, certified, tmp_path):
     column = CERTIFICATE_COLUMNS.index("radius")
     inflated = ["\t".join([*c[:column], "1.0", *c[column + 1 :]]) for c in (line.split("\t") for line in lines)]
     part.write_text("\n".join([header, *inflated]) + "\n")
-    rows = summarise(attack_dataset(plane, data, tmp_path / "attack", certificates=certificates, **SETTINGS))
+    rows = summarise(attack_with(plane, data, tmp_path / "attack", certificates=certificates, **SETTINGS))
     assert len(rows[-1].alarms) >= 6
     assert rows[-1].certified == pytest.approx(1.0, abs=0.1)
 
 
 def test_attacks_resume_shard_and_refuse_other_settings(plane, certified, tmp_path):
     data, _ = certified
-    whole = attack_dataset(plane, data, tmp_path / "a", **SETTINGS)
+    whole = attack_with(plane, data, tmp_path / "a", **SETTINGS)
     for shard in (1, 0):
-        parts = attack_dataset(plane, data, tmp_path / "b", selection=Selection(shard=shard, shards=2), **SETTINGS)
+        parts = attack_with(plane, data, tmp_path / "b", selection=Selection(shard=shard, shards=2), **SETTINGS)
 
     def table(store):
-        return sorted(cells[:-1] for cells in store.rows())
+        return sorted(row[:-1] for row in cells(store))
 
     assert table(whole) == table(parts)
     part = tmp_path / "a" / "part-0-of-1.tsv"
     part.write_text("".join(part.read_text().splitlines(keepends=True)[:7]) + "3\t0")
-    assert table(attack_dataset(plane, data, tmp_path / "a", **SETTINGS)) == table(parts)
+    assert table(attack_with(plane, data, tmp_path / "a", **SETTINGS)) == table(parts)
     with pytest.raises(StoreError, match="steps: 20 there, 5 asked"):
-        attack_dataset(plane, data, tmp_path / "a", **{**SETTINGS, "attack": Attack(noises=16, steps=5)})
+        attack_with(plane, data, tmp_path / "a", **{**SETTINGS, "steps": 5})
     manifest = json.loads((tmp_path / "a" / "manifest.json").read_text())
     assert manifest["inputs"] == 24
     assert part.read_text().splitlines()[0] == "\t".join(COLUMNS)
@@ -129,7 +133,7 @@ def test_attacks_resume_shard_and_refuse_other_settings(plane, certified, tmp_pa
 
 def test_without_certificates_only_the_empirical_accuracy_is_known(plane, tmp_path):
     data = plane.dataset([0.1, 0.5])
-    (row,) = summarise(attack_dataset(plane, data, tmp_path, **{**SETTINGS, "radii": [0.2]}))
+    (row,) = summarise(attack_with(plane, data, tmp_path, **{**SETTINGS, "radii": [0.2]}))
     assert row.certified is None
     assert (row.inputs, row.empirical) == (2, 0.5)
 
@@ -137,8 +141,8 @@ def test_without_certificates_only_the_empirical_accuracy_is_known(plane, tmp_pa
 @pytest.mark.parametrize("name", ["pgd", "ddn"])
 def test_float_noise_attacks_the_image_off_the_grid(plane, tmp_path, name):
     data = plane.dataset([0.1, 0.5])
-    settings = {**SETTINGS, "radii": [0.2], "attack": Attack(name, noises=16)}
-    (row,) = summarise(attack_dataset(plane, data, tmp_path, noise_mode="float", **settings))
+    settings = {**SETTINGS, "radii": [0.2], "attack": name}
+    (row,) = summarise(attack_with(plane, data, tmp_path, noise="float", **settings))
     assert row.empirical == 0.5
 
 
@@ -146,7 +150,7 @@ def test_the_network_is_left_as_it_was(plane, tmp_path):
     model = nn.Sequential(nn.BatchNorm2d(1), plane)
     model.train()
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    attack_dataset(model, plane.dataset([0.3]), tmp_path, **SETTINGS)
+    attack_with(model, plane.dataset([0.3]), tmp_path, **SETTINGS)
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert all(parameter.requires_grad for parameter in model.parameters())
 
@@ -157,16 +161,16 @@ def test_the_network_is_left_as_it_was(plane, tmp_path):
 )
 def test_unusable_settings_are_refused(plane, tmp_path, settings, message):
     with pytest.raises(ConfigError, match=message):
-        attack_dataset(plane, plane.dataset([0.3]), tmp_path, **{**SETTINGS, **settings})
+        attack_with(plane, plane.dataset([0.3]), tmp_path, **{**SETTINGS, **settings})
 
 
-@pytest.mark.parametrize("wrong", [{"name": "fgsm"}, {"noises": 0}, {"steps": 0}])
+@pytest.mark.parametrize("wrong", [{"attack": "fgsm"}, {"noises": 0}, {"steps": 0}])
 def test_unusable_attacks_are_refused(wrong):
     with pytest.raises(ConfigError, match="attack"):
-        Attack(**wrong)
+        AttackConfig(SIGMA, (0.5,), **wrong)
 
 
 def test_a_store_of_attacks_is_not_read_as_certificates(plane, tmp_path):
-    attack_dataset(plane, plane.dataset([0.3]), tmp_path, **SETTINGS)
-    with pytest.raises(StoreError, match="does not start with the header"):
-        CertificateStore(tmp_path).done()
+    attack_with(plane, plane.dataset([0.3]), tmp_path, **SETTINGS)
+    with pytest.raises(StoreError, match="expected a tab-separated header with the columns"):
+        ResultStore(tmp_path).done()

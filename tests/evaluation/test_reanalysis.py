@@ -7,15 +7,16 @@ import sys
 import numpy as np
 import pytest
 
-from smoothcert.certification.certify import Selection, certify_dataset
 from smoothcert.data import load_dataset
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.evaluation.reanalysis import reanalyse
 from smoothcert.models import build_model
 from smoothcert.report import average_certified_radius, read_store
-from smoothcert.runs.store import CertificateStore, Manifest, format_row
+from smoothcert.runs.selection import Selection
+from smoothcert.runs.store import Manifest, ResultStore, format_row
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import from_counts
+from tests.results import certify_with
 
 IDENTITY = {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "split_alpha": 0.9, "noise": "quantised"}
 COUNTS0 = [[90, 10, 0], [5, 90, 5], [30, 30, 40], [50, 50, 0]]
@@ -24,7 +25,7 @@ COUNTS = [[990, 0, 10], [20, 900, 80], [300, 250, 450], [400, 600, 0]]
 
 def make(folder, rows=((0, 1), (2, 3)), environment=None, **identity):
     full = {**IDENTITY, **identity}
-    store = CertificateStore(folder)
+    store = ResultStore(folder)
     store.claim(Manifest(full, 4, environment or {"values": 784}))
     law = full["noise"] if full["noise"] in ("uniform", "laplace") else "gaussian"
     for part, indices in enumerate(rows):
@@ -107,8 +108,8 @@ def test_what_does_not_follow_from_the_counts_is_refused(tmp_path, settings, arg
 def test_a_real_store_and_its_re_analysis_agree_with_certifying_again(tmp_path):
     model, data = build_model("lenet", seed=0), load_dataset("mnist-mini", "test")
     settings = {"sigma": 0.5, "n0": 32, "n": 100, "selection": Selection(max=6), "batch_size": 64, "quiet": True}
-    first = certify_dataset(model, data, tmp_path / "a", skip_wrong=True, **settings)
-    again = certify_dataset(model, data, tmp_path / "b", skip_wrong=True, alpha=0.05, **settings)
+    first = certify_with(model, data, tmp_path / "a", skip_wrong=True, **settings)
+    again = certify_with(model, data, tmp_path / "b", skip_wrong=True, alpha=0.05, **settings)
     found, wanted = reanalyse(first, alpha=0.05), read_store(again.folder)
     assert found.radius.tolist() == wanted.radius.tolist()
     assert found.predict.tolist() == wanted.predict.tolist()

@@ -12,7 +12,7 @@ from smoothcert.data import load_dataset
 from smoothcert.models import build_model
 from smoothcert.models.normalise import Normalise
 from smoothcert.noise.streams import NoisyCopies
-from smoothcert.training.loop import fit
+from smoothcert.training.fit import fit
 
 pytest.importorskip("triton")
 from smoothcert.kernels.lenet import sampling as lenet

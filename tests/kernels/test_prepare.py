@@ -9,13 +9,15 @@ import pytest
 import torch
 from torch import nn
 
-from smoothcert.certification.certify import Selection, certify_dataset, next_group
+from smoothcert.certification.certify import next_group
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.data import Dataset, load_dataset
 from smoothcert.errors import ConfigError, DataError
 from smoothcert.kernels import prepare as prepare_module
 from smoothcert.kernels.prepare import Prepared, arithmetic, prepare
 from smoothcert.models import build_model
+from smoothcert.runs.selection import Selection
+from tests.results import certify_with
 
 CPU = torch.device("cpu")
 CUDA = pytest.mark.cuda
@@ -193,11 +195,11 @@ def test_groups_grow_step_by_step_to_half_a_second():
 
 def test_the_manifest_says_which_network_was_certified(tmp_path):
     data, settings = load_dataset("mnist-mini"), {"sigma": 0.5, "n0": 10, "n": 50, "alpha": 0.01, "quiet": True}
-    store = certify_dataset(build_model("lenet", seed=0), data, tmp_path, selection=Selection(max=20), **settings)
+    store = certify_with(build_model("lenet", seed=0), data, tmp_path, selection=Selection(max=20), **settings)
     identity = store.manifest().identity
     assert identity["precision"] == "float32"
     assert identity["prepared"][0] == "folded"
-    assert [int(row[0]) for row in store.rows()] == list(range(20))  # groups keep the order
+    assert [int(row["idx"]) for row in store.rows()] == list(range(20))  # groups keep the order
 
 
 def changed_through_data(model):
@@ -276,7 +278,7 @@ def test_reasons_are_kept_but_do_not_decide_whether_a_store_is_the_same(tmp_path
     settings = {"sigma": 0.5, "n0": 10, "n": 50, "alpha": 0.01, "quiet": True}
     data = Dataset("two", "test", np.zeros((2, 1, 4, 4), np.uint8), np.zeros(2, np.int64), 2)
     for _ in range(2):
-        store = certify_dataset(Random(), data, tmp_path, **settings)
+        store = certify_with(Random(), data, tmp_path, **settings)
     assert store.manifest().environment["skipped"]
 
 

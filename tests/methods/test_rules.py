@@ -14,7 +14,7 @@ from smoothcert.config import TrainConfig
 from smoothcert.data.batches import Batch
 from smoothcert.methods import build_method
 from smoothcert.methods.base import Progress
-from smoothcert.training.loop import fit
+from smoothcert.training.fit import fit
 from tests.training.test_loop import TinyNet, tiny
 
 EVERY = [

@@ -5,7 +5,6 @@ import numpy as np
 import pytest
 import torch
 
-from smoothcert.certification.certify import Selection, certify_dataset
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.data import load_dataset
 from smoothcert.errors import ConfigError
@@ -14,8 +13,10 @@ from smoothcert.models import build_model
 from smoothcert.noise import exact as exact_noise
 from smoothcert.noise.exact import BITS, ExactNoise, distance, largest, thresholds
 from smoothcert.noise.streams import NoisyCopies, total_variation
+from smoothcert.runs.selection import Selection
 from tests.certification.test_smoothed import Linear
 from tests.noise.test_philox import plain
+from tests.results import certify_with
 
 VECTORS = (
     [[-5, -105, -241, -187, -181, 71, 120, 18], [-126, -195, -111, -82, -11, 52, 74, 180]],
@@ -123,7 +124,7 @@ def test_counters_have_room():
 def test_the_manifest_says_which_noise_and_how_far_it_is_from_the_true_one(tmp_path, mode, tau, norm):
     data = load_dataset("mnist-mini", "test")
     settings = {"sigma": 0.5, "n0": 20, "n": 100, "selection": Selection(max=1), "batch_size": 64, "quiet": True}
-    store = certify_dataset(build_model("lenet", seed=0), data, tmp_path, noise_mode=mode, **settings)
+    store = certify_with(build_model("lenet", seed=0), data, tmp_path, noise=mode, **settings)
     identity = store.manifest().identity
     assert identity["noise"] == mode
     assert identity.get("tau", 0.0) == (distance(0.5, 784) if tau else 0.0)

@@ -4,7 +4,7 @@ import pytest
 
 from smoothcert.errors import StoreError
 from smoothcert.report import read_log, read_store
-from smoothcert.report.read.rows import NoCertificates
+from smoothcert.runs.rows import NoCertificates
 from tests.report.test_report_reading import ROWS, check_rows
 
 

@@ -8,7 +8,7 @@ import pytest
 from smoothcert.errors import DataError, StoreError
 from smoothcert.report import read_log, read_results, read_store
 from smoothcert.report.read.names import distinct_names, one_line, run_labels
-from smoothcert.report.read.rows import OPTIONAL, REQUIRED, NoCertificates
+from smoothcert.runs.rows import OPTIONAL, REQUIRED, NoCertificates
 from smoothcert.runs.store import COLUMNS
 
 ROWS = [(0, 7, 7, "1.91"), (20, 2, -1, "0.0"), (40, 1, 3, "0.953"), (60, 0, 0, "1e-05")]

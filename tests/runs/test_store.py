@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from smoothcert.certification.certify import certificate_row
 from smoothcert.errors import StoreError
 from smoothcert.report import read_store
-from smoothcert.runs.store import COLUMNS, CertificateStore, Manifest, clock, format_row
+from smoothcert.runs.rows import COLUMNS
+from smoothcert.runs.store import Manifest, ResultStore, clock
 from smoothcert.statistics.certificate import from_counts
 
 MANIFEST = Manifest({"sigma": 0.5, "n": 1000, "alpha": 0.001, "noise": "quantised"}, 3, {"torch": "2.13"})
@@ -20,18 +22,25 @@ MANIFEST = Manifest({"sigma": 0.5, "n": 1000, "alpha": 0.001, "noise": "quantise
 def row(index, top=990):
     counts0, counts = np.array([90, 10, 0]), np.array([top, 0, 1000 - top])
     (certificate,) = from_counts(counts0[None], counts[None], sigma=0.5, alpha=0.001)
-    return format_row(certificate, index=index, label=0, seconds=3725.25, noise="quantised", seed=0)
+    row = certificate_row(certificate, index=index, label=0, noise="quantised", seed=0)
+    return {**row, "time": clock(3725.25)}
+
+
+def line(index):
+    return "\t".join(str(row(index)[name]) for name in COLUMNS) + "\n"
 
 
 @pytest.fixture
 def store(tmp_path):
-    made = CertificateStore(tmp_path / "certify" / "test")
+    made = ResultStore(tmp_path / "certify" / "test")
     made.claim(MANIFEST)
     return made
 
 
 def test_a_row_holds_the_fields_columns_first_and_everything_to_judge_it_again(store):
-    cells = dict(zip(COLUMNS, row(7).rstrip("\n").split("\t"), strict=True))
+    with store.writer(0, 1) as part:
+        part.add(row(7))
+    (cells,) = store.rows()
     (certificate,) = from_counts(np.array([[90, 10, 0]]), np.array([[990, 0, 10]]), sigma=0.5, alpha=0.001)
     assert list(cells)[:6] == ["idx", "label", "predict", "radius", "correct", "time"]
     assert cells["idx"] == "7"
@@ -64,7 +73,7 @@ def test_a_torn_last_line_is_cut_and_the_rest_kept(store, torn):
     assert store.done() == {0}
     with store.writer(0, 1) as part:
         part.add(row(1))
-    assert path.read_text() == whole + row(1)
+    assert path.read_text() == whole + line(1)
 
 
 def test_a_torn_header_is_written_again(store):
@@ -88,7 +97,8 @@ def test_another_procedure_is_refused_with_the_differing_keys_and_nothing_change
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("not a header\n", "does not start with the header of such a store"),
+        ("not a header\n", "expected a tab-separated header with the columns idx label"),
+        ("\t".join(reversed(COLUMNS)) + "\n", "does not start with the header of such a store"),
         ("\t".join(COLUMNS) + "\n1\t2\n", "line 2: expected 14 columns"),
     ],
 )
@@ -99,8 +109,8 @@ def test_damaged_parts_are_named(store, text, message):
 
 
 def test_damaged_or_missing_manifests_are_named(store, tmp_path):
-    with pytest.raises(StoreError, match="not a certificate store"):
-        CertificateStore(tmp_path).manifest()
+    with pytest.raises(StoreError, match="not a result store"):
+        ResultStore(tmp_path).manifest()
     (store.folder / "manifest.json").write_text("{")
     with pytest.raises(StoreError, match="damaged"):
         store.manifest()
@@ -128,7 +138,7 @@ def test_a_manifest_of_another_shape_is_damaged(store, text):
 
 def test_a_part_that_is_no_text_is_damaged(store):
     (store.folder / "part-0-of-1.tsv").write_bytes(b"\xff\xfe\n")
-    with pytest.raises(StoreError, match="damaged"):
+    with pytest.raises(StoreError, match="found binary data"):
         store.done()
 
 
@@ -152,12 +162,12 @@ def test_mean_seconds(store):
 
 def test_a_full_disk_loses_no_row(store):
     """A real write failure: the process may not let files grow beyond a limit in the middle of the third row."""
-    limit = len("\t".join(COLUMNS)) + 1 + len(row(0)) + len(row(1)) + 20
+    limit = len("\t".join(COLUMNS)) + 1 + len(line(0)) + len(line(1)) + 20
     code = (
-        "import sys, resource; from tests.runs.test_store import CertificateStore, row; from pathlib import Path\n"
+        "import sys, resource; from tests.runs.test_store import ResultStore, row; from pathlib import Path\n"
         "from smoothcert.errors import StoreError\n"
         f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
-        f"with CertificateStore(Path({str(store.folder)!r})).writer(0, 1) as part:\n"
+        f"with ResultStore(Path({str(store.folder)!r})).writer(0, 1) as part:\n"
         "    part.add(row(0)); part.add(row(1))\n"
         "    try: part.add(row(2))\n"
         "    except StoreError as error: print(error); sys.exit(7)\n"
@@ -175,7 +185,7 @@ def test_a_full_disk_loses_no_row(store):
 
 
 def test_an_unwritable_place_is_named():
-    store = CertificateStore(Path("/proc/smoothcert"))
+    store = ResultStore(Path("/proc/smoothcert"))
     with pytest.raises(StoreError, match=r"could not write /proc/smoothcert/manifest\.json"):
         store.claim(MANIFEST)
 

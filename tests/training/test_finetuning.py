@@ -10,7 +10,7 @@ from smoothcert.errors import ConfigError, ModelError, StoreError
 from smoothcert.models import build_model
 from smoothcert.models.start import start_from
 from smoothcert.runs.folder import RunFolder, load_start
-from smoothcert.training.loop import fit
+from smoothcert.training.fit import fit
 from tests.training.test_loop import CONFIG, tiny
 
 # no learning: what comes out is what it started from, but for BatchNorm's statistics

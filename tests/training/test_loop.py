@@ -20,7 +20,7 @@ from smoothcert.errors import ConfigError, MissingExtra, ModelError, SmoothcertE
 from smoothcert.methods.base import Losses, Method
 from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.status import status_lines
-from smoothcert.training.loop import fit
+from smoothcert.training.fit import fit
 
 CONFIG = TrainConfig(
     "tiny", "tests.training.test_loop.TinyNet", 0.25, {"name": "gaussian"}, epochs=3, batch_size=16, lr=0.05

@@ -30,7 +30,7 @@ from smoothcert.methods import METHODS, build_method
 from smoothcert.methods.base import Losses, Method, Progress
 from smoothcert.models import build_model
 from smoothcert.runs.folder import RunFolder
-from smoothcert.training.loop import fit
+from smoothcert.training.fit import fit
 from smoothcert.training.ranks import Runtime
 from smoothcert.training.steps import Stepper
 from tests.training.test_loop import CONFIG, outcome, tiny
@@ -368,7 +368,7 @@ def test_at_weight_0_every_method_trains_as_without(tmp_path, method):
 
 
 @pytest.mark.parametrize("weight", [0.0, 0.3, 1.0, 2.5])
-def test_two_steps_are_the_update_written_out(tmp_path, weight):
+def test_two_steps_are_the_update_resolved(tmp_path, weight):
     """w -= lr (weight g + wd w) for the one pseudo-labelled batch, w -= lr (g + wd w) for the labelled one."""
     labelled, other = tiny(size=16), tiny(size=16, seed=5)
     config = with_pseudo(write(tmp_path / "pseudo.npz", other), weight, epochs=1, lr=0.5, momentum=0.0)

@@ -24,7 +24,7 @@ from smoothcert.data import Batches, Dataset, ImageFolder, load_dataset
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training import soft_labels
-from smoothcert.training.loop import fit
+from smoothcert.training.fit import fit
 from smoothcert.training.ranks import Runtime
 from tests.training.test_loop import tiny
 

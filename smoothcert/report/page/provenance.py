@@ -9,17 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from smoothcert.config import CertifyConfig, as_options
 from smoothcert.report.measures.analysis import clean_accuracy, median_radius
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.published import find_published
 from smoothcert.report.read.certificates import Certificates
-
-# entry of the manifest's identity -> option of `smoothcert certify`
-OPTIONS = {
-    "split": "--split", "start": "--start", "every": "--every", "max": "--max", "n0": "--n0", "n": "--n",
-    "alpha": "--alpha", "noise": "--noise", "sigma": "--sigma", "seed": "--seed", "precision": "--precision",
-    "radii": "--radius", "tolerance": "--tolerance", "skip_wrong": "--skip-wrong", "simultaneous": "--simultaneous",
-}  # fmt: skip
+from smoothcert.runs.selection import Selection
 
 
 @dataclass(frozen=True)
@@ -73,16 +68,15 @@ def _commands(c: Certificates, identity: dict[str, Any]) -> str:
 
 
 def _options(c: Certificates) -> list[str]:
-    words = []
-    for key, option in OPTIONS.items():
-        value = c.identity.get(key)
-        if key == "split" and c.corruption is not None:
-            kind, severity = c.corruption
-            words += ["--corruption", kind, *(["--severity", severity] if severity else [])]
-        elif value is not None:
-            values = [] if value is True else value if isinstance(value, list) else [value]
-            words += [option, *map(str, values)]
-    return words
+    """The words of `smoothcert certify` that ask for these certificates."""
+    identity = c.identity
+    if c.corruption is not None:
+        kind, severity = c.corruption
+        words = ["--corruption", kind, *(["--severity", severity] if severity else [])]
+    else:
+        words = ["--split", str(identity["split"])] if "split" in identity else []
+    inputs = Selection(**{name: identity[name] for name in ("start", "every", "max") if identity.get(name) is not None})
+    return [*words, *as_options(inputs), *as_options(CertifyConfig.of(identity))]
 
 
 def _line(*words: str) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from smoothcert.errors import DataError
-from smoothcert.report.read.rows import nothing_yet
+from smoothcert.runs.rows import nothing_yet
 
 if TYPE_CHECKING:
     from smoothcert.statistics.bounds import Law
@@ -40,7 +40,8 @@ class Certificates:
     expected: int | None = None
     source: Path = field(default_factory=Path)
     p_lower: NDArray[np.float64] | None = None
-    counts: NDArray[np.object_] | None = None  # sparse "class:count,class:count", as stored
+    counts0: NDArray[np.object_] | None = None  # of the selection: sparse "class:count,class:count", as stored
+    counts: NDArray[np.object_] | None = None  # of the estimation, likewise
     manifest: dict[str, Any] | None = None
     config: dict[str, Any] | None = None  # the config.yaml of the run that was certified
     warnings: tuple[str, ...] = ()
@@ -100,6 +101,6 @@ class Certificates:
 
     def where(self, mask: NDArray[np.bool_]) -> Certificates:
         """The certificates of some of the inputs, at least one."""
-        columns = ("idx", "label", "predict", "radius", "correct", "p_lower", "counts")
+        columns = ("idx", "label", "predict", "radius", "correct", "p_lower", "counts0", "counts")
         kept = {name: column[mask] for name in columns if (column := getattr(self, name)) is not None}
         return replace(self, **kept, expected=None, warnings=())

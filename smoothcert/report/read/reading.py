@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import warnings as python_warnings
 from collections.abc import Iterable
@@ -13,7 +12,8 @@ from typing import Any
 from smoothcert.errors import StoreError
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import distinct_names
-from smoothcert.report.read.rows import Column, NoCertificates, merge, nothing_yet, read_lines, typed_columns
+from smoothcert.runs.rows import Column, NoCertificates, merge, nothing_yet, read_lines, typed_columns
+from smoothcert.runs.store import ResultStore
 
 
 def read_log(path: str | Path) -> Certificates:
@@ -36,25 +36,27 @@ def read_log(path: str | Path) -> Certificates:
 def read_store(folder: str | Path) -> Certificates:
     """Read one store, `manifest.json` and `part-*.tsv`, complete or still being written."""
     folder = Path(folder)
-    manifest = _manifest(folder)
-    parts = [read_lines(path) for path in sorted(folder.glob("part-*.tsv"))]
+    store = ResultStore(folder)
+    manifest = store.manifest()
+    parts = store.parts()
     if not any(part.fields for part in parts):
         raise nothing_yet(folder)
     columns = merge([typed_columns(part) for part in parts if part.fields], folder)
-    identity = manifest["identity"]
-    rows, expected = len(columns["idx"]), manifest.get("inputs")
+    identity = manifest.identity
+    rows, expected = len(columns["idx"]), manifest.inputs
     notes = [_torn(part.path) for part in parts if part.torn]
     config = _config(folder, notes)
-    if expected is not None and rows > expected:
+    if rows > expected:
         notes.append(f"{rows} inputs stored, but the manifest promises {expected}")
+    settings: dict[str, Any] = {key: identity.get(key) for key in ("sigma", "n0", "n", "alpha", "noise")}
     return Certificates(
         **_fields(columns),
         name="/".join(_store_place(folder).parts[-2:]),
-        **{key: identity.get(key) for key in ("sigma", "n0", "n", "alpha", "noise")},
+        **settings,
         norm=identity.get("norm") or "l2",
         expected=expected,
         source=folder,
-        manifest=manifest,
+        manifest=vars(manifest),
         config=config,
         warnings=tuple(notes),
     )
@@ -102,7 +104,7 @@ def _places(paths: Iterable[str | Path], empty: list[NoCertificates]) -> Iterabl
 
 
 def _fields(columns: dict[str, Column]) -> dict[str, Any]:
-    wanted = ("idx", "label", "predict", "radius", "correct", "p_lower", "counts")
+    wanted = ("idx", "label", "predict", "radius", "correct", "p_lower", "counts0", "counts")
     return {name: columns[name] for name in wanted if name in columns}
 
 
@@ -111,19 +113,6 @@ def _constant(columns: dict[str, Column], name: str) -> int | None:
     values = set(columns.get(name, ()))
     text = values.pop() if len(values) == 1 else ""
     return int(text) if text.isdecimal() else None
-
-
-def _manifest(folder: Path) -> dict[str, Any]:
-    path = folder / "manifest.json"
-    try:
-        manifest = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise StoreError(f"{folder}: expected a certificate store, found no manifest.json in it") from None
-    except (OSError, ValueError) as error:
-        raise StoreError(f"{path}: expected JSON, cannot be read ({error}); certify the run again") from None
-    if not isinstance(manifest, dict) or not isinstance(manifest.get("identity"), dict):
-        raise StoreError(f"{path}: expected an object with the key 'identity'; is this folder a store?")
-    return manifest
 
 
 def _config(folder: Path, notes: list[str]) -> dict[str, Any] | None:

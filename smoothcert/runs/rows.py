@@ -1,8 +1,8 @@
-"""Tab-separated certificate rows -> typed columns, and the errors that name file, line and column."""
+"""The one parser of tab-separated results, ours and the field's: rows -> typed columns, errors with file and line."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,12 @@ from numpy.typing import NDArray
 from smoothcert.errors import StoreError
 
 Column = NDArray[Any]
+
+COLUMNS = (
+    *("idx", "label", "predict", "radius", "correct", "time"),  # the field's six
+    *("n0", "n", "counts0", "counts", "p_lower", "multiclass_radius", "noise", "seed"),
+)
+"""Of our own stores of certificates."""
 
 
 def whole(text: str) -> int:
@@ -68,13 +74,25 @@ class Lines:
     numbers: list[int]  # line number of each row
     torn: bool  # the last line had no newline and was left out
 
+    def rows(self) -> Iterator[dict[str, str]]:
+        """The rows as text by column."""
+        for row in range(len(self.fields)):
+            yield dict(zip(self.header, self.checked(row), strict=True))
+
+    def checked(self, row: int) -> list[str]:
+        """The cells of a row, as many as the header has."""
+        fields = self.fields[row]
+        if len(fields) != len(self.header):
+            raise self.error(row, f"expected {len(self.header)} columns, found {len(fields)}")
+        return fields
+
     def error(self, row: int, problem: str) -> StoreError:
         return StoreError(
             f"{self.path}, line {self.numbers[row]}: {problem}; repair or remove this line, or certify the input again"
         )
 
 
-def read_lines(path: Path) -> Lines:
+def read_lines(path: Path, required: Sequence[str] = tuple(REQUIRED)) -> Lines:
     """Split a log into rows. A last line without a newline is still being written, or was cut by a crash."""
     try:
         text = path.read_text(encoding="utf-8-sig")
@@ -84,12 +102,12 @@ def read_lines(path: Path) -> Lines:
         raise StoreError(f"{path}: cannot be read ({error.strerror})") from None
     *lines, last = text.split("\n")
     if not lines and "idx".startswith(last[:3]):  # empty, or torn inside the header
-        return Lines(path, list(REQUIRED), [], [], bool(last))
+        return Lines(path, list(required), [], [], bool(last))
     header = [name.strip() for name in (lines[0] if lines else last).split("\t")]
-    missing = [name for name in REQUIRED if name not in header]
+    missing = [name for name in required if name not in header]
     if missing:
         raise StoreError(
-            f"{path}: expected a tab-separated header with the columns {' '.join(REQUIRED)}, "
+            f"{path}: expected a tab-separated header with the columns {' '.join(required)}, "
             f"found '{(lines or [last])[0][:80]}' (missing: {' '.join(missing)}); is it a certification log?"
         )
     if repeated := [name for name in (*REQUIRED, *OPTIONAL) if header.count(name) > 1]:
@@ -101,9 +119,8 @@ def read_lines(path: Path) -> Lines:
 
 def typed_columns(lines: Lines) -> dict[str, Column]:
     """Convert the known columns of one file, and refuse what no certification can have written."""
-    for row, fields in enumerate(lines.fields):
-        if len(fields) != len(lines.header):
-            raise lines.error(row, f"expected {len(lines.header)} columns, found {len(fields)}")
+    for row in range(len(lines.fields)):
+        lines.checked(row)
     columns = {
         name: _convert(lines, name, kind) for name, kind in (REQUIRED | OPTIONAL).items() if name in lines.header
     }
@@ -122,6 +139,19 @@ def typed_columns(lines: Lines) -> dict[str, Column]:
             raise _bad_value(lines, row, name, expected)
     columns["correct"] = correct == 1
     return columns
+
+
+def row_key(lines: Lines, row: int, keys: Sequence[str]) -> Any:
+    """What names a row of a store: its index, or its index and its radius."""
+    found = tuple(_cell(lines, row, name, whole if name == "idx" else number) for name in keys)
+    return found if len(found) > 1 else found[0]
+
+
+def _cell(lines: Lines, row: int, name: str, kind: Callable[[str], Any]) -> Any:
+    try:
+        return kind(lines.checked(row)[lines.header.index(name)])
+    except ValueError:
+        raise _bad_value(lines, row, name, "a whole number" if kind is whole else "a number") from None
 
 
 def merge(parts: Sequence[dict[str, Column]], source: Path) -> dict[str, Column]:

@@ -1,0 +1,26 @@
+"""What results are about: the network, the data and the index set, as entries of a store's identity."""
+
+from __future__ import annotations
+
+from hashlib import sha256
+
+from torch import nn
+
+from smoothcert.data import Dataset, ImageFolder
+from smoothcert.models.weights import weights_hash
+from smoothcert.runs.selection import Selection
+
+
+def subject(model: nn.Module, dataset: Dataset | ImageFolder, selection: Selection) -> dict[str, str | int | None]:
+    """The shard is no part of it: all shards of a set write to one store."""
+    return {
+        "model": weights_hash(model),
+        "network": sha256(repr(model).encode()).hexdigest(),  # same weights, another forward: another classifier
+        "classes": dataset.classes,
+        "dataset": dataset.name,
+        "split": dataset.split,
+        "data": dataset.fingerprint(),
+        "start": selection.start,
+        "every": selection.every,
+        "max": selection.max,
+    }

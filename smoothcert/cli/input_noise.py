@@ -1,0 +1,40 @@
+"""`smoothcert input-noise`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jsonargparse import ArgumentParser
+
+from smoothcert.cli.options import Options, aligned, option
+
+ABOUT = "Why noise must not depend on the input: the bound C/d, and its plot."
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("--p", type=float, required=True, help="probability of the answer at x, in (0.5, 1)")
+    parser.add_argument("--sigma", type=float, required=True, help="noise level at x")
+    parser.add_argument("--tau", type=float, required=True, help="noise level at the neighbour x'")
+    parser.add_argument("--epsilon", type=float, required=True, help="distance of the neighbour, at most 0.5")
+    option(parser, "--fourth-moment", float, 3.0, "fourth moment of the noise's coordinates; 3 is Gaussian")
+    option(parser, "--svg", Path, None, "write the bound over the dimension to this file")
+
+
+def run(options: Options) -> None:
+    import numpy as np
+
+    from smoothcert.evaluation.input_noise import InputNoiseBound
+    from smoothcert.files import write_text
+    from smoothcert.report.charts.evaluations import dimension_svg
+
+    bound = InputNoiseBound(options.p, options.sigma, options.tau, options.epsilon, options.fourth_moment)
+    rows = [("data", "dimension", "bound")]
+    for name, dimension in {"MNIST": 784, "CIFAR-10": 3072, "ImageNet": 150_528}.items():
+        rows.append((name, str(dimension), f"{float(bound.at(dimension)):.4g}"))
+    print(aligned(rows))
+    print(f"C = {bound.constant:.6g}: noise levels {options.sigma:g} and {options.tau:g} promise at most C/d")
+    if options.svg is not None:
+        dimensions = np.logspace(0, 7, 200)
+        title = f"Noise level {options.sigma:g} at an image, {options.tau:g} at its neighbour"
+        write_text(options.svg, dimension_svg(dimensions, bound.at(dimensions), title))
+        print(f"wrote {options.svg}")

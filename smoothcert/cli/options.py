@@ -1,0 +1,122 @@
+"""Options that several commands share, most of them derived from the dataclasses of config.py; and plain tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal, TypeVar, get_type_hints
+
+from jsonargparse import ArgumentParser
+
+from smoothcert.config import option_of, settings_of
+from smoothcert.errors import ConfigError
+from smoothcert.runs.selection import Selection
+
+Options = Any  # jsonargparse's Namespace
+T = TypeVar("T")
+
+
+def option(parser: ArgumentParser, flag: str, kind: Any, default: Any, text: str) -> None:
+    if default is None:
+        parser.add_argument(flag, type=kind | None, default=None, help=text)
+    else:
+        parser.add_argument(flag, type=kind, default=default, help=f"{text} (default: {default})")
+
+
+def add_overrides(parser: ArgumentParser, kind: type[Any], but: Sequence[str] = ()) -> None:
+    """An option for each setting, without its default: what is not given, a recipe says."""
+    hints = get_type_hints(kind)
+    for entry in settings_of(kind):
+        if entry.name not in but:
+            what = dict[str, Any] if entry.metadata["nested"] else hints[entry.name]
+            option(parser, option_of(entry), what, None, entry.metadata["help"])
+
+
+def given_overrides(options: Options, kind: type[Any]) -> dict[str, Any]:
+    """Those settings that the command line names."""
+    return {entry.name: options[entry.name] for entry in settings_of(kind) if options.get(entry.name) is not None}
+
+
+def add_settings(
+    parser: ArgumentParser, kind: type[Any], only: Sequence[str] | None = None, **defaults: object
+) -> None:
+    """An option for each setting, or for some of them, with its default or another one.
+
+    A setting without a default may be left out, since the run folder says it; radii may not.
+    """
+    hints = get_type_hints(kind)
+    for entry in settings_of(kind):
+        if only is not None and entry.name not in only:
+            continue
+        default = defaults.get(entry.name, entry.default)
+        required = not isinstance(default, str | int | float | None)  # dataclasses.MISSING
+        flag, text = option_of(entry), entry.metadata["help"]
+        if entry.name == "radii":
+            parser.add_argument(flag, type=str, nargs="+", required=required, help=text)
+        elif default is False:
+            parser.add_argument(flag, action="store_true", help=text)
+        else:
+            option(parser, flag, hints[entry.name], None if required else default, text)
+
+
+def read_settings(options: Options, kind: type[T], **known: object) -> T:
+    """The settings as given on the command line, but for those that are `known` and not given."""
+    values = {entry.name: options.get(option_of(entry)[2:].replace("-", "_")) for entry in settings_of(kind)}
+    if "radii" in values:
+        values["radii"] = parse_radii(values["radii"])
+    given = {name: value for name, value in values.items() if value is not None}
+    return kind(**{**known, **given})
+
+
+def parse_radii(words: Sequence[str] | None) -> tuple[float, ...] | None:
+    """Numbers with spaces or commas between them."""
+    if words is None:
+        return None
+    try:
+        return tuple(float(part) for word in words for part in word.split(","))
+    except ValueError as error:
+        raise ConfigError(f"--radius takes numbers, for example --radius 0 0.5 1, found {' '.join(words)!r}") from error
+
+
+def add_inputs(parser: ArgumentParser) -> None:
+    """Which images, and which of them this process takes."""
+    option(parser, "--split", Literal["test", "train"], "test", "which images")
+    add_settings(parser, Selection)
+    option(parser, "--shard", str, "0/1", "i/N: this process takes part i (from 0) of N")
+
+
+def read_selection(options: Options) -> Selection:
+    shard, slash, shards = options.shard.partition("/")
+    if not (slash and shard.isdecimal() and shards.isdecimal()):
+        raise ConfigError(f"--shard takes i/N, for example 0/4, found {options.shard!r}")
+    return read_settings(options, Selection, shard=int(shard), shards=int(shards))
+
+
+def add_machine(parser: ArgumentParser, data: bool = True) -> None:
+    if data:
+        option(parser, "--data-dir", Path, None, "where data sets are; else $SMOOTHCERT_DATA")
+    option(parser, "--device", str, "auto", "auto, cpu, cuda or cuda:N")
+
+
+def check_name(name: str) -> str:
+    if Path(name).name != name or name.startswith("."):
+        raise ConfigError(f"--name is the name of one folder, found {name!r}")
+    return name
+
+
+def aligned(rows: Sequence[tuple[str, ...]]) -> str:
+    """Rows of cells as columns of a plain text table."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join(line.rstrip() for line in lines)
+
+
+def no_options(parser: ArgumentParser) -> None:
+    """For commands that only list what there is."""
+
+
+def as_words(settings: Mapping[str, Any]) -> list[str]:
+    """Command-line words of settings that are text or JSON."""
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in settings.items()}
+    return [word for name, text in texts.items() for word in (f"--{name}", text)]

@@ -1,0 +1,41 @@
+"""`smoothcert predict`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from jsonargparse import ArgumentParser
+
+from smoothcert.cli.options import Options, add_machine, add_settings, read_settings
+from smoothcert.config import CertifyConfig
+
+ABOUT = "Class (or abstention) and certified radius of image files."
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("run", type=Path, help="run folder with a finished model")
+    parser.add_argument("images", type=Path, nargs="+", help="image files (PNG, JPEG, ...) or .npy arrays")
+    names = ("n0", "n", "alpha", "noise", "seed", "precision", "kernels")
+    add_settings(parser, CertifyConfig, names, n=10_000)
+    add_machine(parser, data=False)
+
+
+def run(options: Options) -> None:
+    from smoothcert.certification.smoothed import SmoothedClassifier
+    from smoothcert.data.image_file import read_image
+    from smoothcert.devices.pick import pick_device
+    from smoothcert.runs.folder import RunFolder
+
+    model, spec = RunFolder(options.run).load_model()
+    config = read_settings(options, CertifyConfig, sigma=spec.sigma)
+    smoothed = SmoothedClassifier.of(model, spec.classes, config, device=pick_device(options.device))
+    images = [read_image(path, spec.shape) for path in options.images]  # all readable before the first is certified
+    for index, (path, image) in enumerate(zip(options.images, images, strict=True)):
+        certificate = smoothed.certify(image, n0=config.n0, n=config.n, alpha=config.alpha, index=index)
+        if certificate.abstained:
+            print(f"{path}: abstains (no class is certain at alpha {config.alpha:g} with {config.n} samples)")
+            continue
+        label = spec.class_names[certificate.predict] if spec.class_names else str(certificate.predict)
+        shown = int(certificate.radius * 1e4) / 1e4  # cut, not rounded: a printed radius must be a proved one
+        kind = "radius" if certificate.norm == "l2" else f"{certificate.norm} radius"
+        print(f"{path}: {label}, certified {kind} {shown:.4f} (p >= {certificate.p_lower:.6f})")

@@ -1,0 +1,52 @@
+"""`smoothcert soft-labels`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+from jsonargparse import ArgumentParser
+
+from smoothcert.cli.options import Options, add_machine, add_overrides, as_words, given_overrides, option
+from smoothcert.config import TrainConfig, load_recipe
+
+ABOUT = (
+    "Make CAT-RS's soft labels ahead of training. Settings are those of the model that votes: sigma 0.25, seed 0, "
+    "and for the rest the recipe's."
+)
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("recipe", help="recipe or YAML file that the labels are for; its method must read soft labels")
+    parser.add_argument("--out", type=Path, required=True, help="folder of the labels; kept if they are there already")
+    add_machine(parser)
+    option(parser, "--n", int, None, "votes per image; default: the recipe's")
+    add_overrides(parser, TrainConfig, but=("method", "soft_labels", "self_training"))
+
+
+def run(options: Options) -> None:
+    from smoothcert.data import load_dataset
+    from smoothcert.training.fit import make_soft_labels
+    from smoothcert.training.loop import TrainingData
+    from smoothcert.training.ranks import join_ranks
+    from smoothcert.training.soft_labels import plan
+
+    given = given_overrides(options, TrainConfig)
+    # the data set is the run's; any other setting is one of the model that votes, soft_labels.X for `train`
+    dataset = {"dataset": given.pop("dataset")} if "dataset" in given else {}
+    votes_each = {} if options.n is None else {"n": options.n}
+    own = {"folder": str(options.out), **votes_each, **given}
+    wanted = plan(load_recipe(options.recipe, {**dataset, "soft_labels": own}).config, options.out)
+    ranks = join_ranks(options.device)
+    try:
+        train = load_dataset(wanted.model.dataset, "train", options.data_dir)
+        test = load_dataset(wanted.model.dataset, "test", options.data_dir) if wanted.model.evaluate_every else None
+        votes = make_soft_labels(wanted, ranks, TrainingData(train, test), quiet=not ranks.is_main)
+    finally:
+        ranks.close()
+    if ranks.is_main:
+        share = 100 * (votes.argmax(axis=1) == train.labels).mean()
+        words = as_words({**dataset, **{f"soft-labels.{name}": value for name, value in own.items()}})
+        print(f"{wanted.folder}: soft labels of {len(votes)} images of {train.name}, {wanted.n} votes each")
+        print(f"the most-voted class is the label of {share:.1f} % of the images")
+        print(f"to use them: smoothcert train {shlex.join([options.recipe, *words])} --out RUN")

@@ -1,0 +1,32 @@
+"""One process at a time: locks that the system releases even after kill -9, on Linux, macOS and Windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from smoothcert.errors import StoreError
+from smoothcert.files import write_error
+
+
+@contextmanager
+def locked(path: Path, busy: str | None) -> Iterator[None]:
+    """Hold the lock file `path`, which stays behind empty.
+
+    If another process has it: an error that begins with `busy`, or, where that is None, a wait for it.
+    """
+    lock = FileLock(path, timeout=-1 if busy is None else 0)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock.acquire()
+    except Timeout as error:
+        raise StoreError(f"{busy}: wait for it to end, or stop it") from error
+    except OSError as error:
+        raise write_error(path, error) from error
+    try:
+        yield
+    finally:
+        lock.release()

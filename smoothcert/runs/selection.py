@@ -1,0 +1,38 @@
+"""Which inputs of a data set a certification or an attack is about, and which of them this process takes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smoothcert.config import setting
+from smoothcert.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Selection:
+    """From `start`, every `every`-th input, at most `max` of them; of these, shard i of N takes each N-th."""
+
+    start: int = setting("first image", default=0)
+    every: int = setting("take every k-th image", default=1)
+    max: int | None = setting("at most this many images", default=None)
+    shard: int = 0
+    shards: int = 1
+
+    def __post_init__(self) -> None:
+        if self.start < 0 or self.every < 1 or (self.max is not None and self.max < 1):
+            raise ConfigError(
+                f"expected start >= 0, every >= 1 and max >= 1, found {self.start}, {self.every}, {self.max}"
+            )
+        if not 0 <= self.shard < self.shards:
+            raise ConfigError(f"a shard is i/N with 0 <= i < N, found {self.shard}/{self.shards}")
+
+    def indices(self, size: int, of: str) -> list[int]:
+        """All inputs of the set, whatever the shard; `of` names the data of that size in the error if there is none."""
+        found = list(range(self.start, size, self.every))[: self.max]
+        if not found:
+            raise ConfigError(f"start={self.start} leaves no input: {of} has {size}")
+        return found
+
+    def mine(self, indices: list[int]) -> list[int]:
+        """Dealt over all inputs, not over those missing: shards that start at different times take disjoint ones."""
+        return indices[self.shard :: self.shards]

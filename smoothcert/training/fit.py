@@ -1,0 +1,116 @@
+"""fit(): train a network by any method, from the first start or from where an earlier one was stopped.
+
+    smoothcert train mnist/gaussian-0.50 --out runs/a                                  one process
+    torchrun --nproc-per-node 4 -m smoothcert train mnist/gaussian-0.50 --out runs/a   four GPUs
+
+Every random number is keyed by (seed, epoch, step), so a run killed at any moment and started again with the same
+command ends, on a CPU, with bit-identical weights and metrics.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import nn
+
+from smoothcert.config import TrainConfig
+from smoothcert.data import Dataset, ImageFolder, load_dataset
+from smoothcert.data.pseudo_labels import load_pseudo_labelled
+from smoothcert.keys import derive
+from smoothcert.methods import build_method, resolved
+from smoothcert.models.build import build_model, check_network
+from smoothcert.models.start import start_from
+from smoothcert.runs.folder import RunFolder, load_start
+from smoothcert.training import soft_labels
+from smoothcert.training.loop import Loop, TrainingData, require_same_data
+from smoothcert.training.ranks import Ranks, join_ranks
+from smoothcert.training.tracking import check_trackers
+
+CHECKPOINT_SECONDS = 600.0
+"""Longest training time that a crash can cost; the end of an epoch is always saved."""
+
+
+def fit(
+    config: TrainConfig,
+    out: Path | str,
+    *,
+    train: Dataset | ImageFolder | None = None,
+    test: Dataset | ImageFolder | None = None,
+    data_dir: Path | None = None,
+    device: str = "auto",
+    track: Sequence[str] = (),
+    quiet: bool = False,
+    checkpoint_seconds: float = CHECKPOINT_SECONDS,
+) -> RunFolder:
+    """Train to the end in the run folder `out`, going on where an earlier call was stopped.
+
+    Give `train` (and `test`, for accuracies on the way) to use data of your own; otherwise ``config.dataset`` is
+    loaded by name.
+    """
+    run, ranks = RunFolder(Path(out)), join_ranks(device)
+    try:
+        if train is None:
+            train = load_dataset(config.dataset, "train", data_dir)
+            if test is None and config.evaluate_every:
+                test = load_dataset(config.dataset, "test", data_dir)
+        train_run(config, run, ranks, TrainingData(train, test), track, quiet or not ranks.is_main, checkpoint_seconds)
+        ranks.wait()  # PyTorch's threads may abort a rank that exits; torchrun would then stop the main one as it saves
+    finally:
+        ranks.close()
+    return run
+
+
+def train_run(
+    config: TrainConfig,
+    run: RunFolder,
+    ranks: Ranks,
+    data: TrainingData,
+    track: Sequence[str],
+    quiet: bool,
+    every: float = CHECKPOINT_SECONDS,
+) -> None:
+    """`fit` on data that is loaded and ranks that are joined."""
+    method, config = build_method(config.method), resolved(config)
+    labels = soft_labels.plan(config, run.path) if method.uses_soft_labels else None
+    # whatever can be wrong with the settings is said before the folder becomes theirs
+    pseudo = load_pseudo_labelled(config.self_training, data.train, least=config.batch_size)
+    data = TrainingData(data.train, data.test, pseudo)
+    if labels is not None:
+        soft_labels.check(labels, data.train)
+    check_trackers(track)
+    network = _network(config, data.train)
+    with run.lock() if ranks.is_main else nullcontext():
+        if ranks.is_main:
+            run.claim(config)
+        ranks.wait()
+        if run.finished:
+            require_same_data(run, run.spec().data, data.fingerprint)
+            return
+        votes = None if labels is None else make_soft_labels(labels, ranks, data, quiet, every)
+        Loop(config, method, network, run, ranks, data, votes).run_epochs(track if ranks.is_main else (), every, quiet)
+
+
+def make_soft_labels(
+    wanted: soft_labels.Plan, ranks: Ranks, data: TrainingData, quiet: bool, every: float = CHECKPOINT_SECONDS
+) -> np.ndarray:
+    """The votes [images, classes] of the plan's model, which is trained first; what is there already is kept."""
+    run = RunFolder(wanted.model_folder)
+    with wanted.lock() if ranks.is_main else nullcontext():
+        train_run(wanted.model, run, ranks, data, (), quiet, every)
+        ranks.wait()  # the main rank saves the model, which the others load
+        return soft_labels.vote(wanted, run.load_model()[0], data.train, ranks, quiet)
+
+
+def _network(config: TrainConfig, train: Dataset | ImageFolder) -> nn.Module:
+    """The network as training begins with it, on the CPU; one that does not fit the data is refused in words."""
+    seed = derive(config.seed, "init")
+    network = build_model(config.model, train.classes, config.normalisation, seed=seed)
+    check_network(network, torch.from_numpy(np.array(train.image(0))), train.classes)
+    if config.init_from is not None:
+        source, classes = load_start(config.init_from, config.normalisation)
+        start_from(network, source, train.classes, classes, config.init_from)
+    return network
