@@ -19,7 +19,7 @@ CERTIFIED = {
     "resnet50": "certify one ImageNet image, ResNet-50, n = 10,000",
 }
 TRAINED = {
-    "mnist/smoothmix-1.00-onestep": "one epoch of SmoothMix on MNIST, LeNet",
+    "mnist/smoothmix-1.00-onestep": "one epoch of SmoothMix (T = 8, m = 4) on MNIST, LeNet",
     "cifar10/catrs-0.50": "one epoch of CAT-RS on CIFAR-10, ResNet-110",
 }
 
