@@ -127,8 +127,6 @@ def test_a_command_is_added_as_the_page_says(tmp_path):
     lint(written, tmp_path)
 
 
-# the mark goes when the registry is merged
-@pytest.mark.skipif(not (PACKAGE / "kernels" / "registry.py").exists(), reason="kernels/ has no registry yet")
 def test_a_kernel_is_added_as_the_page_says(tmp_path):
     pytest.importorskip("triton")
     printed, written = follow("adding-a-kernel.md", tmp_path)

@@ -22,6 +22,6 @@ def pick_device(name: str = "auto", local_rank: int = 0) -> torch.device:
         if device.index >= torch.cuda.device_count():
             raise ConfigError(f"device {device} was asked for, found {torch.cuda.device_count()} CUDA device(s)")
         torch.cuda.set_device(device)
-    elif device.type != "cpu":
-        raise ConfigError(f"device must be auto, cpu, cuda or cuda:N, found {name!r}")
+    elif device.type != "cpu":  # MPS among them: certification noise and its arithmetic are tested on CPU and CUDA only
+        raise ConfigError(f"device must be auto, cpu, cuda or cuda:N, found {name!r}: use --device cpu on this machine")
     return device

@@ -7,13 +7,14 @@ import sys
 import numpy as np
 import pytest
 
+from smoothcert.certification.certify import certificate_row
 from smoothcert.data import load_dataset
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.evaluation.reanalysis import reanalyse
 from smoothcert.models import build_model
 from smoothcert.report import average_certified_radius, read_store
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import Manifest, ResultStore, format_row
+from smoothcert.runs.store import Manifest, ResultStore, clock
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import from_counts
 from tests.results import certify_with
@@ -34,7 +35,8 @@ def make(folder, rows=((0, 1), (2, 3)), environment=None, **identity):
                 (certificate,) = from_counts(
                     np.array([COUNTS0[index]]), np.array([COUNTS[index]]), 0.5, full["alpha"], law=law
                 )
-                writer.add(format_row(certificate, index=index, label=0, seconds=1.0, noise=full["noise"], seed=0))
+                row = certificate_row(certificate, index=index, label=0, noise=full["noise"], seed=0)
+                writer.add({**row, "time": clock(1.0)})
     return store
 
 

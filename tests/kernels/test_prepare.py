@@ -9,7 +9,6 @@ import pytest
 import torch
 from torch import nn
 
-from smoothcert.certification.certify import next_group
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.data import Dataset, load_dataset
 from smoothcert.errors import ConfigError, DataError
@@ -17,6 +16,7 @@ from smoothcert.kernels import prepare as prepare_module
 from smoothcert.kernels.prepare import Prepared, arithmetic, prepare
 from smoothcert.models import build_model
 from smoothcert.runs.selection import Selection
+from smoothcert.runs.store import next_group
 from tests.results import certify_with
 
 CPU = torch.device("cpu")
