@@ -1,79 +1,156 @@
-"""The package's shape: imports point one way, files stay small, nothing heavy happens at import."""
+"""The package's shape: imports point one way, as docs/design.md shows; files stay small; nothing heavy at import."""
 
 import ast
+import re
 import subprocess
 import sys
+import threading
+from graphlib import TopologicalSorter
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 
 import smoothcert
+from smoothcert import CertifyConfig, Selection, certify_dataset, load_dataset, load_recipe
+from smoothcert.data import Dataset
+from smoothcert.models import build_model
+from smoothcert.runs.store import ResultStore
+from smoothcert.training.fit import fit
+from smoothcert.training.loop import Loop
 
 ROOT = Path(smoothcert.__file__).parent
-
-# A module may import from its own layer and from those before it, never from those after.
-LAYERS = [
-    {"errors", "seeds", "philox"},
-    {"files", "imports", "progress", "config"},
-    {
-        "bounds",
-        "sequential",
-        "noise",
-        "exact_noise",
-        "attacks",
-        "constraints",
-        "judge",
-        "models",
-        "data",
-        "batchsize",
-        "certificate",
-        "fast",
-    },
-    {"counting"},
-    {"smoothing", "methods"},
-    {"run", "store", "tracking", "runtime"},
-    {"certification", "soft_labels", "stepping", "training", "status", "empirical", "explain", "input_noise"},
-    {"report", "recipes", "selftest", "reanalysis"},
-    {"demo", "explaining", "reproducing"},
-    {"commands"},
-    {"evaluating"},
-    {"cli", "__main__"},
-]
-LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+DOCS = ROOT.parent / "docs"
 
 
-def modules():
-    return sorted(path for path in ROOT.rglob("*.py"))
+def _load(path):
+    spec = spec_from_file_location(path.stem, path)
+    module = module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
-def part(path):
-    """The top-level module or package below smoothcert that a file belongs to."""
-    return path.relative_to(ROOT).with_suffix("").parts[0]
+imports = _load(DOCS / "imports.py")
 
 
-def imported(path):
-    for node in ast.walk(ast.parse(path.read_text())):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.split(".")[0] == "smoothcert":
-            names = node.module.split(".")[1:]
-            yield from [names[0]] if names else [alias.name for alias in node.names]
-        elif isinstance(node, ast.Import):
-            yield from [alias.name.split(".")[1] for alias in node.names if alias.name.startswith("smoothcert.")]
+def test_the_picture_has_every_room_and_no_other():
+    drawn = [room for line in imports.rooms() for room in line]
+    there = {path.stem for path in ROOT.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    assert sorted(drawn) == sorted(there - {"__init__", "__main__", "py"})
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in modules() if p != ROOT / "__init__.py"], ids=lambda p: str(p.relative_to(ROOT))
-)
-def test_imports_point_one_way(path):
-    own = part(path)
-    assert own in LEVEL, f"give {own} a layer"
-    for name in imported(path):
-        if name in LEVEL:
-            assert LEVEL[name] <= LEVEL[own], f"{path.name} imports {name} from a later layer"
+def test_imports_point_to_rooms_above_in_the_picture():
+    level = {room: place for place, line in enumerate(imports.rooms()) for room in line} | {"__main__": 99}
+    against = [
+        f"{name} imports {target}"
+        for name, targets in imports.graph().items()
+        for target in targets
+        if (a := imports.room_of(name)) != (b := imports.room_of(target)) and level[b] > level[a]
+    ]
+    assert against == []
 
 
-def test_no_file_is_long():
-    long = {str(path.relative_to(ROOT)): n for path in modules() if (n := len(path.read_text().splitlines())) > 300}
+def test_no_room_and_no_module_imports_itself_by_a_detour():
+    TopologicalSorter(imports.room_graph()).prepare()  # raises CycleError
+    graph = {name: {t for t in targets if not name.startswith(f"{t}.")} for name, targets in imports.graph().items()}
+    TopologicalSorter({name: targets - _deferred(name) for name, targets in graph.items()}).prepare()
+
+
+def _deferred(name):
+    """What a module imports for its types alone."""
+    path = imports.modules()[name]
+    blocks = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.If)]
+    typed = [inner for block in blocks if "TYPE_CHECKING" in ast.dump(block.test) for inner in block.body]
+    return {f"{node.module}" for node in typed if isinstance(node, ast.ImportFrom)}
+
+
+def test_relative_and_deferred_imports_are_seen(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text(
+        "def f():\n    from . import store\n    from ..noise.streams import stream\n    import smoothcert.keys\n"
+    )
+    found = imports.imports_of("smoothcert.runs.module", path, imports.modules())
+    assert found == {"smoothcert.runs.store", "smoothcert.noise.streams", "smoothcert.keys"}
+
+
+def test_the_drawn_graph_is_that_of_the_code():
+    """`python docs/imports.py` would change nothing."""
+    assert (DOCS / "images" / "imports.svg").read_text(encoding="utf-8") == imports.picture()
+
+
+def test_the_hallway_is_short_and_no_file_is_long():
+    assert len(list(ROOT.glob("*.py"))) <= 10
+    long = {str(p.relative_to(ROOT)): n for p in ROOT.rglob("*.py") if (n := len(p.read_text().splitlines())) > 300}
     assert not long
+
+
+@pytest.mark.parametrize("room", sorted(path.parent.name for path in ROOT.glob("*/__init__.py")))
+def test_every_room_says_what_it_is_for(room):
+    about = ast.get_docstring(ast.parse((ROOT / room / "__init__.py").read_text()))
+    assert about is not None
+    assert len(about.splitlines()) >= 2
+
+
+def traced(work):
+    """The files of the package whose functions run during `work`, in any thread."""
+    seen = set()
+
+    def profile(frame, event, _):
+        name = frame.f_code.co_filename
+        if event == "call" and name.startswith(str(ROOT)) and frame.f_code.co_name != "<module>":
+            seen.add(Path(name).relative_to(ROOT).as_posix())
+
+    threading.setprofile(profile)
+    sys.setprofile(profile)
+    try:
+        found = work()
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+    return found, seen
+
+
+def walk(title):
+    """The files of a table in design.md."""
+    section = (DOCS / "design.md").read_text(encoding="utf-8").split(f"## {title}")[1].split("\n## ")[0]
+    return re.findall(r"^\| `([\w/]+\.py)`", section, re.MULTILINE)
+
+
+def test_the_walk_of_a_certificate_is_the_one_described(tmp_path, monkeypatch):
+    seen = set()
+    complete = ResultStore.complete
+
+    def watched(self, *args, **settings):
+        monkeypatch.setattr(ResultStore, "complete", complete)
+        _, files = traced(lambda: complete(self, *args, **settings))
+        seen.update(files - {"runs/locks.py", "runs/rows.py"})  # once per start, before the first image
+
+    monkeypatch.setattr(ResultStore, "complete", watched)
+    settings = {"selection": Selection(max=2), "device": "cpu", "quiet": True}
+    config = CertifyConfig(sigma=0.5, n=300)
+    certify_dataset(build_model("lenet", seed=0), load_dataset("mnist-mini"), tmp_path, config, **settings)
+    described = walk("A certified image")
+    assert seen - {"models/lenet.py"} == set(described)
+    assert len(described) <= 20
+
+
+def test_the_walk_of_a_batch_is_the_one_described(tmp_path, monkeypatch):
+    seen = set()
+    epoch = Loop._train_epoch
+
+    def watched(self, *args):
+        found, files = traced(lambda: epoch(self, *args))
+        seen.update(files - {"config/training.py", "runs/folder.py", "files.py"})  # once per epoch
+        return found
+
+    monkeypatch.setattr(Loop, "_train_epoch", watched)
+    whole = load_dataset("mnist-mini", "train")
+    train = Dataset("mnist-mini", "train", whole.images[:256], whole.labels[:256], 10)
+    changes = {"epochs": 1, "evaluate_every": 0, "method": {"name": "smoothmix"}}
+    fit(load_recipe("mnist-mini/gaussian-0.50", changes).config, tmp_path, train=train, device="cpu", quiet=True)
+    described = walk("A training batch")
+    assert seen == set(described)
+    assert len(described) <= 15
 
 
 def test_public_names_load_on_first_use():
@@ -81,7 +158,6 @@ def test_public_names_load_on_first_use():
     subprocess.run([sys.executable, "-c", code], check=True)
     for name in smoothcert.__all__:
         assert getattr(smoothcert, name) is not None
-    assert set(smoothcert.__all__) == set(smoothcert._HOME)
     with pytest.raises(AttributeError, match="no attribute 'certifi'"):
         _ = smoothcert.certifi
     assert "fit" in dir(smoothcert)

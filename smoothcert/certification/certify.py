@@ -11,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from smoothcert.certification.smoothed import Plan, SmoothedClassifier
+from smoothcert.certification.plan import Plan
+from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import subject
 from smoothcert.config import CertifyConfig
 from smoothcert.data import Dataset, ImageFolder

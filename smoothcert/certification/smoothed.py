@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -14,6 +13,8 @@ from torch import Tensor, nn
 
 from smoothcert.certification.batch_size import choose_batch_size
 from smoothcert.certification.counting import Counter, Request, count_within_memory, counter_for
+from smoothcert.certification.image import Image, checked_image
+from smoothcert.certification.plan import Plan
 from smoothcert.config import ALPHA, N0, NOISE, AttackConfig, CertifyConfig, Kernels, N, NoiseMode, Precision
 from smoothcert.devices.launching import launch_on
 from smoothcert.devices.memory import NO_MEMORY, is_out_of_memory
@@ -25,25 +26,6 @@ from smoothcert.noise.streams import Stage, check_mode, law_of, total_variation
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import ABSTAIN, Certificate, from_claim, from_counts
 from smoothcert.statistics.sequential import NO_CLAIM, Claim, Procedure, procedure
-
-Image = Tensor | NDArray[np.generic]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """How images of so many values are certified: samples, level, stopping rule, and how exact the noise's law is."""
-
-    n0: int
-    n: int
-    alpha: float
-    values: int
-    slack: float  # how far the law of the samples may be from `law`, in total variation
-    law: bounds.Law
-    test: Procedure | None  # None: a number of samples fixed in advance
-
-    def describe(self) -> dict[str, Any]:
-        """What decides the outcome, for a manifest."""
-        return {"procedure": "fixed"} if self.test is None else self.test.describe()
 
 
 class SmoothedClassifier:
@@ -219,7 +201,7 @@ class SmoothedClassifier:
         bounds.check_alpha(alpha)
         if n < 1:
             raise ConfigError(f"n, the number of samples, must be at least 1, found {n}")
-        x = self._check(image)
+        x = checked_image(image)
         # the counts of n samples are within n * slack of their ideal law, in total variation: that much of alpha goes
         level = alpha - n * total_variation(self.noise, self.sigma, x.numel())
         counts = self.count(x, n, "prediction", index)
@@ -290,31 +272,7 @@ class SmoothedClassifier:
     def _check_all(self, images: Sequence[Image], indices: Sequence[int]) -> list[Tensor]:
         if len(images) != len(indices) or len(images) == 0:
             raise DataError(f"expected an index for each of at least one image, found {len(images)} and {len(indices)}")
-        xs = [self._check(image) for image in images]
+        xs = [checked_image(image) for image in images]
         if len({x.shape for x in xs}) > 1:
             raise DataError(f"expected images of one shape, found {sorted({tuple(x.shape) for x in xs})}")
         return xs
-
-    def _check(self, image: Image) -> Tensor:
-        """A usable image, or an error: bad input must never yield a certificate."""
-        try:
-            x = image if isinstance(image, Tensor) else torch.from_numpy(np.array(image))  # a copy: it may be read-only
-        except TypeError as error:
-            raise DataError(f"expected an image of uint8 (0..255) or floats in [0,1], found {type(image)}") from error
-        if x.ndim != 3 or not x.numel():
-            raise DataError(
-                f"expected one image of shape [C, H, W], found shape {list(x.shape)}: pass images one by one"
-            )
-        if x.dtype == torch.uint8:
-            return x
-        if not x.is_floating_point():
-            raise DataError(f"expected an image of uint8 (0..255) or floats in [0,1], found {x.dtype}")
-        if not bool(x.isfinite().all()):
-            raise DataError("the image has NaN or infinite pixels: clean it before certification")
-        low, high = float(x.min()), float(x.max())
-        if low < 0.0 or high > 1.0:
-            raise DataError(
-                f"expected pixels in [0,1], found {low:g} to {high:g}: divide 8-bit values by 255, and put any "
-                "normalisation inside the model, since sigma and radii are in units of the [0,1] image"
-            )
-        return x

@@ -1,0 +1,26 @@
+"""What all images of one shape share when they are certified."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from smoothcert.statistics import bounds
+from smoothcert.statistics.sequential import Procedure
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How images of so many values are certified: samples, level, stopping rule, and how exact the noise's law is."""
+
+    n0: int
+    n: int
+    alpha: float
+    values: int
+    slack: float  # how far the law of the samples may be from `law`, in total variation
+    law: bounds.Law
+    test: Procedure | None  # None: a number of samples fixed in advance
+
+    def describe(self) -> dict[str, Any]:
+        """What decides the outcome, for a manifest."""
+        return {"procedure": "fixed"} if self.test is None else self.test.describe()
