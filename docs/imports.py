@@ -80,7 +80,7 @@ def picture() -> str:
         for target in targets
         if room in ground or room in place
     }
-    width, height, left = 640, 34 * len(order) + 40, 150
+    width, height, left = 540, 34 * len(order) + 40, 190
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         'font-family="system-ui, sans-serif" font-size="14">',
