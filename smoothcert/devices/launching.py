@@ -10,6 +10,7 @@ from functools import cache
 
 import torch
 
+from smoothcert.config import Kernels
 from smoothcert.devices.memory import is_out_of_memory
 from smoothcert.imports import has_triton
 
@@ -23,12 +24,12 @@ def may_launch(device: torch.device) -> bool:
 
 
 @contextmanager
-def without_kernels() -> Iterator[None]:
-    """What `may_launch` guards is computed by PyTorch alone, in this thread, until the context ends.
+def kernels_switched(kernels: Kernels) -> Iterator[None]:
+    """With "off", what `may_launch` guards is computed by PyTorch alone, in this thread, until the context ends.
 
     Noise is not among it: its kernels decide which numbers are drawn, and other numbers would be another experiment.
     """
-    before = _switched_off.set(True)
+    before = _switched_off.set(kernels == "off")
     try:
         yield
     finally:

@@ -21,6 +21,7 @@ from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import subject
 from smoothcert.config import AttackConfig, Precision
 from smoothcert.data import Dataset, ImageFolder
+from smoothcert.devices.launching import kernels_switched
 from smoothcert.keys import derive
 from smoothcert.noise.streams import stream, unit_range
 from smoothcert.runs.environment import device_kind, environment
@@ -77,7 +78,8 @@ def attack_dataset(
             image, label = torch.from_numpy(dataset.image(index)).to(smoothed.device), int(dataset.labels[index])
             smoothed.model.eval()
             key = derive(config.seed, "attack", index)
-            found = adversarial_image(smoothed.model, unit_range(image), label, config, radius, key).detach()
+            with kernels_switched(config.kernels):
+                found = adversarial_image(smoothed.model, unit_range(image), label, config, radius, key).detach()
             if config.noise != "float":
                 found = towards_original(found, image)
             answer = smoothed.predict(found, n=config.n, alpha=config.alpha, index=index)

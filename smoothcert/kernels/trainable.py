@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import torch
 from torch import nn
 
 from smoothcert.config import Kernels, TrainingPrecision
-from smoothcert.devices.launching import without_kernels
+from smoothcert.devices.launching import kernels_switched
 from smoothcert.devices.products import float32_products
 from smoothcert.kernels.generic.training import for_training
 from smoothcert.kernels.registry import NoKernels, check_kernels, training_kernels
@@ -54,6 +54,5 @@ def products(precision: TrainingPrecision, kernels: Kernels = "auto") -> Iterato
     """
     tf32 = precision != "float32" and torch.cuda.is_available()
     flags = {"enabled": True, "benchmark": tf32, "deterministic": False, "allow_tf32": tf32}
-    switch = without_kernels() if kernels == "off" else nullcontext()
-    with float32_products(tf32), torch.backends.cudnn.flags(**flags), switch:
+    with float32_products(tf32), torch.backends.cudnn.flags(**flags), kernels_switched(kernels):
         yield

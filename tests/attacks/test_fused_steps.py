@@ -149,11 +149,11 @@ def test_an_attack_by_kernels_ends_where_the_plain_one_does(constraint, device, 
     assert torch.allclose(attacked(constraint, device), expected, atol=1e-4)
     assert set(used) == {"smoothed_nll", "divergence", "step_up"} - ({"step_up"} if constraint is Box else set())
     used.clear()
-    with launching.without_kernels():
+    with launching.kernels_switched("off"):
         attacked(constraint, device)
-        with launching.without_kernels():
-            pass
-        assert not launching.may_launch(torch.device(device))  # until the outer one ends
+        with launching.kernels_switched("auto"):
+            assert launching.may_launch(torch.device(device))
+        assert not launching.may_launch(torch.device(device))  # as before the inner one
     assert not used
     assert launching.may_launch(torch.device(device))
 

@@ -9,6 +9,7 @@ from torch import nn
 
 from smoothcert.config import AttackConfig
 from smoothcert.data import Dataset
+from smoothcert.devices import launching
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.evaluation.attack import COLUMNS, adversarial_image, summarise, towards_original
 from smoothcert.runs.rows import COLUMNS as CERTIFICATE_COLUMNS
@@ -144,6 +145,19 @@ def test_float_noise_attacks_the_image_off_the_grid(plane, tmp_path, name):
     settings = {**SETTINGS, "radii": [0.2], "attack": name}
     (row,) = summarise(attack_with(plane, data, tmp_path, noise="float", **settings))
     assert row.empirical == 0.5
+
+
+@pytest.mark.parametrize("kernels", ["auto", "off"])
+def test_attack_steps_use_kernels_unless_they_are_switched_off(plane, tmp_path, kernels, monkeypatch):
+    fused = pytest.importorskip("smoothcert.attacks.fused")
+    used, step_up = [], fused.step_up
+    monkeypatch.setattr(launching, "runs_triton", lambda _: True)  # the interpreter, where there is no GPU
+    monkeypatch.setattr(fused, "step_up", lambda *a, **k: used.append(1) or step_up(*a, **k))
+    (row,) = summarise(
+        attack_with(plane, plane.dataset([0.1]), tmp_path, kernels=kernels, **{**SETTINGS, "radii": [0.2]})
+    )
+    assert row.empirical == 0.0
+    assert bool(used) == (kernels == "auto")
 
 
 def test_the_network_is_left_as_it_was(plane, tmp_path):
