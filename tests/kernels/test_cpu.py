@@ -51,7 +51,7 @@ def test_logits_do_not_depend_on_the_batch_or_on_the_number_of_threads(arch, nor
     net = for_cpu(fold(network(arch, normalisation), x[:2].float()).to(dtype))
     expected = net(x)
     # the same bits on the processors that this was made on, but not on every one
-    near = {"rtol": 0.0, "atol": 4 * torch.finfo(dtype).eps * float(expected.abs().max())}
+    near = {"rtol": 0.0, "atol": 16 * torch.finfo(dtype).eps * float(expected.abs().max())}
     for size in (32, 42, 64, 128, 167):  # powers of two, and the blocks of noise of CIFAR and MNIST
         torch.testing.assert_close(net(x[:size]), expected[:size], **near)
     with workers() as pool:
