@@ -13,30 +13,15 @@ from smoothcert.imports import lazy
 if TYPE_CHECKING:
     from smoothcert.config.build import build_dataclass, read_mapping
     from smoothcert.config.certification import AttackConfig, CertifyConfig
-    from smoothcert.config.settings import (
-        ALPHA,
-        N0,
-        NOISE,
-        AttackName,
-        Kernels,
-        N,
-        NoiseMode,
-        Precision,
-        TrainingPrecision,
-        as_options,
-        option_of,
-        setting,
-        settings_of,
-    )
+    from smoothcert.config.choices import AttackName, Kernels, NoiseMode, Precision, TrainingPrecision
+    from smoothcert.config.settings import ALPHA, N0, NOISE, N, as_options, option_of, setting, settings_of
     from smoothcert.config.training import SelfTraining, SoftLabels, TrainConfig, dump_config, read_config
 
 _HOME = {
     "build": ("build_dataclass", "read_mapping"),
     "certification": ("AttackConfig", "CertifyConfig"),
-    "settings": (
-        *("ALPHA", "N", "N0", "NOISE", "AttackName", "Kernels", "NoiseMode", "Precision", "TrainingPrecision"),
-        *("as_options", "option_of", "setting", "settings_of"),
-    ),
+    "choices": ("AttackName", "Kernels", "NoiseMode", "Precision", "TrainingPrecision"),
+    "settings": ("ALPHA", "N", "N0", "NOISE", "as_options", "option_of", "setting", "settings_of"),
     "training": ("SelfTraining", "SoftLabels", "TrainConfig", "dump_config", "read_config"),
 }
 

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import field
-from typing import Any, Literal
+from typing import Any
 
-NoiseMode = Literal["quantised", "exact", "float", "uniform", "laplace"]
-Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]
-TrainingPrecision = Literal["tf32", "float32", "bfloat16"]
-Kernels = Literal["auto", "off"]
-AttackName = Literal["pgd", "ddn", "stein", "vanilla", "foolbox"]
+from smoothcert.config.choices import NoiseMode
 
 N0, N, ALPHA = 100, 100_000, 0.001
 """Samples of the two stages and failure probability of the field's tables."""
