@@ -23,10 +23,10 @@ from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.files import atomic_write
 from smoothcert.methods import build_method
 from smoothcert.recipes import load_recipe, recipe_names
-from smoothcert.recipes.published import Published
+from smoothcert.recipes.published import PublishedRow
 from smoothcert.report import average_certified_radius, certified_accuracy, read_store
 from smoothcert.report.measures.analysis import default_radii
-from smoothcert.report.measures.published import find_published, measured_otherwise
+from smoothcert.report.measures.published_comparison import find_published, measurement_differences
 from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.store import ResultStore
 
@@ -142,7 +142,7 @@ def outcome(job: Job, train: Sequence[str] = (), certify: Sequence[str] = ()) ->
     }
 
 
-def _published(row: Published | None, found: Any) -> dict[str, Any] | None:
+def _published(row: PublishedRow | None, found: Any) -> dict[str, Any] | None:
     if row is None:
         return None
     acr = average_certified_radius(found, rounded=True)
@@ -154,7 +154,7 @@ def _published(row: Published | None, found: Any) -> dict[str, Any] | None:
         "std": row.std,
         "source": row.source,
         "allowed_difference": round(allowed, 4),
-        "reproduced": None if measured_otherwise(found, row) else near,  # None: not measured alike, so not decided
+        "reproduced": None if measurement_differences(found, row) else near,  # None: not measured alike, so not decided
     }
 
 

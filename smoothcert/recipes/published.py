@@ -22,7 +22,7 @@ N, ALPHA = 100_000, 0.001  # of every published row
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedRow:
     """One published row: a single run's `acr` and `accuracy` (shares at 0, step, 2 step, ...), or a mean over seeds."""
 
     dataset: str
@@ -65,7 +65,7 @@ def _content() -> dict[str, Any]:
 
 
 @cache
-def published_rows() -> tuple[Published, ...]:
+def published_rows() -> tuple[PublishedRow, ...]:
     """Every row of the catalogue."""
     content, rows = _content(), []
     for row in content["rows"]:
@@ -76,7 +76,7 @@ def published_rows() -> tuple[Published, ...]:
             "accuracy": tuple(percent / 100 for percent in row.get("accuracy", ())),
             "source": _cited(row["source"], content["sources"]),
         }
-        rows.append(Published(**(row | changed)))
+        rows.append(PublishedRow(**(row | changed)))
     return tuple(rows)
 
 
@@ -92,7 +92,7 @@ def method_settings(config: Mapping[str, Any] | None) -> dict[str, Any]:
     return method_defaults().get(str(given.get("name")), {}) | given
 
 
-def rows_of(config: Mapping[str, Any]) -> list[Published]:
+def rows_of(config: Mapping[str, Any]) -> list[PublishedRow]:
     """The rows with the settings of a configuration, in the order of the catalogue."""
     if config.get("self_training") or config.get("init_from"):  # more data than the rows had
         return []

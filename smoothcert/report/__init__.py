@@ -18,7 +18,7 @@ from smoothcert.report.measures.bootstrap import paired_bootstrap
 from smoothcert.report.measures.classes import per_class
 from smoothcert.report.measures.confidence import p_ecdf, p_lower
 from smoothcert.report.measures.envelope import upper_envelope
-from smoothcert.report.measures.published import find_published
+from smoothcert.report.measures.published_comparison import find_published
 from smoothcert.report.measures.tradeoff import trade_offs
 from smoothcert.report.page.page import write_report
 from smoothcert.report.read.certificates import Certificates

@@ -26,7 +26,7 @@ def published_rounding(radius: ArrayLike) -> Floats:
 
 def input_radii(c: Certificates, rounded: bool = False) -> Floats:
     """The radii of all inputs; those that a store lists were chosen, not measured, and are never rounded."""
-    return published_rounding(c.radius) if rounded and c.listed is None else c.radius
+    return published_rounding(c.radius) if rounded and c.tested_radii is None else c.radius
 
 
 def correct_radii(c: Certificates, rounded: bool = False) -> Floats:
@@ -41,7 +41,7 @@ def certified_accuracy(c: Certificates, radii: ArrayLike, rounded: bool = False)
     """
     own = correct_radii(c, rounded)
     below = np.searchsorted(own, np.asarray(radii, dtype=np.float64), side="left")
-    return np.where(c.speaks_at(radii), (len(own) - below) / c.rows, np.nan)
+    return np.where(c.tested_at(radii), (len(own) - below) / c.rows, np.nan)
 
 
 def certified_accuracy_whp(
@@ -79,7 +79,7 @@ def certified_accuracy_linf(c: Certificates, epsilons: ArrayLike, dimension: int
 
 def average_certified_radius(c: Certificates, rounded: bool = False) -> float:
     """ACR = (1/N) sum_i correct_i R_i: errors and abstentions count as 0. nan if only some radii were tested."""
-    return float(correct_radii(c, rounded).sum() / c.rows) if c.listed is None else float("nan")
+    return float(correct_radii(c, rounded).sum() / c.rows) if c.tested_radii is None else float("nan")
 
 
 def clean_accuracy(c: Certificates) -> float:
@@ -89,13 +89,13 @@ def clean_accuracy(c: Certificates) -> float:
 
 def abstention_rate(c: Certificates) -> float:
     """(1/N) #{i : predict_i = -1}; nan if radius 0 was not tested, for then inputs with an answer have none."""
-    return float(c.abstained.mean()) if c.speaks_at(0.0) else float("nan")
+    return float(c.abstained.mean()) if c.tested_at(0.0) else float("nan")
 
 
 def median_radius(c: Certificates) -> float:
     """The median of R_i over the correct inputs; nan if there is none, or if only some radii were tested."""
     own = correct_radii(c)
-    return float(np.median(own)) if len(own) and c.listed is None else float("nan")
+    return float(np.median(own)) if len(own) and c.tested_radii is None else float("nan")
 
 
 def certified_curve(c: Certificates, rounded: bool = False) -> tuple[Floats, Floats]:
@@ -113,10 +113,10 @@ def default_radii(results: Sequence[Certificates], columns: int = 10) -> list[fl
     Halving and doubling keeps every radius exact in binary, so that ties fall as in the published tables. Of runs
     that tested a list of radii, those.
     """
-    listed = {r for c in results for r in c.listed or ()}
-    if listed and all(c.listed is not None for c in results):
+    listed = {r for c in results for r in c.tested_radii or ()}
+    if listed and all(c.tested_radii is not None for c in results):
         return sorted(listed)
-    top = max((float(c.radius[c.correct].max(initial=0.0)) for c in results if c.listed is None), default=0.0)
+    top = max((float(c.radius[c.correct].max(initial=0.0)) for c in results if c.tested_radii is None), default=0.0)
     step = 0.25
     while top // step + 1 > columns:
         step *= 2

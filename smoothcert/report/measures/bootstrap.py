@@ -20,7 +20,7 @@ class Interval:
     high: float
 
     @property
-    def settled(self) -> bool:
+    def excludes_zero(self) -> bool:
         """Whether the interval leaves 0 out: the sign of the difference is not in doubt."""
         return self.low > 0 or self.high < 0
 
@@ -67,8 +67,8 @@ def _draw(inputs: int, rng: np.random.Generator) -> NDArray[np.intp]:
 def _values(c: Certificates, radii: Sequence[float], rounded: bool) -> Floats:
     """ACR and CA(r) of each input by itself, nan where the run does not speak."""
     radius = input_radii(c, rounded)
-    acr = c.correct * (radius if c.listed is None else np.nan)
-    shares = [np.where(c.speaks_at(r), c.correct & (radius >= r), np.nan) for r in radii]
+    acr = c.correct * (radius if c.tested_radii is None else np.nan)
+    shares = [np.where(c.tested_at(r), c.correct & (radius >= r), np.nan) for r in radii]
     return np.stack([acr, *shares], axis=1)
 
 

@@ -27,7 +27,7 @@ def normal_cdf(x: ArrayLike) -> Floats:
 
 def has_confidence(c: Certificates) -> bool:
     """Whether p_A is known. The bounds of a store that tested listed radii are only those that the radii need."""
-    return c.listed is None and (_stored(c) is not None or (c.sigma is not None and c.norm == "l2"))
+    return c.tested_radii is None and (_stored(c) is not None or (c.sigma is not None and c.norm == "l2"))
 
 
 def _stored(c: Certificates) -> Floats | None:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from smoothcert.recipes.published import method_settings
-from smoothcert.report.charts.looks import method_of
 from smoothcert.report.measures.across_seeds import PROCEDURE
 from smoothcert.report.measures.analysis import average_certified_radius, clean_accuracy
 from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.methods import method_of
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ def trade_offs(results: Sequence[Certificates], rounded: bool = False) -> list[T
 
     Runs that tested listed radii only have no ACR, and are left out.
     """
-    known = [place for place, c in enumerate(results) if c.config is not None and c.listed is None]
+    known = [place for place, c in enumerate(results) if c.config is not None and c.tested_radii is None]
     settings = {place: _numbers(results[place].config) for place in known}
     found = []
     for parameter in sorted({name for numbers in settings.values() for name in numbers} - {"seed"}):

@@ -11,7 +11,7 @@ from smoothcert import __version__
 from smoothcert.errors import ConfigError
 from smoothcert.files import atomic_write
 from smoothcert.report.charts.curves import confidence_svg, curve_svg
-from smoothcert.report.charts.looks import COLOURS, DARK_COLOURS, Look, run_looks
+from smoothcert.report.charts.line_styles import COLOURS, DARK_COLOURS, LineStyle, run_styles
 from smoothcert.report.charts.svg import fill, stroke
 from smoothcert.report.charts.training import Epochs
 from smoothcert.report.measures.analysis import default_radii
@@ -20,9 +20,9 @@ from smoothcert.report.page import sections
 from smoothcert.report.page.gallery import KINDS, Images, build_gallery
 from smoothcert.report.page.provenance import provenance
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import norm_names
+from smoothcert.report.read.names import labels_of, norm_names
 from smoothcert.report.tables.formats import GROUP
-from smoothcert.report.tables.tables import certificate_table, checked_radii, class_table, labels_of, published_table
+from smoothcert.report.tables.tables import certificate_table, checked_radii, class_table, published_table
 
 
 def write_report(
@@ -67,7 +67,7 @@ def render_report(
 
     table = certificate_table(results, radii, rounded)
     radii = default_radii(results) if radii is None else checked_radii(radii)
-    labels, looks = labels_of(results), run_looks(results)
+    labels, styles = labels_of(results), run_styles(results)
     gallery = build_gallery(results, images)
     readings = sections.readings(results, rounded)
     compared = sections.comparison(results, radii, rounded)
@@ -84,7 +84,7 @@ def render_report(
         "rounded": rounded,
         "curves": safe(curve_svg(results, rounded=rounded, legend=False)),
         "confidence": safe(confidence_svg(results)),
-        "keys": [Markup(_key(c, look)) for c, look in zip(results, looks, strict=True)],
+        "keys": [Markup(_key(c, style)) for c, style in zip(results, styles, strict=True)],
         "labels": labels,
         "readings": readings,
         **compared,
@@ -92,7 +92,7 @@ def render_report(
         "histograms": [{**chart, "svg": Markup(chart["svg"])} for chart in sections.histograms(results)],
         "norms": norm_names(c.norm for c in results),
         "gaussian": all(c.law == "gaussian" for c in results),
-        "measured": sum(c.listed is None for c in results),
+        "measured": sum(c.tested_radii is None for c in results),
         "saturated": any(saturation(c) is not None for c in results),
         "classes": classes,
         "some_classes": classes and len(classes.head) - 1 < len({k for c in results for k in set(c.label.tolist())}),
@@ -106,7 +106,7 @@ def render_report(
         "version": __version__,
         "data": {
             "labels": labels,
-            "colours": [look.colour for look in looks],
+            "colours": [style.colour for style in styles],
             "readings": readings,
             "gallery": sections.gallery_data(gallery),
         },
@@ -153,9 +153,13 @@ def _style() -> str:
     return sheet
 
 
-def _key(c: Certificates, look: Look) -> str:
-    """How a run looks in the chart: a line, or points where only listed radii were tested."""
-    return f'<path d="M0 4h30" {stroke(look)}/>' if c.listed is None else f'<circle cx="15" cy="4" r="4" {fill(look)}/>'
+def _key(c: Certificates, style: LineStyle) -> str:
+    """The entry of a run in the legend: a line, or a point where only some radii were tested."""
+    return (
+        f'<path d="M0 4h30" {stroke(style)}/>'
+        if c.tested_radii is None
+        else f'<circle cx="15" cy="4" r="4" {fill(style)}/>'
+    )
 
 
 def _warm(share: float | None) -> str:

@@ -83,17 +83,17 @@ class Certificates:
         return kind, severity
 
     @property
-    def listed(self) -> tuple[float, ...] | None:
+    def tested_radii(self) -> tuple[float, ...] | None:
         """The only radii that were tested, in a store that tested some: it says nothing of any other. None: all."""
         if self.identity.get("procedure") != "radius":
             return None
         radii = self.identity.get("radii")
         return tuple(map(float, radii)) if isinstance(radii, list) else ()
 
-    def speaks_at(self, radii: ArrayLike) -> NDArray[np.bool_]:
+    def tested_at(self, radii: ArrayLike) -> NDArray[np.bool_]:
         """Whether it is known of the inputs if they are certified at each of the radii."""
         asked = np.asarray(radii, dtype=np.float64)
-        return np.ones(asked.shape, bool) if self.listed is None else np.isin(asked, self.listed)
+        return np.ones(asked.shape, bool) if self.tested_radii is None else np.isin(asked, self.tested_radii)
 
     @property
     def abstained(self) -> NDArray[np.bool_]:

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from smoothcert.errors import ConfigError, StoreError
-from smoothcert.report.charts.looks import method_of
 from smoothcert.report.measures.analysis import average_certified_radius, clean_accuracy
 from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.methods import method_of
 from smoothcert.report.read.reading import read_log
 from smoothcert.report.tables.formats import Table, number
 from smoothcert.report.tables.notes import norm_notes

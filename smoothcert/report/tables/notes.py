@@ -11,7 +11,7 @@ from smoothcert.errors import COLLAPSED
 from smoothcert.report.measures.analysis import published_rounding
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import one_line, run_labels
+from smoothcert.report.read.names import labels_of, one_line
 
 DATA = {"dataset": "data sets", "split": "splits"}
 # Each changes every radius of a run, so that side by side they favour one of the runs.
@@ -21,7 +21,7 @@ BUDGET = {"n": "samples per input (n)", "alpha": "failure probability (alpha)", 
 def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> list[str]:
     """Notes on each run (partial, damaged), then on the comparison (other inputs, other budget)."""
     notes: list[str] = []
-    for c, label in zip(results, _labels(results), strict=True):
+    for c, label in zip(results, labels_of(results), strict=True):
         if c.partial:
             notes.append(f"{label}: partial, {c.rows} of {c.expected} inputs")
         notes += [f"{label}: {warning}" for warning in c.warnings]
@@ -76,8 +76,8 @@ def _own_notes(c: Certificates) -> list[str]:
             notes.append(
                 f"COLLAPSED, {100 * share:.0f} % of the inputs get one and the same answer; its ACR means nothing"
             )
-    if c.listed is not None:
-        tested = ", ".join(f"{r:g}" for r in c.listed) or "of its manifest"
+    if c.tested_radii is not None:
+        tested = ", ".join(f"{r:g}" for r in c.tested_radii) or "of its manifest"
         notes.append(f"only the radii {tested} were tested: nothing is known at others, and no ACR")
     if c.identity.get("skip_wrong"):
         notes.append("wrong answers were not certified, and count as abstentions")
@@ -99,10 +99,6 @@ def _budget_notes(results: Sequence[Certificates]) -> list[str]:
         "give: it was certified with more samples"
         for c in beyond
     ]
-
-
-def _labels(results: Sequence[Certificates]) -> list[str]:
-    return run_labels([c.name for c in results], [c.sigma for c in results])
 
 
 def _labels_differ(a: Certificates, b: Certificates) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from smoothcert.recipes.published import ALPHA, N, Published, rows_of
+from smoothcert.recipes.published import ALPHA, N, PublishedRow, rows_of
 from smoothcert.report.measures.analysis import average_certified_radius
 from smoothcert.report.read.certificates import Certificates
 
@@ -21,7 +21,7 @@ class Deviation:
         return f"{self.acr:+.3f}" if self.deviations is None else f"{self.deviations:+.1f} s.d."
 
 
-def find_published(c: Certificates) -> Published | None:
+def find_published(c: Certificates) -> PublishedRow | None:
     """The published row of a run, if there is one for its settings; logs without a config.yaml have none.
 
     Of several rows for the same settings, the one on as many inputs as the run is taken, else the first.
@@ -33,20 +33,20 @@ def find_published(c: Certificates) -> Published | None:
     return next((row for row in fits if row.inputs == size), fits[0] if fits else None)
 
 
-def deviation(c: Certificates, row: Published) -> Deviation:
+def deviation(c: Certificates, row: PublishedRow) -> Deviation:
     """ACR - published, and (ACR - mean) / std over the published seeds; radii rounded as published ones are."""
     difference = average_certified_radius(c, rounded=True) - row.reference
     return Deviation(difference, difference / row.std if row.std else None)
 
 
-def measured_otherwise(c: Certificates, row: Published) -> list[str]:
+def measurement_differences(c: Certificates, row: PublishedRow) -> list[str]:
     """In what a run was not measured as its published row: a difference would then say nothing about the training."""
     measured = (
         ("inputs", c.rows, row.inputs),
         ("n", c.n, N),
         ("alpha", c.alpha, ALPHA),
         ("norm", c.norm, "l2"),
-        ("radii", "all" if c.listed is None else "some", "all"),
+        ("radii", "all" if c.tested_radii is None else "some", "all"),
     )
     return [
         f"{name} = {ours} here, {theirs} there"
@@ -63,7 +63,7 @@ def published_notes(results: Sequence[Certificates], labels: Sequence[str]) -> l
         row = find_published(c)
         if row is None:
             continue
-        if differs := measured_otherwise(c, row):
+        if differs := measurement_differences(c, row):
             otherwise.setdefault("; ".join(differs), []).append(label)
         if row.note:
             notes.append(f"{label}, published value: {row.note}")
