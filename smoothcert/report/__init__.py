@@ -1,4 +1,7 @@
-"""Certificates -> measures, tables, charts and a page. Nothing here needs torch."""
+"""Stores and logs -> certificates (read) -> measures -> charts and tables -> page; each imports only from those before.
+
+Nothing here needs PyTorch. It must not know how certificates are made: it reads what is stored.
+"""
 
 from smoothcert.recipes.published import published_rows
 from smoothcert.report.charts.curves import curve_svg

@@ -1,4 +1,4 @@
-"""Certified accuracy as a function of the radius, and confidence as a function of p: falling curves, drawn."""
+"""Certified accuracy as a function of the radius, and confidence as a function of p, as falling curves."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def curve_svg(
     legend: bool = True,
     points: int = 400,
 ) -> str:
-    """The certified-accuracy curves of the runs as one SVG; with `legend=False` the page around it has one."""
+    """The certified-accuracy curves of the runs as one SVG; `legend=False` if the page around it has its own."""
     if not runs:
         raise ConfigError("a figure needs at least one run, found none")
     labels = labels_of(runs)
@@ -89,7 +89,7 @@ def axis_top(runs: Sequence[Certificates]) -> tuple[float, float]:
 def step_corners(c: Certificates, rounded: bool = False) -> tuple[Floats, Floats]:
     """The corners of the curve from left to right: each certified radius at both ends of its drop, then 0.
 
-    Where only listed radii were tested there is no curve, but a point at each of them.
+    Where only some radii were tested there is no curve, but a point at each of them.
     """
     if c.tested_radii is not None:
         return np.array(c.tested_radii), certified_accuracy(c, c.tested_radii, rounded)
@@ -100,8 +100,8 @@ def step_corners(c: Certificates, rounded: bool = False) -> tuple[Floats, Floats
 def thin(x: Floats, y: Floats, top: tuple[float, float], points: int) -> tuple[Floats, Floats]:
     """At most `points` corners of a curve, evenly along its length as drawn; both ends of each jump stay.
 
-    The length counts in units of the axes, whose total a falling curve cannot exceed by much: 400 points of a
-    700 pixel figure are never more than a few pixels apart, or they are joined by a straight jump.
+    Length is measured in units of the axes, so a falling curve is about 2 long at most: of 400 points on 700 pixels
+    two neighbours are a few pixels apart, or the ends of a jump.
     """
     if len(x) <= points:
         return x, y

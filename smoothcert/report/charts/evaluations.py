@@ -20,7 +20,7 @@ _THUMB = 64  # pixels of a picture's side
 
 
 def attack_svg(certified: Certificates, empirical: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
-    """The certified curve of a run and, for each attack, the accuracy it leaves at its radii: the truth lies between.
+    """The certified curve of a run and, for each attack, the accuracy it leaves: the true one lies between.
 
     `empirical` maps an attack's name to (radii, accuracies). Below the smallest attacked radius the line starts at
     radius 0 with the smoothed classifier's own accuracy. Attacks are l2, whatever the norm of the certificates.
@@ -35,11 +35,11 @@ def attack_svg(certified: Certificates, empirical: Mapping[str, tuple[Sequence[f
     lines = [Line(own, *corners, style, 0, dots=certified.tested_radii is not None)]
     for place, (name, (radii, accuracies)) in enumerate(empirical.items(), start=1):
         x, y = np.array([0.0, *radii]), np.array([clean, *accuracies])
-        known = np.isfinite(y)  # a store that tested listed radii may not know the accuracy at 0
+        known = np.isfinite(y)  # a store that tested only some radii may not know the accuracy at 0
         lines.append(
             Line(f"under attack: {name}", x[known], y[known], LineStyle(style.colour, place % len(DASHES)), place)
         )
-    said = "; ".join(
+    summary = "; ".join(
         f"{name}: " + ", ".join(f"{100 * a:.1f} % at {r:g}" for r, a in zip(*points, strict=True))
         for name, points in empirical.items()
     )
@@ -47,7 +47,7 @@ def attack_svg(certified: Certificates, empirical: Mapping[str, tuple[Sequence[f
         lines,
         Frame((0.0, top[0]), (0.0, top[1]), ticks=(9, 11), y_format=percent),
         title=f"Certified and empirical accuracy of {certified.name}",
-        description=f"Certified accuracy is proved from below, accuracy under attack bounds it from above. {said}.",
+        description=f"Certified accuracy is proved from below, accuracy under attack bounds it from above. {summary}.",
         labels=(f"radius r ({norm_names([certified.norm, 'l2'])})", "accuracy"),
         name="attacks",
     )
@@ -61,7 +61,7 @@ def path_svg(
     crossing: float | None,
     title: str,
 ) -> str:
-    """Confidence of the image's class and of the class its adversarial path leads to, and what is mixed on the way.
+    """Confidence of the image's class and of the class that its adversarial path leads to, below mixed images.
 
     `images` are points of the path from ratio 0 to 1, evenly spaced, drawn above their ratios.
     """
@@ -69,7 +69,7 @@ def path_svg(
         Line(f"{names[0]}: the image's answer", ratios, confidences[0], LineStyle(4), 0),
         Line(f"{names[1]}: where the path leads", ratios, confidences[1], LineStyle(2, 1), 1),
     ]
-    said = "never" if crossing is None else f"at ratio {crossing:.2f}"
+    changes = "never" if crossing is None else f"at ratio {crossing:.2f}"
     frame = Frame(
         (0.0, 1.0), (0.0, 1.0), height=400, top=16 + _THUMB + 12, margin_right=16 + _THUMB // 2, y_format=percent
     )
@@ -78,7 +78,7 @@ def path_svg(
         frame,
         title=title,
         description=f"Smoothed confidence from the image (0) to its unrestricted adversarial image (1); "
-        f"the answer changes {said}.",
+        f"the answer changes {changes}.",
         labels=("mixing ratio", "smoothed confidence"),
         name="path",
     )
@@ -91,26 +91,26 @@ def path_svg(
 
 
 def ratio_svg(ratios: Mapping[str, ArrayLike], title: str = "Equal-confidence mixing ratios", bins: int = 20) -> str:
-    """Histogram of the mixing ratios at which the answer changes, an outline a model; further right is better.
+    """Histogram of the mixing ratios at which the answer changes, one outline per model; further right is better.
 
     NaN stands for an answer that never changes: those inputs are counted, but in no bin.
     """
     if not ratios:
         raise ConfigError("a figure of mixing ratios needs at least one model, found none")
     edges = np.linspace(0.0, 1.0, bins + 1)
-    lines, said, top = [], [], 0.0
+    lines, medians, top = [], [], 0.0
     for place, ((name, values), style) in enumerate(zip(ratios.items(), styles_of_names(list(ratios)), strict=True)):
         found = np.asarray(values, dtype=np.float64)
         share = np.histogram(found[np.isfinite(found)], edges)[0] / max(len(found), 1)
         outline = np.concatenate([[0.0], np.repeat(share, 2), [0.0]])
         lines.append(Line(name, np.repeat(edges, 2), outline, style, place))
-        said.append(f"{name}: median {np.nanmedian(found) if np.isfinite(found).any() else np.nan:.2f}")
+        medians.append(f"{name}: median {np.nanmedian(found) if np.isfinite(found).any() else np.nan:.2f}")
         top = max(top, float(share.max()))
     return line_chart(
         lines,
         Frame((0.0, 1.0), (0.0, max(1.1 * top, 0.05)), y_format=percent),
         title=title,
-        description=f"Share of inputs by the mixing ratio at which their answer changes. {'; '.join(said)}.",
+        description=f"Share of inputs by the mixing ratio at which their answer changes. {'; '.join(medians)}.",
         labels=("equal-confidence mixing ratio", "share of inputs"),
         name="ratios",
     )

@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from smoothcert.errors import ConfigError, MissingExtra
-from smoothcert.files import atomic_write
+from smoothcert.files import atomic_write, write_text
 from smoothcert.report.charts.curves import axis_top, curve_svg, step_corners
 from smoothcert.report.charts.line_styles import COLOURS, DASHES, run_styles
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
 
-KINDS = (".pdf", ".png", ".svg")
-NORMS = {"l1": "$\\ell_1$", "l2": "$\\ell_2$", "linf": "$\\ell_\\infty$"}
+FORMATS = (".pdf", ".png", ".svg")
+_MATH_NORMS = {"l1": "$\\ell_1$", "l2": "$\\ell_2$", "linf": "$\\ell_\\infty$"}
 
 
 def save_figure(
@@ -30,13 +30,12 @@ def save_figure(
     """
     path = Path(path)
     kind = path.suffix.lower()
-    if kind not in KINDS:
-        raise ConfigError(f"{path}: a figure ends in {', '.join(KINDS)}, found '{path.suffix}'; choose one of them")
+    if kind not in FORMATS:
+        raise ConfigError(f"{path}: a figure ends in {', '.join(FORMATS)}, found '{path.suffix}'; choose one of them")
     if not results:
         raise ConfigError("a figure needs at least one run, found none")
     if kind == ".svg":
-        with atomic_write(path) as file:
-            file.write(curve_svg(results, title=title or "Certified accuracy", rounded=rounded).encode())
+        write_text(path, curve_svg(results, title=title or "Certified accuracy", rounded=rounded))
         return
     try:
         from matplotlib.figure import Figure
@@ -52,7 +51,7 @@ def save_figure(
         marks = line if c.tested_radii is None else {"linestyle": "", "marker": "o"}
         axes.plot(*step_corners(c, rounded), color=COLOURS[style.colour], linewidth=1.3, label=label, **marks)
     right, top = axis_top(results)
-    radius = f"radius $r$ ({norm_names((c.norm for c in results), NORMS)})"
+    radius = f"radius $r$ ({norm_names((c.norm for c in results), _MATH_NORMS)})"
     axes.set(xlim=(0, right), ylim=(0, top), xlabel=radius, ylabel="certified accuracy", title=title)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.grid(color="#dddddd", linewidth=0.6)

@@ -1,4 +1,4 @@
-"""How the radii are spread: one small histogram a run, with the radius that no certificate can exceed."""
+"""How the radii are spread: one small histogram per run, with the radius that no certificate can exceed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from smoothcert.report.read.certificates import Certificates
 
 @dataclass(frozen=True)
 class Histogram:
-    """Shares of all N inputs with a radius in [edges[i], edges[i+1]), the last bin closed; abstentions are in none."""
+    """Shares of all inputs with a radius in [edges[i], edges[i+1]), the last bin closed; abstentions are in no bin."""
 
     edges: Floats
     correct: Floats

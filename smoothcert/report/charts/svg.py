@@ -17,7 +17,7 @@ LEGEND_COLUMNS, LEGEND_LINE = 3, 22
 
 @dataclass(frozen=True)
 class Line:
-    """One polyline, or its points alone; `run` is the place of its run in the report, which switches it on and off."""
+    """One polyline, or (`dots`) its points alone; by `run`, a place in the report, the page shows and hides it."""
 
     label: str
     x: NDArray[np.float64]
@@ -87,7 +87,7 @@ def ticks(top: float, most: int = 9, start: float = 0.0) -> list[float]:
 def drawing(
     frame: Frame, inside: Sequence[str], *, title: str, description: str, labels: tuple[str, str], name: str
 ) -> str:
-    """A whole SVG: paper, grid and axes around what is drawn inside; `name` keeps the ids of a page apart."""
+    """A whole SVG: paper, grid and axes around what is drawn inside; `name` makes its ids unique in a page."""
     f = frame
     x_ticks, y_ticks = ticks(f.x[1], f.ticks[0], f.x[0]), ticks(f.y[1], f.ticks[1], f.y[0])
     box = (
@@ -134,7 +134,7 @@ def line_chart(
     legend: bool = True,
     name: str = "chart",
 ) -> str:
-    """Draw the lines, and below them what is what unless the page around the chart says it."""
+    """Draw the lines, with a legend below them unless the page around the chart has one."""
     inside = [
         f'<g class="run" data-run="{line.run}"><title>{escape(line.label)}</title>{_drawn(frame, line)}</g>'
         for line in lines

@@ -1,4 +1,4 @@
-"""The course of a training run, as its `metrics.jsonl` tells it."""
+"""Charts of training: an entry of `metrics.jsonl` against the epoch."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MEASURES = {"loss": "Training loss", "noisy_test_accuracy": "Accuracy on noisy t
 
 
 def training_svg(training: Mapping[str, Epochs], measure: str, runs: Mapping[str, tuple[int, LineStyle]]) -> str | None:
-    """One entry of the metrics against the epoch, or None if no run has it; a resumed run may have an epoch twice.
+    """One entry of the metrics against the epoch, or None if no run has it; of a repeated epoch the last counts.
 
     `runs` gives the place and the style of a run in the report.
     """

@@ -22,7 +22,7 @@ from smoothcert.report.read.names import labels_of
 from smoothcert.report.tables.formats import Table, number
 from smoothcert.report.tables.tables import difference_table, envelope_table, seed_table
 
-MOST = 24  # runs with a histogram, or compared by the bootstrap: beyond it a page is no longer read
+MOST_RUNS = 24  # with a histogram, or compared by the bootstrap: with more of them nobody reads a page
 
 
 def best_run(results: Sequence[Certificates], rounded: bool = False) -> int:
@@ -79,9 +79,9 @@ def _reading(
 
 
 def comparison(results: Sequence[Certificates], radii: Sequence[float], rounded: bool) -> dict[str, Any]:
-    """Best run by radius, differences with intervals, seeds, trade-offs: each where there is something to say."""
+    """Best run by radius, differences with intervals, seeds, trade-offs; empty where there is nothing to compare."""
     styles = run_styles(results)
-    first = results[:MOST]
+    first = results[:MOST_RUNS]
     if len(results) == 1 or not comparable(results):
         return dict.fromkeys(("envelope", "differences", "seeds", "trade_offs"))
     best = best_run(first, rounded)
@@ -99,7 +99,7 @@ def comparison(results: Sequence[Certificates], radii: Sequence[float], rounded:
 def radii_to_compare(
     results: Sequence[Certificates], reference: int, radii: Sequence[float], rounded: bool, most: int = 8
 ) -> list[float]:
-    """All radii if they are few, else some evenly spaced ones and those where most is won or lost."""
+    """All radii if they are few, else evenly spaced ones and those with the largest gain and the largest loss."""
     if len(radii) <= most:
         return list(radii)
     shares = np.array([certified_accuracy(c, list(radii), rounded) for c in results])
@@ -111,7 +111,7 @@ def radii_to_compare(
 
 def histograms(results: Sequence[Certificates]) -> list[dict[str, str]]:
     """One small chart for each of the first runs that measured radii, all on the same axes."""
-    first = [i for i, c in enumerate(results) if c.tested_radii is None][:MOST]
+    first = [i for i, c in enumerate(results) if c.tested_radii is None][:MOST_RUNS]
     labels, styles = labels_of(results), run_styles(results)
     edges = radius_edges([results[i] for i in first])
     found = {i: radius_histogram(results[i], edges) for i in first}
@@ -145,7 +145,7 @@ def gallery_data(gallery: Gallery | None) -> dict[str, Any] | None:
 
 
 def heat(kind: str, table: Table, row: int, column: int) -> float | None:
-    """How warm a cell of a heat table is: 0 for the smallest value of the table, 1 for the largest."""
+    """The shade of a cell of a heat table: 0 for the smallest value of the table, 1 for the largest."""
     values = [float(cell) for entry in table.rows for cell in entry[1:] if cell != "-"] if kind == "heat" else []
     cell = table.rows[row][column]
     if not values or cell == "-" or max(values) == min(values):

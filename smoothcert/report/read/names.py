@@ -1,4 +1,4 @@
-"""Short names for runs that are known only by where they lie."""
+"""Short names for runs, made from their paths, and labels for legends and tables."""
 
 from __future__ import annotations
 

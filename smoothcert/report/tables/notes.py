@@ -14,7 +14,7 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, one_line
 
 DATA = {"dataset": "data sets", "split": "splits"}
-# Each changes every radius of a run, so that side by side they favour one of the runs.
+# Each changes all radii of a run, so that a comparison of runs that differ in it is unfair.
 BUDGET = {"n": "samples per input (n)", "alpha": "failure probability (alpha)", "noise": "noise"}
 
 
@@ -59,7 +59,7 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
 
 
 def norm_notes(results: Sequence[Certificates]) -> list[str]:
-    """Radii are taken for l2 unless it is said that they are not."""
+    """A note where radii are not l2, which a reader takes them for."""
     norms = sorted({c.norm for c in results})
     if len(norms) > 1:
         return [f"the radii are in different norms: {', '.join(norms)}; do not compare them"]
@@ -87,8 +87,8 @@ def _own_notes(c: Certificates) -> list[str]:
 
 
 def _budget_notes(results: Sequence[Certificates]) -> list[str]:
-    """A log may not record n, but a radius beyond the saturation radius of another run betrays a larger one."""
-    l2 = [c for c in results if c.norm == "l2"]  # as logs are
+    """Notes on logs without n whose radii exceed the saturation radius of another run: their n must be larger."""
+    l2 = [c for c in results if c.norm == "l2"]  # logs are l2
     known = [(c, limit / c.sigma) for c in l2 if c.n is not None and c.sigma and (limit := saturation(c))]
     if not known:
         return []
@@ -107,5 +107,5 @@ def _labels_differ(a: Certificates, b: Certificates) -> bool:
 
 
 def _is_rounded(c: Certificates) -> bool:
-    """A log of 3 digits; the radii of a store are exact, however round they look."""
+    """Whether it is a log with radii of 3 digits; the radii of a store are exact, however few digits they have."""
     return c.manifest is None and np.array_equal(published_rounding(c.radius), c.radius)

@@ -38,7 +38,7 @@ def certificate_table(
     """ACR, abstentions and certified accuracy at `radii` (by default: `default_radii`) for each run.
 
     Percentages are printed as the field prints them, `format(100 * share, ".1f")`. `rounded` takes radii at
-    the 3 digits of published logs. What a run that tested only some radii does not know stays blank. The best value
+    the 3 digits of published logs. Cells of radii that a run did not test stay blank. The best value
     of a column is marked among the complete runs. If the papers have a row for the settings of a run
     (`find_published`), its ACR stands beside ours.
     """
@@ -49,7 +49,7 @@ def certificate_table(
     alike = [row is not None and not measurement_differences(c, row) for c, row in zip(results, published, strict=True)]
     columns = PUBLISHED[: any(published) + any(alike)]  # no column of differences where there is none
     norms = {c.norm for c in results}
-    named = norms != {"l2"}  # a format without notes must say it too
+    named = norms != {"l2"}  # a column of its own, since CSV has no notes
     rows = []
     for c, row, comparable in zip(results, published, alike, strict=True):
         shares = [abstention_rate(c), *certified_accuracy(c, radii, rounded)]
@@ -105,16 +105,16 @@ def difference_table(
     """Each run minus the reference with 95 % paired-bootstrap intervals; runs on other inputs are left out."""
     labels, base = labels_of(results), results[reference]
     rows: list[tuple[str, ...]] = []
-    clear = set()
+    certain = set()  # cells whose interval excludes 0
     for place, c in enumerate(results):
         if place == reference or not (np.array_equal(c.idx, base.idx) and np.array_equal(c.label, base.label)):
             continue
         found = paired_bootstrap(c, base, np.random.default_rng(seed), radii=radii, resamples=1000, rounded=rounded)
         intervals = [(found.acr, 1.0, 3), *((interval, 100.0, 1) for interval in found.accuracy)]
-        clear |= {(len(rows), 1 + j) for j, (interval, _, _) in enumerate(intervals) if interval.excludes_zero}
+        certain |= {(len(rows), 1 + j) for j, (interval, _, _) in enumerate(intervals) if interval.excludes_zero}
         rows.append((labels[place], *(_interval(*entry) for entry in intervals)))
     head = (f"minus {labels[reference]}", "ACR")
-    return Table(head, tuple(rows), radius_labels(radii), best=frozenset(clear)) if rows else None
+    return Table(head, tuple(rows), radius_labels(radii), best=frozenset(certain)) if rows else None
 
 
 def class_table(
