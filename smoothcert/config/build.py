@@ -39,10 +39,9 @@ def _required(entry: dataclasses.Field[Any]) -> bool:
 
 
 def read_mapping(source: Traversable | Path, name: str) -> dict[str, Any]:
-    """The settings of a YAML file."""
+    """The settings in a YAML file; `name` is what an error calls it."""
     import yaml
 
-    """The settings in a YAML file; `name` is what an error calls it."""
     try:
         values = yaml.safe_load(source.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

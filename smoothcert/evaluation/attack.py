@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from smoothcert.attacks.ascent import pgd
 from smoothcert.attacks.ddn import ddn, ddn_test_gamma
-from smoothcert.attacks.judge import foolbox_pgd
+from smoothcert.attacks.foolbox_attack import foolbox_pgd
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import subject
 from smoothcert.config import AttackConfig, Precision
@@ -116,7 +116,7 @@ def adversarial_image(
 
 
 def towards_original(adversarial: Tensor, image: Tensor) -> Tensor:
-    """The 8-bit image nearest to an adversarial one that is in no pixel farther from the (8-bit) original."""
+    """The 8-bit image nearest to an adversarial one that is not farther from the (8-bit) original in any pixel."""
     steps = ((adversarial - unit_range(image)) * 255.0).trunc()
     return (image.float() + steps).to(torch.uint8)
 

@@ -29,8 +29,8 @@ def reanalyse(
 ) -> Certificates:
     """The certificates that the counts of a store prove at `alpha`, by `bound`, in `norm` (default: as certified).
 
-    Choose alpha, bound and norm before looking: each answer holds with probability 1 - alpha on its own, the best of
-    several does not. `values`, the number of values of an input, is needed for norm "linf" by stores that do not say.
+    Choose alpha, bound and norm before you see results: each answer holds with probability 1 - alpha on its own, the
+    best of several does not. For norm "linf", give the number of `values` of an input if the store does not record it.
     """
     folder = store.folder if isinstance(store, ResultStore) else Path(store)
     for kind, name, known in (("bound", bound, ("binary", "multiclass")), ("norm", norm, ("l2", "linf"))):
@@ -45,10 +45,10 @@ def reanalyse(
             "saw: bounds for a fixed number of samples do not hold for its counts. Certify with a fixed n to "
             "re-analyse, or take its radii as they are"
         )
-    law: bounds.Law = identity["noise"] if identity["noise"] in ("uniform", "laplace") else "gaussian"
+    law = stored.law
     level = bounds.check_alpha(identity.get("alpha_each", identity["alpha"]) if alpha is None else alpha)
     selected, top, other, n = _tops(stored).T
-    sampled = n > 0  # inputs that were skipped after selection claim nothing
+    sampled = n > 0  # nothing is claimed of inputs that were skipped after selection
     settings = (level, identity["sigma"])
     drawn, slack = np.maximum(n, 1), identity.get("tau", 0.0)
     if bound == "binary":

@@ -51,6 +51,6 @@ def build_method(settings: Mapping[str, Any]) -> Method:
 
 
 def resolved(config: TrainConfig) -> TrainConfig:
-    """With the method's defaults written out: so config.yaml means the same under every later version."""
+    """The configuration with the method's defaults written out, so that later versions cannot change its meaning."""
     method = build_method(config.method)
     return dataclasses.replace(config, method={"name": config.method["name"], **dataclasses.asdict(method)})

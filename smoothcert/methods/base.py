@@ -38,7 +38,7 @@ class Progress:
     epochs: int
 
     def ramp(self, warmup: int) -> float:
-        """min(1, (e + 1) / warmup): epoch 0 is already above 0, though papers say that a warm-up starts there."""
+        """min(1, (e + 1) / warmup): already above 0 in epoch 0, though the papers say that a warm-up starts at 0."""
         return min(1.0, (self.epoch + 1) / warmup)
 
 

@@ -1,9 +1,9 @@
 """The catalogue of published values, `published.json`: the only place where they live.
 
-A configuration is that of a row if they agree in data set, network, sigma, method and every hyperparameter; one that
-either does not name has the method's default (in the file, kept equal to the code by a test: reading it from the code
-would import PyTorch). Numbers agree within 1 %: the papers' 255/255 is the code's 255/256. The training schedule is not
-compared. The first of several rows for the same settings is the one that a recipe shows.
+A row belongs to a configuration with the same data set, network, sigma, method and hyperparameters. A hyperparameter
+that is not given has the method's default; defaults are in the file too, since reading them from the code would import
+PyTorch, and a test keeps both equal. Numbers agree within 1 %: the papers' 255/255 is the code's 255/256. The training
+schedule is not compared. Of several rows for the same settings a recipe shows the first.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def published_rows() -> tuple[PublishedRow, ...]:
 
 
 def method_defaults() -> dict[str, dict[str, Any]]:
-    """The hyperparameters that a configuration may leave unsaid, by method."""
+    """The default hyperparameters of each method."""
     return dict(_content()["defaults"])
 
 
@@ -94,7 +94,7 @@ def method_settings(config: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def rows_of(config: Mapping[str, Any]) -> list[PublishedRow]:
     """The rows with the settings of a configuration, in the order of the catalogue."""
-    if config.get("self_training") or config.get("init_from"):  # more data than the rows had
+    if config.get("self_training") or config.get("init_from"):  # no row was trained with more data
         return []
     own, place = method_settings(config), tuple(config.get(name) for name in ("dataset", "model", "sigma"))
     return [row for row in published_rows() if (row.dataset, row.model, row.sigma) == place and _equal(row.method, own)]
