@@ -40,7 +40,7 @@ class Request:
 
 
 class Counter(ABC):
-    """Counts for some images, all of one shape and on one device. `forward` is the prepared one, with checks."""
+    """Counts for some images, all of one shape and on one device. `forward` is the prepared network with checks."""
 
     def __init__(
         self,

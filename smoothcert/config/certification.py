@@ -9,6 +9,7 @@ from typing import Any, Self, get_args
 
 from smoothcert.config.settings import (
     ALPHA,
+    KERNELS_HELP,
     N0,
     NOISE,
     AttackName,
@@ -43,9 +44,7 @@ class CertifyConfig:
     skip_wrong: bool = setting("no certificate where the label is already missed", default=False)
     simultaneous: bool = setting("alpha for the whole set, not for each input", default=False)
     precision: Precision = setting("of the network's products; auto: float16 on CUDA, float32 on a CPU", default="auto")
-    kernels: Kernels = setting(
-        "auto: kernels of our own where the network has some; off: PyTorch's alone", default="auto"
-    )
+    kernels: Kernels = setting(KERNELS_HELP, default="auto")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radii", _rising(self.radii))
@@ -76,9 +75,7 @@ class AttackConfig:
     noise: NoiseMode = setting("noise of PREDICT; see `certify`", default=NOISE)
     seed: int = setting("seed of the noise", default=0)
     precision: Precision = setting("of the network's products; auto: that of the certificates, if any", default="auto")
-    kernels: Kernels = setting(
-        "auto: kernels of our own where the network has some; off: PyTorch's alone", default="auto"
-    )
+    kernels: Kernels = setting(KERNELS_HELP, default="auto")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radii", _rising(self.radii) or ())

@@ -12,7 +12,7 @@ from typing import Any, Literal, Self
 import yaml
 
 from smoothcert.config.build import build_dataclass, read_mapping
-from smoothcert.config.settings import Kernels, TrainingPrecision, setting
+from smoothcert.config.settings import KERNELS_HELP, Kernels, TrainingPrecision, setting
 from smoothcert.errors import ConfigError
 
 
@@ -104,9 +104,7 @@ class TrainConfig:
         nested=True,
         default=None,
     )
-    kernels: Kernels = setting(
-        "auto: kernels of our own where the network has some; off: PyTorch's alone", default="auto"
-    )
+    kernels: Kernels = setting(KERNELS_HELP, default="auto")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "soft_labels", SoftLabels.read(self.soft_labels))

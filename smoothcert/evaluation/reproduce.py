@@ -76,7 +76,7 @@ def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int]
 
 
 def run_jobs(jobs: Sequence[Job], train: Sequence[str], certify: Sequence[str], parallel: int) -> list[str]:
-    """Train, `parallel` jobs at a time, then certify; returns what failed, in words. Output goes to FOLDER.log.
+    """Train, `parallel` jobs at a time, then certify; returns a message for each failure. Output goes to FOLDER.log.
 
     Certification comes last, since it fills a device and would slow down trainings beside it; two at a time, so that
     one starts up while the other samples.

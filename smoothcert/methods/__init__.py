@@ -1,6 +1,6 @@
 """The published training methods, one file each: batch and network in, loss out.
 
-A method never steps an optimiser, moves a device, or knows of run folders and other processes. Importing this package
+A method must not step an optimiser, choose a device, or know of run folders and other processes. Importing this package
 does not import PyTorch; a method's own file does.
 """
 

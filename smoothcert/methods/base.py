@@ -46,7 +46,7 @@ class Progress:
 class Method(ABC):
     """Base of every method: a frozen dataclass of hyperparameters with one `loss`.
 
-    A method never steps an optimiser, moves a device or knows ranks. All its randomness comes from
+    A method never steps an optimiser, chooses a device or knows ranks. All its randomness comes from
     ``batch.generator``. A class of yours works by its dotted path (``--method.name mypkg.MyMethod``).
     """
 

@@ -35,7 +35,7 @@ class PublishedRow:
     acr: float | None = None
     mean: float | None = None
     std: float | None = None
-    seeds: int = 1
+    seeds: int = 1  # how many the mean is over
     accuracy: tuple[float, ...] = ()
     note: str = ""
 

@@ -1,4 +1,4 @@
-"""Loop: the epochs of one training run, its metrics, and its state between two starts."""
+"""Loop: the epochs of one training run, its metrics, and the state that a restart continues from."""
 
 from __future__ import annotations
 
