@@ -12,8 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothcert import RunFolder, load_dataset
-from smoothcert.certification.certify import Selection, certify_dataset
+from smoothcert import CertifyConfig, RunFolder, Selection, certify_dataset, load_dataset
 from smoothcert.devices.pick import pick_device
 from smoothcert.report import average_certified_radius, certified_accuracy, read_store
 from smoothcert.report.measures.analysis import default_radii
@@ -47,16 +46,14 @@ def main() -> None:
             model,
             data,
             folder,
-            sigma=spec.sigma,
-            n=options.n,
+            CertifyConfig(sigma=spec.sigma, n=options.n, **settings),
             selection=Selection(every=options.every),
             device=pick_device(options.device),
             quiet=True,
-            **settings,
         )
         seconds = time.perf_counter() - started
-        found, columns = read_store(store.folder), list(store.columns)
-        samples = np.array([int(row[columns.index("n")]) for row in store.rows()])
+        found = read_store(store.folder)
+        samples = np.array([int(row["n"]) for row in store.rows()])
         asked = settings.get("radii", default_radii([found]))
         accuracy = dict(zip(map(float, asked), certified_accuracy(found, asked).tolist(), strict=True))
         rows.append(

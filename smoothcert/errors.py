@@ -31,7 +31,7 @@ class TrainingDiverged(SmoothcertError):
 
 
 COLLAPSED = 0.9
-"""More of one answer than this is no classifier: a constant one still has an ACR of a tenth of the largest radius."""
+"""A classifier that gives one answer to more inputs than this has collapsed, though its ACR may still look fair."""
 
 
 class MissingExtra(SmoothcertError):

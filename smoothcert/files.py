@@ -1,7 +1,8 @@
-"""Writing that survives being killed: a reader finds the whole old file or the whole new one."""
+"""Files that are always whole: a process killed while it writes leaves the old file or the new one."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import secrets
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ def atomic_write(path: Path, *, keep: bool = False) -> Iterator[BinaryIO]:
 
     With `keep`, a file that is there already (or that another process is first to write) stays as it is.
     """
-    # hosts that share a disk may share process numbers too, so chance makes the name
+    # a random name, since hosts that share a disk may also share process numbers
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,8 +46,13 @@ def write_text(path: Path, text: str) -> None:
         file.write(text.encode())
 
 
+def file_sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def remove_leftovers(folder: Path) -> None:
-    """Delete the unfinished temporary files of killed writers. Only where no other writer can be at work."""
+    """Delete the unfinished temporary files of killed writers. Call it only where no other process can be writing."""
     for path in folder.glob(".*.tmp"):
         with suppress(OSError):
             path.unlink()

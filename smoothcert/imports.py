@@ -1,4 +1,4 @@
-"""What can be imported: optional packages, names on first use, and classes of yours by dotted path."""
+"""Imports: of optional packages, of names on first use, and of your classes by dotted path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress one likes to watch: a bar with rate and time left in a terminal, now and then a plain line elsewhere."""
+"""Progress with rate and time left: a bar in a terminal, a plain line every 15 seconds elsewhere."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """Attacks on smoothed classifiers, as pure functions on batches whose noise the caller drew.
 
-They know a model only as something to call and differentiate; methods that train with them, and stores that keep what
-they found, are elsewhere. The fused steps are the same formulas in fewer launches (`--kernels off` does without).
+A model is only something to call and differentiate. Attacks must not know the methods that train with them, or the
+stores that keep what they find. Fused steps are the same formulas in fewer launches (`--kernels off` does without).
 """

@@ -26,7 +26,7 @@ Constraint = Callable[[Tensor], Tensor]  # points [B, ...] -> the allowed points
 
 
 def input_gradient(objective: Objective) -> Gradient:
-    """The gradient of an objective; that of the sum over points is each point's own gradient."""
+    """The gradient of an objective at each point, by one backward pass of the sum over points."""
 
     def gradient(point: Tensor) -> Tensor:
         with torch.enable_grad():
@@ -94,7 +94,7 @@ def _step_up(
     generator: torch.Generator | None,
     offset: float,
 ) -> Tensor:
-    # exactly these: a subclass may have another rule
+    # exactly these classes: a subclass may have another rule
     if type(constrain) not in (Within, GaussianLike) or not by_kernels(point, point.shape[1:].numel()):
         return constrain(point + step * unit(gradient, generator, offset))
     from smoothcert.attacks.fused import step_up

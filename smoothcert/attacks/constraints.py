@@ -1,4 +1,4 @@
-"""Where an attack may go: balls around images, the range of pixels, noise that still looks like its own."""
+"""Where an attack may go: balls around images, the range of pixels, noise of unchanged mean and scale."""
 
 from __future__ import annotations
 

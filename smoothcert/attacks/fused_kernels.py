@@ -1,7 +1,7 @@
 """What an attack step does besides the network, each in one kernel where PyTorch takes ten to twenty small ones.
 
-Formulas are those of objectives.py, ascent.py and constraints.py. Not-a-number passes through, so that no divergence
-hides.
+Formulas are those of objectives.py, ascent.py and constraints.py. NaN passes through, so that a diverged training is
+noticed.
 """
 
 # mypy: ignore-errors
@@ -79,7 +79,7 @@ def smoothed_nll(
 @triton.jit(do_not_specialize=["rows", "samples"])
 def divergence(
     logits,  # [rows, CLASSES]
-    target,  # [samples, CLASSES]; rows are samples, again and again
+    target,  # [samples, CLASSES]; row b has the target of sample b % samples
     loss,  # [rows]
     gradient,  # like logits
     rows,

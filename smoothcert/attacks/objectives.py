@@ -1,4 +1,4 @@
-"""What attacks and losses are made of: the network on noisy copies, and how its logits are judged.
+"""What attacks and losses are made of: the network on noisy copies, and losses of its logits.
 
 Pure functions of logits [m, B, classes] of m noises and B images, and of labels [B]. Equation numbers are those of
 SmoothAdv (Salman et al., arXiv:1906.04584).
@@ -18,9 +18,9 @@ from smoothcert.devices.launching import may_launch
 
 @contextmanager
 def frozen(model: nn.Module) -> Iterator[None]:
-    """Eval mode and no gradients of parameters, so that an attack neither moves BatchNorm statistics nor pays for them.
+    """Eval mode without gradients of parameters: an attack then changes no BatchNorm statistics, and is faster.
 
-    Each module's mode and each parameter's flag are as before when it ends, however it ends.
+    On leaving, also by an error, each module's mode and each parameter's flag are as they were.
     """
     modes = [(module, module.training) for module in model.modules()]
     flags = [(parameter, parameter.requires_grad) for parameter in model.parameters()]
@@ -77,8 +77,8 @@ def majority(logits: Tensor) -> Tensor:
 
 
 def by_kernels(tensor: Tensor, size: int) -> bool:
-    """Whether kernels of our own do it: PyTorch's are many and small, and cost a GPU more to launch than to run.
+    """Whether to use our own kernels: PyTorch's are many and small, and take longer to launch than to run.
 
-    `size` is what one program would hold at a time.
+    `size` is how many values one program of a kernel would hold.
     """
     return tensor.dtype == torch.float32 and size <= 2**14 and may_launch(tensor.device)

@@ -21,8 +21,8 @@ def choose_batch_size(
 ) -> int:
     """The power of two from 32 up with the highest rate; stops where growing no longer helps or memory ends.
 
-    On CUDA not the rate but the size of the images decides: kernels are chosen by the batch, and round differently, so
-    every process should choose alike. There is enough work in a batch of that size for any GPU.
+    On CUDA the size of the images decides, not the rate: batch sizes select kernels that round differently, so every
+    process should choose the same one. A batch of that size is enough work for any GPU.
     """
     if device.type == "cuda":
         values = inputs(1).numel()
@@ -44,7 +44,7 @@ def choose_batch_size(
 
 
 def _rate(forward: Callable[[Tensor], Tensor], x: Tensor) -> float:
-    """Inputs a second, after one untimed run that pays for first-use costs."""
+    """Inputs per second, after one untimed run that pays for first-use costs."""
     forward(x)
     runs, started = 0, time.perf_counter()
     while (seconds := time.perf_counter() - started) < _PROBE_SECONDS or runs == 0:

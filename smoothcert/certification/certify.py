@@ -75,7 +75,7 @@ def certify_dataset(
 
 
 def identity_of(config: CertifyConfig, plan: Plan, prepared: Prepared, device: torch.device) -> dict[str, Any]:
-    """All that decides the rows of a store, but for their subject; two stores with the same entries can be one."""
+    """All that decides the rows of a store, except what they are about (`subject`)."""
     entries: Mapping[str, Any] = {
         **vars(config),
         **plan.describe(),
@@ -92,7 +92,7 @@ def identity_of(config: CertifyConfig, plan: Plan, prepared: Prepared, device: t
 
 
 def certificate_row(certificate: Certificate, *, index: int, label: int, noise: str, seed: int) -> dict[str, object]:
-    """A certificate as a store's columns hold it."""
+    """A certificate as a row of a store."""
     return {
         "idx": index,
         "label": label,

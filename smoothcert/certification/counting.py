@@ -1,8 +1,8 @@
 """How often a network returns each class on noisy copies: batches, noise, memory.
 
-`Fused` (CUDA): one kernel draws the noise of a batch, whose rows may belong to several images, and nothing waits for
-the device before all counts are there. `Plain`: one image after the other, with noise from `NoisyCopies`; on a CPU
-each thread has its own batch.
+`FusedCounter` (CUDA): one kernel draws the noise of a batch, whose rows may belong to several images, and nothing waits
+for the device before all counts are there. `PlainCounter`: one image after the other, with noise from `NoisyCopies`; on
+a CPU each thread has its own batch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from smoothcert.kernels.generic.cpu import workers
 from smoothcert.kernels.prepare import Prepared, arithmetic
 from smoothcert.noise.streams import IntegerNoise, NoisyCopies, Stage, fused_noise, pixel_levels
 
-_KEPT = 64  # images whose last block of noise is kept for their next look: half a MiB each
+_KEPT = 64  # images whose last block of noise is kept for their next samples: half a MiB each
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Request:
 
 
 class Counter(ABC):
-    """Counts for some images, all of one shape and on one device. `forward` is the prepared one, with checks."""
+    """Counts for some images, all of one shape and on one device. `forward` is the prepared network with checks."""
 
     def __init__(
         self,
@@ -63,7 +63,7 @@ class Counter(ABC):
 
 
 def counter_for(mode: NoiseMode, device: torch.device) -> type[Counter]:
-    return Fused if mode in get_args(IntegerNoise) and fused_noise(device) else Plain
+    return FusedCounter if mode in get_args(IntegerNoise) and fused_noise(device) else PlainCounter
 
 
 class Votes:
@@ -80,7 +80,7 @@ class Votes:
         self.counts[owner].scatter_add_(0, logits.argmax(1), self._one.expand(len(logits)))
 
     def read(self, samples: int) -> NDArray[np.int64]:
-        # the only wait for the device: once for all requests, not once a batch
+        # the only wait for the device: once for all requests, not once per batch
         if bad := int(self.nan):
             raise ModelError(
                 f"the model returned NaN for {bad} of {samples} noisy copies, so its class is arbitrary and "
@@ -90,8 +90,8 @@ class Votes:
         return self.counts.cpu().numpy()
 
 
-class Plain(Counter):
-    # kept between calls: the next look at an image goes on in the block of noise where the last one ended
+class PlainCounter(Counter):
+    # kept between calls: the next samples of an image begin in the block of noise where the last ones ended
     _copies: dict[tuple[int, int, Stage], NoisyCopies]
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -106,14 +106,14 @@ class Plain(Counter):
             for place in range(request.first, request.last, batch_size)
         ]
 
-        @torch.inference_mode()  # which holds for one thread
+        @torch.inference_mode()  # the mode of one thread only
         def answer(batch: tuple[int, NoisyCopies, int, int]) -> Tensor:
             _, copies, first, last = batch
             x = self._prepared.inputs(forward_size(last - first, batch_size))  # [b, C, H, W]
             x[: last - first] = copies.take(first, last)
             return self._forward(x)[: last - first]
 
-        # the arithmetic is the whole process's, so it is set here and not by each thread
+        # precision is a setting of the whole process, so it is set here and not by each thread
         with ExitStack() as stack:
             stack.enter_context(arithmetic(self._prepared.precision))
             threads = self._prepared.concurrent and len(batches) > 1
@@ -139,7 +139,7 @@ class Plain(Counter):
         return self._copies[key]
 
 
-class Fused(Counter):
+class FusedCounter(Counter):
     def __init__(self, *args: Any, **settings: Any) -> None:
         from smoothcert.noise.fused import FusedNoise
 
@@ -178,17 +178,16 @@ def count_within_memory(
                 raise
             if batch_size <= SMALLEST:
                 raise ModelError(NO_MEMORY) from error
-            # keyed noise: starting again with smaller batches draws the same samples
+            # noise is keyed, so smaller batches draw the same samples
             batch_size //= 2
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
 
 
 def forward_size(count: int, batch_size: int) -> int:
-    """How many inputs the network sees when `count` are wanted: the next power of two, but a full batch at most, and
-    never under 32.
+    """The size of the batch for `count` inputs: the next power of two, at least 32 and at most a full batch.
 
-    Kernels may round differently for other batch shapes. Few, round shapes keep them to those that, on the CPUs tried,
-    give the same bits for an input at any batch size (tiny batches do not).
+    Kernels may round differently for other batch sizes. On the CPUs tried, these few sizes give an input the same bits
+    at any of them; tiny batches do not.
     """
     return max(SMALLEST, min(batch_size, 1 << (count - 1).bit_length()))

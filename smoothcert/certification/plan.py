@@ -11,7 +11,7 @@ from smoothcert.statistics.sequential import Procedure
 
 @dataclass(frozen=True)
 class Plan:
-    """How images of so many values are certified: samples, level, stopping rule, and how exact the noise's law is."""
+    """How images of one size are certified: samples, level, stopping rule, and how exact the law of the noise is."""
 
     n0: int
     n: int

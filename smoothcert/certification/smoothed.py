@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from smoothcert.certification.batch_size import choose_batch_size
 from smoothcert.certification.counting import Counter, Request, count_within_memory, counter_for
-from smoothcert.certification.image import Image, checked_image
+from smoothcert.certification.images import Image, check_image, check_images
 from smoothcert.certification.plan import Plan
 from smoothcert.config import ALPHA, N0, NOISE, AttackConfig, CertifyConfig, Kernels, N, NoiseMode, Precision
 from smoothcert.devices.launching import launch_on
@@ -118,15 +118,15 @@ class SmoothedClassifier:
         tolerance: float | None = None,
         skip_unless: Sequence[int] | None = None,
     ) -> list[Certificate]:
-        """The same certificates as one by one, of images of one shape: small networks keep a GPU busy only so."""
-        xs = self._check_all(images, indices)
+        """The certificates of `certify` for images of one shape, together: only so a small network keeps a GPU busy."""
+        xs = check_images(images, indices)
         return self._certify(xs, indices, self.plan(xs[0].shape, n0, n, alpha, radii, tolerance), skip_unless)
 
     def certify_planned(
         self, images: Sequence[Image], indices: Sequence[int], plan: Plan, skip_unless: Sequence[int] | None = None
     ) -> list[Certificate]:
         """`certify_many` by a plan that was made before, for all images of a set."""
-        return self._certify(self._check_all(images, indices), indices, plan, skip_unless)
+        return self._certify(check_images(images, indices), indices, plan, skip_unless)
 
     def plan(
         self,
@@ -152,7 +152,7 @@ class SmoothedClassifier:
         if xs[0].numel() != plan.values:
             raise DataError(f"expected images of {plan.values} values, as planned, found {xs[0].numel()}")
         claim: dict[str, Any] = {"sigma": self.sigma, "alpha": plan.alpha, "law": plan.law}
-        counter = self._open(xs)
+        counter = self._counter(xs)
         selection = [Request(i, index, "selection", 0, plan.n0) for i, index in enumerate(indices)]
         estimation = [Request(i, index, "estimation", 0, plan.n) for i, index in enumerate(indices)]
         if plan.test is None and skip_unless is None:
@@ -164,7 +164,7 @@ class SmoothedClassifier:
         wanted = [r for r in estimation if skip_unless is None or selected[r.image] == skip_unless[r.image]]
         counts, claims = np.zeros_like(counts0), [NO_CLAIM] * len(xs)
         if plan.test is not None:
-            self._sample_until(plan.test, counter, wanted, selected, counts, claims)
+            self._sample_until_finished(plan.test, counter, wanted, selected, counts, claims)
         found = [from_claim(*of, **claim) for of in zip(counts0, counts, claims, strict=True)]
         if plan.test is None and wanted:
             chosen = [r.image for r in wanted]
@@ -174,7 +174,7 @@ class SmoothedClassifier:
                 found[place] = certificate
         return found
 
-    def _sample_until(
+    def _sample_until_finished(
         self,
         test: Procedure,
         counter: Counter,
@@ -183,7 +183,7 @@ class SmoothedClassifier:
         counts: NDArray[np.int64],
         claims: list[Claim],
     ) -> None:
-        """The estimation samples of a fixed n, in the same order, of each image until `test` is finished with it."""
+        """Draw the estimation samples of each image, in the order of a fixed n, until `test` is finished with it."""
         states, before = {r.image: test.start for r in requests}, 0
         for look, last in enumerate(test.looks):
             if not requests:
@@ -201,8 +201,8 @@ class SmoothedClassifier:
         bounds.check_alpha(alpha)
         if n < 1:
             raise ConfigError(f"n, the number of samples, must be at least 1, found {n}")
-        x = checked_image(image)
-        # the counts of n samples are within n * slack of their ideal law, in total variation: that much of alpha goes
+        x = check_image(image)
+        # the law of n counts is within n * slack of the ideal one in total variation: alpha is lowered by that
         level = alpha - n * total_variation(self.noise, self.sigma, x.numel())
         counts = self.count(x, n, "prediction", index)
         second, first = np.argsort(counts, kind="stable")[-2:]
@@ -215,7 +215,7 @@ class SmoothedClassifier:
 
     def count_many(self, images: Sequence[Tensor], requests: Sequence[Request]) -> NDArray[np.int64]:
         """Counts [requests, classes] of checked images."""
-        return self._count(self._open(images), requests)
+        return self._count(self._counter(images), requests)
 
     def prepare(self, shape: tuple[int, ...]) -> Prepared:
         """The network that is sampled from; made anew when weights, hooks or plain attributes have changed.
@@ -235,7 +235,7 @@ class SmoothedClassifier:
                 self._prepared = (shape, state_of(self.model)), ready
         return self._prepared[1]
 
-    def _open(self, images: Sequence[Tensor]) -> Counter:
+    def _counter(self, images: Sequence[Tensor]) -> Counter:
         self.model.eval()
         prepared = self.prepare(tuple(images[0].shape))
         if self.batch_size is None:
@@ -268,11 +268,3 @@ class SmoothedClassifier:
                 f"channel count and the type of the weights. It says: {error}"
             ) from error
         return check_shape(logits, len(x), self.classes)
-
-    def _check_all(self, images: Sequence[Image], indices: Sequence[int]) -> list[Tensor]:
-        if len(images) != len(indices) or len(images) == 0:
-            raise DataError(f"expected an index for each of at least one image, found {len(images)} and {len(indices)}")
-        xs = [checked_image(image) for image in images]
-        if len({x.shape for x in xs}) > 1:
-            raise DataError(f"expected images of one shape, found {sorted({tuple(x.shape) for x in xs})}")
-        return xs

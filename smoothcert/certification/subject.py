@@ -12,7 +12,7 @@ from smoothcert.runs.selection import Selection
 
 
 def subject(model: nn.Module, dataset: Dataset | ImageFolder, selection: Selection) -> dict[str, str | int | None]:
-    """The shard is no part of it: all shards of a set write to one store."""
+    """What a store is about. The shard is not part of it: all shards of a set write to one store."""
     return {
         "model": weights_hash(model),
         "network": sha256(repr(model).encode()).hexdigest(),  # same weights, another forward: another classifier

@@ -15,7 +15,7 @@ ROWS = 256
 def rows_of_batch(ends, skip, owner, sample, start, rows, requests, STEPS: tl.constexpr, ROWS: tl.constexpr):
     """Row b of a batch is row start + b of all requests one after the other: which request, and which sample of it.
 
-    `ends` [requests] int64 is where each request's rows end; fewer than 2^STEPS requests. `skip` makes rows samples.
+    `ends` [requests] int64 is where each request's rows end; fewer than 2^STEPS requests. Sample = row + `skip`.
     """
     b = tl.program_id(0) * ROWS + tl.arange(0, ROWS)
     row = start + b.to(tl.int64)

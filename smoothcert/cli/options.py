@@ -1,4 +1,4 @@
-"""Options that several commands share, most of them derived from the dataclasses of config.py; and plain tables."""
+"""Options that several commands share, most of them derived from the dataclasses of config/; and plain tables."""
 
 from __future__ import annotations
 

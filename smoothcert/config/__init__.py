@@ -1,4 +1,4 @@
-"""The settings of training, certification and attacks, each said once: as a frozen dataclass.
+"""The settings of training, certification and attacks, each defined once, in a frozen dataclass.
 
 Command-line options, their defaults and help, config.yaml, the identity of a result store and the command that a report
 prints are all derived from these. Knows only errors; importing it imports neither PyTorch nor a parser.

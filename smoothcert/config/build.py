@@ -1,4 +1,4 @@
-"""From a mapping to a checked dataclass, with errors in words."""
+"""From a mapping to a checked dataclass, with clear errors."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def build_dataclass(kind: type[T], values: Mapping[str, Any], what: str) -> T:
-    """`kind(**values)` with misspelt names, missing values and wrong types refused in words."""
+    """`kind(**values)`; misspelt names, missing values and wrong types give clear errors."""
     from jsonargparse import ArgumentParser  # its type checks come from the annotations
 
     fields = {entry.name: entry for entry in dataclasses.fields(kind)}  # type: ignore[arg-type]
@@ -39,10 +39,9 @@ def _required(entry: dataclasses.Field[Any]) -> bool:
 
 
 def read_mapping(source: Traversable | Path, name: str) -> dict[str, Any]:
-    """The settings of a YAML file."""
+    """The settings in a YAML file; `name` is what an error calls it."""
     import yaml
 
-    """The settings in a YAML file; `name` is what an error calls it."""
     try:
         values = yaml.safe_load(source.read_text())
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:

@@ -1,9 +1,9 @@
-"""Arrays and plain values of a pickle file, of which nothing is run: unpickling calls whatever function a file names.
+"""Arrays and plain values of a pickle file, read without running code: plain unpickling calls any function it names.
 
-Python's unpickler reads it, between two allow-lists: of its operations, those that plain values and arrays need; of the
-functions that a file may name, those by which NumPy 1 and 2 write arrays, each replaced by one of ours. It is the
-unpickler written in Python: the memo of the one written in C becomes as large as a few bytes of the file say, and it
-cannot refuse a key. Memory stays within a few times the size of the file: each byte of it is in one array at most.
+Two allow-lists restrict Python's unpickler: the operations that plain values and arrays need, and the functions by
+which NumPy 1 and 2 write arrays, each replaced by one of ours. We use the unpickler written in Python: in the one
+written in C a few bytes of a file can make the memo huge, and it cannot refuse a key. Memory stays within a few times
+the size of the file: each byte of it is in one array at most.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def read_arrays(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             _check_operations(file)
-            found = _Unpickler(file, encoding="latin1").load()  # so NumPy's bytes survive that Python 2 calls text
+            found = _Unpickler(file, encoding="latin1").load()  # keeps NumPy's bytes, which Python 2 wrote as text
             size = file.tell()
         if not isinstance(found, _Dict):
             raise ValueError("no dictionary")
@@ -65,8 +65,8 @@ def read_array_pickle(path: Path, names: tuple[str, ...]) -> list[np.ndarray]:
 
 
 @dataclass
-class _Kind:
-    """In the place of numpy.dtype: its code, and its byte order, set later."""
+class _Dtype:
+    """Stands for numpy.dtype: its code, and its byte order, set later."""
 
     code: str
     order: str = "="
@@ -74,13 +74,13 @@ class _Kind:
 
 @dataclass
 class _Array:
-    """In the place of numpy.ndarray: filled later or, in protocol 5, at once."""
+    """Stands for numpy.ndarray: filled later or, in protocol 5, at once."""
 
     content: bytes | str = b""
-    kind: _Kind | None = None
+    kind: _Dtype | None = None
     shape: tuple[int, ...] = ()
     order: Any = "C"
-    axes: tuple[int, ...] | None = None  # since NumPy 2.2, for permuted ones: how those of the content were turned
+    axes: tuple[int, ...] | None = None  # since NumPy 2.2, for permuted arrays: the order of the axes
 
     def array(self) -> np.ndarray:
         if self.kind is None:
@@ -95,7 +95,7 @@ class _Array:
 
 
 def _encode(text: str, encoding: str) -> str:
-    """So Python 3 writes bytes for Python 2. They stay text, since a file could have one text encoded many times."""
+    """How Python 3 writes bytes for Python 2. They stay text: a file could ask to encode one text many times."""
     if encoding != "latin1":
         raise ValueError("text in another encoding than the 'latin1' of NumPy's bytes")
     return text
@@ -104,7 +104,7 @@ def _encode(text: str, encoding: str) -> str:
 _CORES = ("numpy.core", "numpy._core")  # NumPy 1 and 2
 _FUNCTIONS: dict[str, Any] = {
     "numpy.ndarray": None,  # only ever an argument of _reconstruct
-    "numpy.dtype": lambda code, *_: _Kind(code),
+    "numpy.dtype": lambda code, *_: _Dtype(code),
     "_codecs.encode": _encode,
     **{f"{core}.multiarray._reconstruct": lambda *_: _Array() for core in _CORES},
     **{f"{core}.multiarray.scalar": lambda kind, content: _Array(content, kind) for core in _CORES},
@@ -113,7 +113,7 @@ _FUNCTIONS: dict[str, Any] = {
 
 
 class _Dict(dict[str, Any]):
-    """Takes text only as keys: nested tuples can take for ever to hash."""
+    """Keys can only be text: nested tuples can take for ever to hash."""
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if not isinstance(key, str | bytes):
@@ -122,9 +122,9 @@ class _Dict(dict[str, Any]):
 
 
 def _build(unpickler: Any) -> None:
-    """Python's own way would set any attribute of anything, even of the functions above."""
+    """Fill an array or a dtype; Python's own BUILD would set any attribute of any object."""
     state, target = unpickler.stack.pop(), unpickler.stack[-1]
-    if isinstance(target, _Kind):
+    if isinstance(target, _Dtype):
         target.order = state[1]
     elif isinstance(target, _Array):
         _, target.shape, target.kind, fortran, target.content = state

@@ -13,7 +13,7 @@ def crop_flip(images: Tensor, generator: torch.Generator) -> Tensor:
     """Each image [C, H, W] zero-padded by 4 pixels, cropped at a random place to H × W, then maybe mirrored.
 
     `generator` is a CPU one, so that the crops are the same on every device; its few numbers are copied
-    from pinned memory, for which a CUDA device does not hold up the host.
+    from pinned memory, so that the host does not wait for a CUDA device.
     """
     count, channels, height, width = images.shape
     draws = torch.stack([

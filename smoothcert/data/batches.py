@@ -55,8 +55,8 @@ class Batches:
     """The shuffled batches of each epoch.
 
     `batch_size` is global: of every global batch, rank r of `world_size` takes the r-th of `world_size`
-    contiguous and equal slices, so that all ranks take the same steps, however a method cuts its slice; a batch that
-    does not divide evenly is continued from its start, so that a few of its images count twice.
+    contiguous and equal slices, so that all ranks take the same steps, however a method cuts its slice. A batch that
+    does not divide evenly is filled up with its first images, which then count twice.
 
     A `Dataset` is copied to the device once. An `ImageFolder` is decoded ahead by a few threads. `soft_labels` are
     weights of the classes, [images, classes], perhaps memory-mapped; batches get them scaled to sum to 1.
@@ -77,7 +77,7 @@ class Batches:
         if world_size < 1 or not 0 <= rank < world_size:
             raise ConfigError(f"expected 0 <= rank < world_size, found rank {rank} of {world_size}")
         if batch_size < world_size:
-            raise ConfigError(f"expected batch_size >= {world_size}, an image a rank, found {batch_size}")
+            raise ConfigError(f"expected batch_size >= {world_size}, one image per rank, found {batch_size}")
         if augment not in get_args(Augment):
             raise unknown_name("augmentation", augment, get_args(Augment))
         if augment == ("crop-flip" if isinstance(dataset, ImageFolder) else "imagenet"):
@@ -92,7 +92,7 @@ class Batches:
             )
         self.dataset, self.batch_size, self.seed, self.augment = dataset, batch_size, seed, augment
         self.rank, self.world_size, self.device = rank, world_size, torch.device(device)
-        # on the device, since CUDA divides by a plain number as a product with 1/255, which rounds otherwise
+        # a tensor: CUDA divides by a plain number by multiplying with 1/255, which rounds differently
         self._white = torch.tensor(255.0, device=self.device)
         self._labels = _tensor(dataset.labels).to(self.device)
         self._soft_labels = soft_labels
@@ -102,7 +102,7 @@ class Batches:
                 self._soft_on_device = _distributions(soft_labels).to(self.device)
 
     def __len__(self) -> int:
-        """Steps an epoch, the last and perhaps incomplete batch included."""
+        """Steps per epoch, the last and perhaps incomplete batch included."""
         return -(-len(self.dataset) // self.batch_size)
 
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
@@ -110,7 +110,7 @@ class Batches:
         if not 0 <= start <= len(self):
             raise ConfigError(f"expected a start from 0 to {len(self)} steps, found {start}")
         generator = torch.Generator().manual_seed(derive(self.seed, "shuffle", epoch))
-        order = torch.randperm(len(self.dataset), generator=generator)  # on the CPU: for all devices the same
+        order = torch.randperm(len(self.dataset), generator=generator)  # on the CPU: the same for all devices
         if isinstance(self.dataset, ImageFolder):
             return self._from_folder(self.dataset, order, epoch, start)
         return self._from_memory(self._to_device(order), epoch, start)
@@ -178,5 +178,5 @@ def _distributions(weights: np.ndarray) -> Tensor:
 
 
 def _tensor(array: np.ndarray) -> Tensor:
-    """A tensor on the array's memory; a read-only array, of which torch would warn, is copied."""
+    """A tensor on the array's memory; a read-only array is copied, since torch would warn."""
     return torch.from_numpy(np.require(array, requirements=["C", "W"]))

@@ -21,8 +21,8 @@ def load_dataset(
 ) -> Dataset | ImageFolder:
     """The training or test images of a known data set.
 
-    Looked for in `data_dir`, in $SMOOTHCERT_DATA and in the user's cache; if in none of them, downloaded
-    into the first of those that is set.
+    Looked for in `data_dir`, in $SMOOTHCERT_DATA and in the user's cache; if it is in none, downloaded to the first of
+    them that is set.
     """
     info = _info(name)
     if split not in _SPLITS:
@@ -62,7 +62,7 @@ def _info(name: str) -> DatasetInfo:
 
 
 def roots(data_dir: Path | None) -> list[Path]:
-    """Data directories, the most wanted first."""
+    """Data directories in the order in which they are searched."""
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     named = (data_dir, os.environ.get("SMOOTHCERT_DATA"), Path(cache, "smoothcert"))
     return [Path(root).expanduser() for root in named if root]

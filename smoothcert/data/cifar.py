@@ -1,7 +1,7 @@
 """CIFAR-10 and CIFAR-100, in both forms that their author gives.
 
 The binary version (.bin) has records of one or two label bytes and 3,072 pixel bytes. The Python version, which
-torchvision downloads, has pickles of the same; they are read without running anything that they say.
+torchvision downloads, has pickles of the same; they are read without running any code in them.
 """
 
 from __future__ import annotations

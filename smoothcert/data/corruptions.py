@@ -42,7 +42,7 @@ _IMAGES = 10_000  # of one severity
 def load_corrupted(name: str, corruption: str, severity: int | None = None, data_dir: Path | None = None) -> Dataset:
     """The images of one corruption; CIFAR-10-C needs a severity from 1 to 5, MNIST-C has none.
 
-    The split of the set is ``<type>/<severity>`` or ``<type>``, by which a report knows its certificates again.
+    The split of the set is ``<type>/<severity>`` or ``<type>``, by which a report recognises its certificates.
     """
     if name not in CORRUPTIONS:
         raise unknown_name("corruption benchmark", name, CORRUPTIONS)
@@ -87,7 +87,7 @@ def _folder(name: str, data_dir: Path | None) -> Path:
 
 
 def _array(path: Path, shape: tuple[int | None, ...]) -> np.ndarray:
-    """A .npy file without reading it yet; never one that could run code."""
+    """A .npy file, memory-mapped; one that could run code is refused."""
     try:
         array: np.ndarray = np.load(path, mmap_mode="r", allow_pickle=False)
     except FileNotFoundError:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images with labels. The certificate of image `i` speaks of `image(i)`, scaled to [0, 1]."""
+    """Images with labels. The certificate of image `i` is about `image(i)`, scaled to [0, 1]."""
 
     name: str
     split: str
@@ -44,7 +44,7 @@ class Dataset:
                 f"found {labels.dtype} {list(labels.shape)}: convert them with .astype(np.int64)"
             )
         if len(images) != len(labels):
-            raise DataError(f"{where}: expected one label an image, found {len(images)} and {len(labels)}")
+            raise DataError(f"{where}: expected one label per image, found {len(images)} and {len(labels)}")
         if images.size == 0:
             raise DataError(f"{where}: expected at least one image, found shape {list(images.shape)}")
         if len(self.class_names) not in (0, self.classes):

@@ -17,6 +17,7 @@ from urllib.error import HTTPError, URLError
 from urllib.request import urlopen
 
 from smoothcert.errors import DataError
+from smoothcert.files import file_sha256
 
 BytesSoFar = Callable[[int, int | None], None]  # bytes so far, bytes in all if the server said so
 
@@ -50,7 +51,7 @@ def fetch(
     part = folder / f".{file.name}.{token_hex(4)}.part"
     reasons = []
     try:
-        if target.is_file() and _sha256(target) == file.sha256:
+        if target.is_file() and file_sha256(target) == file.sha256:
             return target
         folder.mkdir(parents=True, exist_ok=True)
         for mirror in mirrors:
@@ -118,14 +119,6 @@ def _shown(name: str, progress: BytesSoFar | None) -> Iterator[BytesSoFar]:
     with Bars(*columns, console=Console(stderr=True)) as bars:
         task = bars.add_task(name, total=None)
         yield lambda done, total: bars.update(task, completed=done, total=total)
-
-
-def _sha256(path: Path) -> str:
-    digest = sha256()
-    with path.open("rb") as stream:
-        while chunk := stream.read(1 << 20):
-            digest.update(chunk)
-    return digest.hexdigest()
 
 
 def unpack(archive: Path, folder: Path) -> None:

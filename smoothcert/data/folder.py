@@ -1,4 +1,4 @@
-"""A tree of image files with one folder a class, as ImageNet comes; images are decoded when asked for."""
+"""A tree of image files with one folder per class, as ImageNet comes; images are decoded when asked for."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ class ImageFolder:
     def __init__(self, root: Path, name: str = "imagenet", split: str = "test") -> None:
         self.root, self.name, self.split = Path(root), name, split
         if not self.root.is_dir():
-            raise DataError(f"{root}: expected a folder with one sub-folder of images a class, found none")
+            raise DataError(f"{root}: expected a folder with one sub-folder of images per class, found none")
         self.class_names = tuple(sorted(entry.name for entry in self.root.iterdir() if entry.is_dir()))
         if not self.class_names:
-            raise DataError(f"{root}: expected one sub-folder of images a class, found no sub-folder")
+            raise DataError(f"{root}: expected one sub-folder of images per class, found no sub-folder")
         self.classes = len(self.class_names)
         files = [_images_below(self.root / name) for name in self.class_names]
         for class_name, found in zip(self.class_names, files, strict=True):

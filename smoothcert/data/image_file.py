@@ -35,12 +35,12 @@ def _read_array(path: Path) -> NDArray[np.generic]:
 
 
 def check_depth(picture: Any, path: Path) -> None:
-    """Refuse more than 8 bits a channel: Pillow would clip or cut them without a word, and show another picture."""
+    """Refuse more than 8 bits per channel: Pillow would clip them without a warning, and give another picture."""
     stored = str(picture.tile[0][3]) if picture.tile else ""  # 16-bit RGB calls itself RGB, but is stored as RGB;16B
     if picture.mode in ("I", "F") or ";16" in picture.mode or ";16" in stored:
         raise DataError(
-            f"{path}: expected a picture of 8 bits a channel, found more ({picture.mode}, stored as {stored}): convert "
-            "it first, in the way that you mean it (16 to 8 bits by division by 257, for example)"
+            f"{path}: expected a picture of 8 bits per channel, found more ({picture.mode}, stored as {stored}): "
+            "convert it first, in the way that you mean it (16 to 8 bits by division by 257, for example)"
         )
 
 

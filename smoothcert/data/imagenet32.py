@@ -1,4 +1,4 @@
-"""ImageNet at 32x32 pixels (Chrabaszcz et al., arXiv:1707.08819), in its .npz form: no pickle, nothing runs."""
+"""ImageNet at 32x32 pixels (Chrabaszcz et al., arXiv:1707.08819), in its .npz form, which cannot run code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _read(path: Path) -> tuple[np.ndarray, np.ndarray]:
         ) from error
     if images.dtype != np.uint8 or images.shape != (len(labels), _PIXELS):
         raise DataError(
-            f"{path}: expected uint8 images of shape {[len(labels), _PIXELS]}, one a label, "
+            f"{path}: expected uint8 images of shape {[len(labels), _PIXELS]}, one per label, "
             f"found {images.dtype} {list(images.shape)}: is it another file under this name?"
         )
     return images, labels.astype(np.int64)

@@ -16,9 +16,9 @@ class Interleaved:
     """The labelled batches of each epoch and as many pseudo-labelled ones, in random order.
 
     As in the published code, a batch is of one kind only, and each epoch takes its pseudo-labelled batches from a new
-    shuffle of the whole set, so that of a large one it sees a part. A set with fewer batches than there are labelled
-    ones is shuffled and gone through again, where that code would end the epoch. The labelled batches are those of a
-    run without the others; the order is keyed by (seed, epoch), the same on all ranks.
+    shuffle of the whole set, so it sees only part of a large one. A set with fewer batches than there are labelled ones
+    is shuffled and gone through again, where that code would end the epoch. The labelled batches are those of a run
+    without pseudo-labels; the order is keyed by (seed, epoch), the same on all ranks.
     """
 
     def __init__(self, labelled: Batches, pseudo: Dataset) -> None:
@@ -39,14 +39,14 @@ class Interleaved:
     def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
         """The batches of an epoch from step `start`: the same as the tail of the whole epoch."""
         generator = torch.Generator().manual_seed(derive(self.labelled.seed, "interleave", epoch))
-        kinds = (torch.randperm(len(self), generator=generator) >= len(self.labelled)).tolist()  # True: pseudo-labelled
-        done = sum(kinds[:start])
+        pseudo_labelled = (torch.randperm(len(self), generator=generator) >= len(self.labelled)).tolist()
+        done = sum(pseudo_labelled[:start])
         labelled, pseudo = self.labelled.epoch(epoch, start - done), self._pseudo(epoch, done)
-        for is_pseudo in kinds[start:]:
+        for is_pseudo in pseudo_labelled[start:]:
             yield replace(next(pseudo), pseudo_labelled=True) if is_pseudo else next(labelled)
 
     def _pseudo(self, epoch: int, start: int) -> Iterator[Batch]:
-        rounds = -(-len(self.labelled) // len(self.pseudo))  # shuffles an epoch; one where there are batches enough
+        rounds = -(-len(self.labelled) // len(self.pseudo))  # shuffles per epoch; one if there are enough batches
         first, within = divmod(start, len(self.pseudo))
         for i in range(first, rounds):
             yield from self.pseudo.epoch(epoch * rounds + i, within if i == first else 0)

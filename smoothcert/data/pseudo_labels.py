@@ -24,7 +24,7 @@ def load_pseudo_labelled(wanted: SelfTraining | None, train: Dataset | ImageFold
 def read_pseudo_labelled(path: Path, train: Dataset | ImageFolder, least: int = 1) -> Dataset:
     """At least `least` images like those of `train`, with labels of its classes.
 
-    The file is a pickle (read without running anything that it says) or an .npz file of two arrays: `data`, uint8
+    The file is a pickle (read without running code) or an .npz file of two arrays: `data`, uint8
     [N, H, W, C], and `extrapolated_targets`, [N] integers. Images are never resized.
     """
     images, labels = _arrays(path)
@@ -36,7 +36,7 @@ def read_pseudo_labelled(path: Path, train: Dataset | ImageFolder, least: int = 
         )
     if labels.dtype.kind not in "iu" or labels.shape != (len(images),):
         raise DataError(
-            f"{path}: expected extrapolated_targets to be {len(images)} integers, one an image, "
+            f"{path}: expected extrapolated_targets to be {len(images)} integers, one per image, "
             f"found {labels.dtype} {list(labels.shape)}"
         )
     if len(images) < least:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from smoothcert.attacks.ascent import pgd
 from smoothcert.attacks.ddn import ddn, ddn_test_gamma
-from smoothcert.attacks.judge import foolbox_pgd
+from smoothcert.attacks.foolbox_attack import foolbox_pgd
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import subject
 from smoothcert.config import AttackConfig, Precision
@@ -54,10 +54,8 @@ def attack_dataset(
     bounds.check_alpha(config.alpha)
     indices = chosen.indices(len(dataset), f"{dataset.name} ({dataset.split})")
     smoothed = SmoothedClassifier.of(model, dataset.classes, config, device=device)
-    known = certificates.manifest().identity if certificates is not None else {}
-    same_device = known.get("device_type") == device_kind(smoothed.device)
-    if config.precision == "auto" and same_device and known.get("precision") in get_args(Precision):
-        smoothed.precision = known["precision"]  # the network that was certified, not another precision of it
+    if certificates is not None:
+        smoothed.precision = _certified_precision(certificates, smoothed)
     prepared = smoothed.prepare(dataset.image(indices[0]).shape)
     identity = {
         **vars(config),
@@ -76,19 +74,13 @@ def attack_dataset(
     def work(now: Sequence[tuple[int, float]]) -> Iterator[Row]:
         for index, radius in now:
             image, label = torch.from_numpy(dataset.image(index)).to(smoothed.device), int(dataset.labels[index])
-            smoothed.model.eval()
-            key = derive(config.seed, "attack", index)
-            with kernels_switched(config.kernels):
-                found = adversarial_image(smoothed.model, unit_range(image), label, config, radius, key).detach()
-            if config.noise != "float":
-                found = towards_original(found, image)
-            answer = smoothed.predict(found, n=config.n, alpha=config.alpha, index=index)
+            answer, distance = _answer_under_attack(smoothed, image, label, config, radius, index)
             predict, proved_radius = proved.get(index, ("", ""))
             yield {
                 "idx": index,
                 "label": label,
                 "radius": radius,
-                "distance": float((unit_range(found).double() - unit_range(image).double()).norm()),
+                "distance": distance,
                 "predict": answer,
                 "correct": int(answer == label),
                 "certified_predict": predict,
@@ -99,6 +91,28 @@ def attack_dataset(
     what, note = f"attack {dataset.name}", "correct under attack"
     store.complete(wanted, chosen, work, what=what, unit="attacks", note=note, quiet=quiet)
     return store
+
+
+def _certified_precision(certificates: ResultStore, smoothed: SmoothedClassifier) -> Precision:
+    """In place of auto that of certificates from such a device, so that the attack is on the certified network."""
+    known = certificates.manifest().identity
+    same_device = known.get("device_type") == device_kind(smoothed.device)
+    certified = same_device and known.get("precision") in get_args(Precision)
+    return known["precision"] if smoothed.precision == "auto" and certified else smoothed.precision
+
+
+def _answer_under_attack(
+    smoothed: SmoothedClassifier, image: Tensor, label: int, config: AttackConfig, radius: float, index: int
+) -> tuple[int, float]:
+    """What PREDICT answers on the adversarial image, and how far that is from the image."""
+    smoothed.model.eval()
+    key = derive(config.seed, "attack", index)
+    with kernels_switched(config.kernels):
+        found = adversarial_image(smoothed.model, unit_range(image), label, config, radius, key).detach()
+    if config.noise != "float":
+        found = towards_original(found, image)
+    answer = smoothed.predict(found, n=config.n, alpha=config.alpha, index=index)
+    return answer, float((unit_range(found).double() - unit_range(image).double()).norm())
 
 
 def adversarial_image(
@@ -118,14 +132,14 @@ def adversarial_image(
 
 
 def towards_original(adversarial: Tensor, image: Tensor) -> Tensor:
-    """The 8-bit image nearest to an adversarial one that is in no pixel farther from the (8-bit) original."""
+    """The 8-bit image nearest to an adversarial one that is not farther from the (8-bit) original in any pixel."""
     steps = ((adversarial - unit_range(image)) * 255.0).trunc()
     return (image.float() + steps).to(torch.uint8)
 
 
 @dataclass(frozen=True)
 class EmpiricalRow:
-    """What an attack at one radius left standing, on the same inputs for both accuracies."""
+    """Accuracy under attack at one radius, and certified accuracy of the same inputs."""
 
     radius: float
     inputs: int

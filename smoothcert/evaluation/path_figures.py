@@ -13,8 +13,7 @@ from torch import nn
 from smoothcert.data import Dataset, ImageFolder, load_dataset
 from smoothcert.devices.pick import pick_device
 from smoothcert.errors import ConfigError
-from smoothcert.evaluation.paths import Path as AdversarialPath
-from smoothcert.evaluation.paths import adversarial_path
+from smoothcert.evaluation.paths import AdversarialPath, adversarial_path
 from smoothcert.files import write_text
 from smoothcert.noise.streams import unit_range
 from smoothcert.progress import ProgressBar
@@ -36,7 +35,7 @@ def explain_runs(
     device: str = "auto",
     quiet: bool = False,
 ) -> Iterator[Path]:
-    """Write one figure a run and index, and one of the mixing ratios of all runs; yields the files written."""
+    """Write one figure per run and index, and one of the mixing ratios of all runs; yields the files written."""
     if not indices and ratios < 1:
         raise ConfigError(
             "nothing to explain: give --index for adversarial paths, --ratios N for mixing ratios, or both"

@@ -23,7 +23,7 @@ from smoothcert.keys import derive
 
 
 @dataclass(frozen=True)
-class Path:
+class AdversarialPath:
     """Mean softmax confidences on (1 - ratio) x + ratio x~, under the same noises at every ratio."""
 
     index: int
@@ -63,7 +63,7 @@ def adversarial_path(
     noises: int = 128,
     points: int = 51,
     seed: int = 0,
-) -> Path:
+) -> AdversarialPath:
     """The path of one image [C, H, W] in [0,1]: `steps` unrestricted steps of length `alpha`, then `points` ratios."""
     if steps < 1 or noises < 1 or points < 2 or alpha <= 0:
         raise ConfigError(
@@ -86,7 +86,7 @@ def adversarial_path(
             line = [
                 noisy_logits(model, torch.lerp(start, end, ratio), noise).softmax(-1).mean(0)[0] for ratio in ratios
             ]
-    return Path(
+    return AdversarialPath(
         index,
         label,
         ratios.double().cpu().numpy(),

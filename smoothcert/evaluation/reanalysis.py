@@ -29,8 +29,8 @@ def reanalyse(
 ) -> Certificates:
     """The certificates that the counts of a store prove at `alpha`, by `bound`, in `norm` (default: as certified).
 
-    Choose alpha, bound and norm before looking: each answer holds with probability 1 - alpha on its own, the best of
-    several does not. `values`, the number of values of an input, is needed for norm "linf" by stores that do not say.
+    Choose alpha, bound and norm before you see results: each answer holds with probability 1 - alpha on its own, the
+    best of several does not. For norm "linf", give the number of `values` of an input if the store does not record it.
     """
     folder = store.folder if isinstance(store, ResultStore) else Path(store)
     for kind, name, known in (("bound", bound, ("binary", "multiclass")), ("norm", norm, ("l2", "linf"))):
@@ -45,21 +45,11 @@ def reanalyse(
             "saw: bounds for a fixed number of samples do not hold for its counts. Certify with a fixed n to "
             "re-analyse, or take its radii as they are"
         )
-    law: bounds.Law = identity["noise"] if identity["noise"] in ("uniform", "laplace") else "gaussian"
+    law = stored.law
     level = bounds.check_alpha(identity.get("alpha_each", identity["alpha"]) if alpha is None else alpha)
     selected, top, other, n = _tops(stored).T
-    sampled = n > 0  # inputs that were skipped after selection claim nothing
-    settings = (level, identity["sigma"])
-    drawn, slack = np.maximum(n, 1), identity.get("tau", 0.0)
-    if bound == "binary":
-        p = np.where(sampled, bounds.lower_bound(top, drawn, level, slack), 0.0)
-        radius = bounds.radius(p, identity["sigma"], law)
-        certified = p >= 0.5
-    else:
-        split = identity.get("split_alpha", bounds.DEFAULT_SPLIT)
-        p = np.where(sampled, bounds.lower_bound(top, drawn, split * level, slack), 0.0)
-        radius = np.where(sampled, bounds.multiclass_radius(top, other, drawn, *settings, split, slack, law), 0.0)
-        certified = radius > 0
+    p, radius = _bounds(bound, top, other, n, level, identity, law)
+    certified = p >= 0.5 if bound == "binary" else radius > 0
     if norm == "linf":
         radius = bounds.linf_radius(radius, _values(folder, manifest, law, values))
     elif norm == "l2" and law != "gaussian":
@@ -74,6 +64,26 @@ def reanalyse(
         alpha=level,
         norm=norm or stored.norm,
     )
+
+
+def _bounds(
+    bound: Bound,
+    top: NDArray[np.int64],
+    other: NDArray[np.int64],
+    n: NDArray[np.int64],
+    alpha: float,
+    identity: dict[str, Any],
+    law: bounds.Law,
+) -> tuple[bounds.Array, bounds.Array]:
+    """The lower bound of p_A and the radius of each input: 0 for inputs that were skipped after selection."""
+    sigma, slack = identity["sigma"], identity.get("tau", 0.0)
+    sampled, drawn = n > 0, np.maximum(n, 1)
+    if bound == "binary":
+        p = np.where(sampled, bounds.lower_bound(top, drawn, alpha, slack), 0.0)
+        return p, bounds.radius(p, sigma, law)
+    split = identity.get("split_alpha", bounds.DEFAULT_SPLIT)
+    p = np.where(sampled, bounds.lower_bound(top, drawn, split * alpha, slack), 0.0)
+    return p, np.where(sampled, bounds.multiclass_radius(top, other, drawn, alpha, sigma, split, slack, law), 0.0)
 
 
 def _tops(stored: Certificates) -> NDArray[np.int64]:

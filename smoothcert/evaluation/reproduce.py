@@ -1,8 +1,8 @@
 """`smoothcert reproduce`: whole tables of the papers, trained, certified and tabulated; resumable, several at once.
 
-Each row is a recipe and each seed a run folder; every run is the ordinary `train` and `certify` commands in processes
-of their own, so a killed table goes on where it was, and what is done is skipped. One JSON file holds what came out and
-how.
+Each row is a recipe, and each seed of it a run folder. A run is the ordinary `train` and `certify` commands in
+processes of their own, so the same command continues a killed table and skips what is done. results.json holds every
+outcome with the commands that led to it.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from typing import Any
 
 import smoothcert
 from smoothcert.errors import ConfigError, unknown_name
-from smoothcert.files import atomic_write
+from smoothcert.files import write_text
 from smoothcert.methods import build_method
 from smoothcert.recipes import load_recipe, recipe_names
-from smoothcert.recipes.published import Published
+from smoothcert.recipes.published import PublishedRow
 from smoothcert.report import average_certified_radius, certified_accuracy, read_store
 from smoothcert.report.measures.analysis import default_radii
-from smoothcert.report.measures.published import find_published, measured_otherwise
+from smoothcert.report.measures.published_comparison import find_published, measurement_differences
 from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.store import ResultStore
 
@@ -34,7 +34,7 @@ CLOSE = 0.004
 """A row counts as reproduced within max(3 published standard deviations, this) of a published ACR."""
 
 CLOSE_TO_ONE_RUN = 0.01
-"""The same where a single run is all that is published, and nothing says how much runs differ."""
+"""The same where only a single run is published, so that it is not known how much runs differ."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Job:
     recipe: str
     seed: int
     folder: Path
-    soft_labels: Path | None = None  # of all rows that need some: they are the same for every sigma and seed
+    soft_labels: Path | None = None  # shared by all rows that need them: they are the same for every sigma and seed
 
     @property
     def train(self) -> list[str]:
@@ -76,10 +76,10 @@ def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int]
 
 
 def run_jobs(jobs: Sequence[Job], train: Sequence[str], certify: Sequence[str], parallel: int) -> list[str]:
-    """Train, `parallel` jobs at a time, then certify; returns what failed, in words. Output goes to FOLDER.log.
+    """Train, `parallel` jobs at a time, then certify; returns a message for each failure. Output goes to FOLDER.log.
 
-    Certification comes last, since it fills a device and trainings beside it would starve; two at a time, so that one
-    starts up while the other samples.
+    Certification comes last, since it fills a device and would slow down trainings beside it; two at a time, so that
+    one starts up while the other samples.
     """
     if parallel < 1:
         raise ConfigError(f"jobs must be at least 1, found {parallel}")
@@ -93,8 +93,8 @@ def run_jobs(jobs: Sequence[Job], train: Sequence[str], certify: Sequence[str], 
 
 
 def _run(job: Job, command: list[str], parallel: int) -> str | None:
-    """One command in a process of its own, of so many; what went wrong, if anything did."""
-    # threads beyond the processor's wait for each other in loops
+    """Run one command in a process of its own, beside `parallel` - 1 others; returns what went wrong, if anything."""
+    # more threads than cores wait for each other in busy loops
     threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // parallel))} if parallel > 1 else {}
     job.folder.parent.mkdir(parents=True, exist_ok=True)
     log = job.folder.with_suffix(".log")
@@ -142,7 +142,7 @@ def outcome(job: Job, train: Sequence[str] = (), certify: Sequence[str] = ()) ->
     }
 
 
-def _published(row: Published | None, found: Any) -> dict[str, Any] | None:
+def _published(row: PublishedRow | None, found: Any) -> dict[str, Any] | None:
     if row is None:
         return None
     acr = average_certified_radius(found, rounded=True)
@@ -154,13 +154,12 @@ def _published(row: Published | None, found: Any) -> dict[str, Any] | None:
         "std": row.std,
         "source": row.source,
         "allowed_difference": round(allowed, 4),
-        "reproduced": None if measured_otherwise(found, row) else near,  # None: not measured alike, so not decided
+        "reproduced": None if measurement_differences(found, row) else near,  # None: not measured alike, so not decided
     }
 
 
 def write_results(outcomes: Sequence[dict[str, Any]], path: Path) -> None:
-    with atomic_write(path) as file:
-        file.write((json.dumps(list(outcomes), indent=1) + "\n").encode())
+    write_text(path, json.dumps(list(outcomes), indent=1) + "\n")
 
 
 def results_table(outcomes: Sequence[dict[str, Any]]) -> str:

@@ -1,6 +1,6 @@
 """The published training methods, one file each: batch and network in, loss out.
 
-A method never steps an optimiser, moves a device, or knows of run folders and other processes. Importing this package
+A method must not step an optimiser, choose a device, or know of run folders and other processes. Importing this package
 does not import PyTorch; a method's own file does.
 """
 
@@ -51,6 +51,6 @@ def build_method(settings: Mapping[str, Any]) -> Method:
 
 
 def resolved(config: TrainConfig) -> TrainConfig:
-    """With the method's defaults written out: so config.yaml means the same under every later version."""
+    """The configuration with the method's defaults written out, so that later versions cannot change its meaning."""
     method = build_method(config.method)
     return dataclasses.replace(config, method={"name": config.method["name"], **dataclasses.asdict(method)})

@@ -38,7 +38,7 @@ class Progress:
     epochs: int
 
     def ramp(self, warmup: int) -> float:
-        """min(1, (e + 1) / warmup): epoch 0 is already above 0, though papers say that a warm-up starts there."""
+        """min(1, (e + 1) / warmup): already above 0 in epoch 0, though the papers say that a warm-up starts at 0."""
         return min(1.0, (self.epoch + 1) / warmup)
 
 
@@ -46,7 +46,7 @@ class Progress:
 class Method(ABC):
     """Base of every method: a frozen dataclass of hyperparameters with one `loss`.
 
-    A method never steps an optimiser, moves a device or knows ranks. All its randomness comes from
+    A method never steps an optimiser, chooses a device or knows ranks. All its randomness comes from
     ``batch.generator``. A class of yours works by its dotted path (``--method.name mypkg.MyMethod``).
     """
 

@@ -29,8 +29,8 @@ class CatRs(Method):
     Ablations. Table 8: lam 0 (a); `mask` off with `low` "none" (b), "mean" (c), "bottom-k" (d). Table 9: `high` "mean"
     (a); `target` "mean", the answer averaged over the copies, here without its gradient (b), or "label" (c).
 
-    As in the published code: the text's KL(F, yhat) means KL(yhat || F); the noise is given its mean back after each
-    step, but of the scale the root mean square about 0, after centring, not the standard deviation; no clamp to [0,1].
+    As in the published code: the text's KL(F, yhat) means KL(yhat || F); after each step the noise gets
+    its mean back, and as scale its root mean square about 0, not its standard deviation; no clamp to [0,1].
     """
 
     noises: int = 4
@@ -79,7 +79,7 @@ class CatRs(Method):
         return Losses(total, {"low": low, "high": high})
 
     def _count(self, logits: Tensor, batch: Batch) -> Tensor:
-        """K+ of each image, [B]; K is a sum of M coin throws."""
+        """K+ of each image, [B]."""
         if self.count_from == "votes":
             share = (logits.argmax(-1) == batch.labels).float().mean(0)
         else:
@@ -108,7 +108,7 @@ class CatRs(Method):
                 steps=self.steps,
                 step=2 * epsilon / self.steps,
                 constrain=GaussianLike(flat, epsilon),
-                offset=1e-8 * self.noises,  # the code's 1e-8 stands beside the gradient of a mean over noises
+                offset=1e-8 * self.noises,  # the code adds 1e-8 to the gradient of a mean over noises
             )
         return found.view_as(noise)
 

@@ -14,7 +14,7 @@ from smoothcert.methods.base import Batch, Losses, Method, Progress, noisy_copie
 class Gaussian(Method):
     """Cohen, Rosenfeld, Kolter: Certified Adversarial Robustness via Randomized Smoothing (arXiv:1902.02918), sec. 3.3.
 
-    L = mean_b CE(f(x_b + delta_b), y_b), one fresh delta_b ~ N(0, sigma^2 I) an image a step. No deviation.
+    L = mean_b CE(f(x_b + delta_b), y_b), one fresh delta_b ~ N(0, sigma^2 I) per image and step. No deviation.
     """
 
     def loss(self, model: nn.Module, batch: Batch, sigma: float, progress: Progress) -> Losses:

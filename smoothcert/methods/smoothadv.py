@@ -27,7 +27,7 @@ class SmoothAdv(Method):
 
     `noise` gives the baselines of appendix C.1: "training" attacks the network itself and adds noise only to train
     (vanilla PGD + noise), "none" adds none at all (vanilla PGD; sigma is then only the level to certify with).
-    `multitrain` off trains on the first noisy copy alone, one step a batch.
+    `multitrain` off trains on the first noisy copy alone, one step per batch.
 
     Where paper and code differ the code is followed: the warm-up starts at epsilon / `warmup`, not at 0, and DDN's norm
     at the warmed-up epsilon, not at 1. The code runs plain PGD for gradient-free steps with one noise; refused here.

@@ -1,7 +1,7 @@
 """Networks with the normalisation inside, their weights on disk, and the checkpoints the field has published.
 
 A network does not know what it is trained on, by which method, or who samples it. Names load on first use, so that
-`MODELS` is there without importing torch.
+listing `MODELS` does not import PyTorch.
 """
 
 from __future__ import annotations

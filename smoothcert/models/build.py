@@ -81,7 +81,7 @@ def check_shape(logits: object, batch: int, classes: int) -> Tensor:
 
 
 def check_network(model: nn.Module, image: Tensor, classes: int) -> None:
-    """One forward of an image [C, H, W], uint8 or floats: a network that does not fit the data is refused in words."""
+    """One forward of an image [C, H, W], uint8 or floats: a clear error if the network does not fit the data."""
     if next(model.parameters(), None) is None:
         raise ModelError("the model has no parameters: there is nothing to train")
     batch = image.expand(2, *image.shape).float() / (255 if image.dtype == torch.uint8 else 1)

@@ -1,4 +1,4 @@
-"""What networks there are: plain text, so that help needs no torch."""
+"""The networks by name, as plain text, so that listing them does not import PyTorch."""
 
 from __future__ import annotations
 

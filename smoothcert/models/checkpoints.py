@@ -117,7 +117,7 @@ def _count_classes(state: dict[str, Tensor], arch: str, given: int | None, path:
     if given is not None:
         return given
     if is_built_in(arch):
-        return 10  # any number will do: without its last layer the file is refused, the strange names listed
+        return 10  # any number: without its last layer the file is refused later, with the names of its tensors
     raise ModelError(f"{path} has no layer 'fc' to count the classes of: give classes=...")
 
 

@@ -1,4 +1,4 @@
-"""The first layer of a classifier: noise, attacks and radii are in pixels, z-scores stay inside."""
+"""The normalisation as first layer of a classifier, so that noise, attacks and radii are in units of the image."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Normalise(nn.Module):
     """(x - mean) / std per channel.
 
     The constants are non-persistent buffers: they follow the model to its device but are not in the state
-    dict, which so has the keys of the published checkpoints.
+    dict, whose keys are then those of the published checkpoints.
     """
 
     mean: Tensor
@@ -41,7 +41,7 @@ class Normalise(nn.Module):
         self.register_buffer("std", scale, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:
-        if x.shape[-3] != len(self.mean):  # a grey image would broadcast to three channels without a word
+        if x.shape[-3] != len(self.mean):  # a grey image would broadcast to three channels without an error
             raise ModelError(
                 f"the model normalises {len(self.mean)} channels but got images {list(x.shape)} "
                 "(batch, channel, height, width): build it with another normalisation, or give it the "

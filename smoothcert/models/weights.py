@@ -1,4 +1,4 @@
-"""Weights on disk (safetensors: no pickle, nothing runs when a file is opened) and their fingerprint."""
+"""Weights on disk (safetensors, which cannot run code when opened) and their fingerprint."""
 
 from __future__ import annotations
 

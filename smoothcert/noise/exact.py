@@ -44,7 +44,7 @@ def largest(sigma: float) -> int:
 
 
 def distance(sigma: float, values: int) -> float:
-    """tau: total variation distance of a noisy image of so many values from x + round(255 sigma z), at most."""
+    """tau: total variation distance of a noisy image of `values` values from x + round(255 sigma z), at most."""
     return values * (2 * largest(sigma) + 1) * 2.0**-BITS
 
 
@@ -95,7 +95,7 @@ class ExactNoise:
     def uniform(self, first: int, last: int) -> Tensor:
         """u, uniform on 0 ... 2^62 - 1: int64 [last-first, values]."""
         if last > 2**32:
-            raise ConfigError(f"exact noise has 2^32 samples an input, found sample {last} asked for")
+            raise ConfigError(f"exact noise has 2^32 samples per input, found sample {last} asked for")
         device = self._thresholds.device
         pair = torch.arange((self._values + 1) // 2, device=device)[None, :]
         sample = torch.arange(first, last, device=device)[:, None]

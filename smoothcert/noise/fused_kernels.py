@@ -66,7 +66,7 @@ def uniform62(high, low):
 
 @triton.jit
 def noisy_value(steps, pixel, OFFSET: tl.constexpr, left, low, high):
-    """Pixel OFFSET of a group plus so many steps of noise, clipped, in units of the [0,1] image."""
+    """Pixel OFFSET of a group plus `steps` of noise, clipped, in units of the [0,1] image."""
     level = tl.load(pixel + OFFSET, mask=left > OFFSET, other=0).to(tl.float32) + steps
     # integers below 2^24 are exact in float32; a true division, as the CPU divides
     return tl.div_rn(tl.minimum(tl.maximum(level, low), high), tl.full(level.shape, 255.0, tl.float32))

@@ -1,8 +1,8 @@
 """Is the noise what it claims to be? Statistical tests on the very streams that certification draws from.
 
 The noise of a black image is sorted into cells whose exact probabilities are known: the integer steps themselves, or,
-for float noise, cells of a hundredth of sigma. Moments, distribution, tails and bits are then all judged from the one
-table of counts; what a table cannot show (repeats, dependence) is judged from the values in order. Keys are fixed, so a
+for float noise, cells of a hundredth of sigma. Moments, distribution, tails and bits are all tested on this one
+table of counts; what it cannot show (repeats, dependence) is tested on the values in order. Keys are fixed, so a
 check that passes today passes tomorrow: run it after changing the device, the driver or PyTorch.
 """
 
@@ -43,7 +43,7 @@ _SOURCES: tuple[tuple[Stage, int], ...] = tuple((stage, index) for index in (0, 
 
 @dataclass(frozen=True)
 class Check:
-    """`p_value` is how likely a perfect stream looks at least so bad; `bound` what it may not fall below."""
+    """`p_value` is the chance that a perfect stream looks at least this bad; the check fails if it is below `bound`."""
 
     name: str
     statistic: float
@@ -147,7 +147,7 @@ def _bits_of_u(sigma: float, seed: int, device: str | torch.device, samples: int
 
 
 def _repeats(seen: list[bytes]) -> Result:
-    """The first 64 values of a sample, twice: for noise of hundreds of levels, that never happens by chance."""
+    """Samples whose first 64 values come twice: with hundreds of noise levels, that never happens by chance."""
     repeated = len(seen) - len(set(seen))
     return "repeated samples", repeated, float(repeated == 0)
 

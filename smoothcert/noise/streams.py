@@ -10,7 +10,7 @@ size:
 * CUDA, `quantised` and `exact`, with Triton: Philox4x32-10 counters, no blocks (fused_kernels.py).
 
 `quantised` adds round(255 sigma z) to the 8-bit image as integers, so what the network sees is a function of the
-integer sum alone and no low-order bit can betray the image. `exact` does the same with integers from a table
+integer sum alone and no low-order bit can reveal the image. `exact` does the same with integers from a table
 (exact.py), which do not even depend on the device and whose law is known. `uniform` and `laplace` are `quantised`
 with noise of these laws, of the same standard deviation; their radii are in l1 norm. `float` adds sigma z in float32,
 as the literature does; it is kept for comparison, and is not formally sound (the floats reachable from x depend on x).
@@ -54,7 +54,7 @@ _BLOCK_VALUES = {"cpu": 2**17, "cuda": 2**23}
 
 
 def block_size(values: int, device: torch.device) -> int:
-    """How many samples of so many values are drawn at once."""
+    """How many samples of `values` values are drawn at once."""
     return max(1, _BLOCK_VALUES[device.type] // values)
 
 
@@ -79,9 +79,9 @@ def stream(mode: NoiseMode, device: torch.device) -> str:
 
 
 def total_variation(mode: NoiseMode, sigma: float, values: int) -> float:
-    """How far the law of a noisy image of so many values is, at most, from the law that its certificate is about.
+    """The total variation distance, at most, of a noisy image from the law that its certificate assumes.
 
-    Only `exact` noise has a law that is known so well. The others are taken for what they are meant to be.
+    It is known for `exact` noise only; the law of other noise is assumed to be as intended.
     """
     return exact_noise.distance(sigma, values) if mode == "exact" else 0.0
 
@@ -110,7 +110,7 @@ class NoisyCopies:
         # the range of the integer sum: clipping is part of the network, wide enough to be met only beyond 6 sigma
         reach = exact_noise.reach(sigma)
         self._low, self._high = -255.0 * reach, 255.0 * (reach + 1)
-        # a tensor, since CUDA divides by a Python number through its reciprocal, which rounds otherwise than the CPU
+        # a tensor, since CUDA divides by a Python number through its reciprocal, which rounds differently from the CPU
         self._levels = torch.tensor(255.0, device=image.device)
         self._drawn: tuple[int, Tensor] | None = None  # the last block: batches need not end where blocks do
         self._base = unit_range(image) if mode == "float" else pixel_levels(image)

@@ -1,7 +1,7 @@
-"""Recipes, one YAML file each: what is to be trained; and beside them the catalogue of what the papers print.
+"""Recipes (named training configurations, one YAML file each) and the catalogue of values that the papers print.
 
-This room does not know how a recipe is trained, and imports neither PyTorch nor NumPy. Names load on first use, so that
-a report reads the catalogue without a parser of YAML.
+It must not know how a recipe is trained, and imports neither PyTorch nor NumPy. Names load on first use, so that a
+report reads the catalogue without a YAML parser.
 """
 
 from __future__ import annotations

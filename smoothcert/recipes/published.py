@@ -1,9 +1,9 @@
 """The catalogue of published values, `published.json`: the only place where they live.
 
-A configuration is that of a row if they agree in data set, network, sigma, method and every hyperparameter; one that
-either does not name has the method's default (in the file, kept equal to the code by a test: reading it from the code
-would import PyTorch). Numbers agree within 1 %: the papers' 255/255 is the code's 255/256. The training schedule is not
-compared. The first of several rows for the same settings is the one that a recipe shows.
+A row belongs to a configuration with the same data set, network, sigma, method and hyperparameters. A hyperparameter
+that is not given has the method's default; defaults are in the file too, since reading them from the code would import
+PyTorch, and a test keeps both equal. Numbers agree within 1 %: the papers' 255/255 is the code's 255/256. The training
+schedule is not compared. Of several rows for the same settings a recipe shows the first.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ N, ALPHA = 100_000, 0.001  # of every published row
 
 
 @dataclass(frozen=True)
-class Published:
+class PublishedRow:
     """One published row: a single run's `acr` and `accuracy` (shares at 0, step, 2 step, ...), or a mean over seeds."""
 
     dataset: str
@@ -35,7 +35,7 @@ class Published:
     acr: float | None = None
     mean: float | None = None
     std: float | None = None
-    seeds: int = 1
+    seeds: int = 1  # how many the mean is over
     accuracy: tuple[float, ...] = ()
     note: str = ""
 
@@ -65,7 +65,7 @@ def _content() -> dict[str, Any]:
 
 
 @cache
-def published_rows() -> tuple[Published, ...]:
+def published_rows() -> tuple[PublishedRow, ...]:
     """Every row of the catalogue."""
     content, rows = _content(), []
     for row in content["rows"]:
@@ -76,12 +76,12 @@ def published_rows() -> tuple[Published, ...]:
             "accuracy": tuple(percent / 100 for percent in row.get("accuracy", ())),
             "source": _cited(row["source"], content["sources"]),
         }
-        rows.append(Published(**(row | changed)))
+        rows.append(PublishedRow(**(row | changed)))
     return tuple(rows)
 
 
 def method_defaults() -> dict[str, dict[str, Any]]:
-    """The hyperparameters that a configuration may leave unsaid, by method."""
+    """The default hyperparameters of each method."""
     return dict(_content()["defaults"])
 
 
@@ -92,9 +92,9 @@ def method_settings(config: Mapping[str, Any] | None) -> dict[str, Any]:
     return method_defaults().get(str(given.get("name")), {}) | given
 
 
-def rows_of(config: Mapping[str, Any]) -> list[Published]:
+def rows_of(config: Mapping[str, Any]) -> list[PublishedRow]:
     """The rows with the settings of a configuration, in the order of the catalogue."""
-    if config.get("self_training") or config.get("init_from"):  # more data than the rows had
+    if config.get("self_training") or config.get("init_from"):  # no row was trained with more data
         return []
     own, place = method_settings(config), tuple(config.get(name) for name in ("dataset", "model", "sigma"))
     return [row for row in published_rows() if (row.dataset, row.model, row.sigma) == place and _equal(row.method, own)]

@@ -31,14 +31,14 @@ class Recipe:
         """
         rows = rows_of(dataclasses.asdict(self.config))
         single = next((row for row in rows if row.acr is not None), None)
-        seeds = next((row for row in rows if row.mean is not None), None)
+        over_seeds = next((row for row in rows if row.mean is not None), None)
         found: dict[str, Any] = {}
         if single:
             found["acr"] = single.acr
-        if seeds:
-            found["acr_mean"] = seeds.mean
+        if over_seeds:
+            found["acr_mean"] = over_seeds.mean
         if found:
-            found["source"] = "; ".join(dict.fromkeys(row.source for row in (single, seeds) if row))
+            found["source"] = "; ".join(dict.fromkeys(row.source for row in (single, over_seeds) if row))
         return found
 
 
@@ -47,7 +47,7 @@ def recipe_names() -> list[str]:
 
 
 def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe:
-    """A shipped recipe by name, or a YAML file by path; `overrides` replace fields, and merge into those with keys."""
+    """A shipped recipe by name, or a YAML file by path; `overrides` replace fields, or entries of fields with keys."""
     shipped = _shipped()
     source: Traversable | Path = shipped.get(name, Path(name))
     if not source.is_file():
@@ -62,7 +62,7 @@ def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe
         and isinstance(asked, dict)
         and asked.get("name", there.get("name")) == there.get("name")
     ):
-        changes["method"] = {**there, **asked}  # under another method's name, the recipe's numbers would mean nothing
+        changes["method"] = {**there, **asked}  # not for another method, whose hyperparameters are others
     for key in ("soft_labels", "self_training"):
         if isinstance(values.get(key), dict) and isinstance(changes.get(key), dict):
             changes[key] = {**values[key], **changes[key]}

@@ -1,4 +1,7 @@
-"""Certificates -> measures, tables, charts and a page. Nothing here needs torch."""
+"""Stores and logs -> certificates (read) -> measures -> charts and tables -> page; each imports only from those before.
+
+Nothing here needs PyTorch. It must not know how certificates are made: it reads what is stored.
+"""
 
 from smoothcert.recipes.published import published_rows
 from smoothcert.report.charts.curves import curve_svg
@@ -18,7 +21,7 @@ from smoothcert.report.measures.bootstrap import paired_bootstrap
 from smoothcert.report.measures.classes import per_class
 from smoothcert.report.measures.confidence import p_ecdf, p_lower
 from smoothcert.report.measures.envelope import upper_envelope
-from smoothcert.report.measures.published import find_published
+from smoothcert.report.measures.published_comparison import find_published
 from smoothcert.report.measures.tradeoff import trade_offs
 from smoothcert.report.page.page import write_report
 from smoothcert.report.read.certificates import Certificates

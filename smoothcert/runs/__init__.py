@@ -1,5 +1,5 @@
-"""What runs leave on disk: the run folder, result stores, whose they are, and how far they are.
+"""What runs leave on disk: run folders and result stores, the settings that they belong to, and how far they are.
 
-Knows files, locks and manifests, and needs no PyTorch to read them. Must not know how anything is trained, certified or
-drawn.
+It knows files, locks and manifests, and needs no PyTorch to read them. It must not know how anything is trained,
+certified or drawn.
 """

@@ -71,7 +71,7 @@ class RunFolder:
         return read_config(self.config_path)
 
     def claim(self, config: TrainConfig) -> None:
-        """Make the folder this configuration's, or check that it already is; another one's is left alone."""
+        """Make the folder this configuration's, or check that it already is; never take one of other settings."""
         if not self.config_path.exists():
             remove_leftovers(self.path)  # of a process killed while it wrote this very file
             if self.path.exists() and any(entry.name != ".lock" for entry in self.path.iterdir()):
@@ -83,7 +83,7 @@ class RunFolder:
         self.check(config)
 
     def check(self, config: TrainConfig) -> None:
-        """Refuse a folder of another configuration; one of none is anyone's."""
+        """Refuse a folder of another configuration; a folder without one is free."""
         if not self.config_path.exists():
             return
         # compared as they are written: YAML knows no tuples

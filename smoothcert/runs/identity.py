@@ -1,4 +1,4 @@
-"""Whose a folder is: what was asked when it was made must be what is asked now."""
+"""A folder belongs to the settings that it was made with: other settings are refused."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from smoothcert.errors import StoreError
 
-# what a manifest of an older version means where it does not name a key: there was nothing else to choose
+# what a manifest of an older version means where it lacks a key: there was no other choice then
 _UNSAID: dict[str, Any] = {
     "procedure": "fixed",
     "skip_wrong": False,
@@ -24,7 +24,7 @@ def written_out(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def require_same(there: Mapping[str, Any], asked: Mapping[str, Any], *, holds: str, advice: str) -> None:
-    """Refuse to mix: an error that begins with `holds`, names every difference, and ends with `advice`."""
+    """Raise an error if they differ: it begins with `holds`, names every difference, and ends with `advice`."""
     differing = [
         f"{key}: {there.get(key)!r} there, {asked.get(key)!r} asked"
         for key in sorted(there.keys() | asked.keys())

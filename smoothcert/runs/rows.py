@@ -22,7 +22,7 @@ COLUMNS = (
 
 
 def whole(text: str) -> int:
-    """int(), but not of `1_000`: what Python reads as a number no log has ever meant as one."""
+    """int(), but `1_000` is refused: Python reads it as a number, though no log writes numbers so."""
     return int(_plain(text))
 
 

@@ -34,5 +34,5 @@ class Selection:
         return found
 
     def mine(self, indices: list[int]) -> list[int]:
-        """Dealt over all inputs, not over those missing: shards that start at different times take disjoint ones."""
+        """This shard's part of all inputs, done or not: so shards that start at different times take disjoint ones."""
         return indices[self.shard :: self.shards]

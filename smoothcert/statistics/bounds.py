@@ -73,7 +73,7 @@ def lower_bound(count: ArrayLike, n: ArrayLike, alpha: float, slack: float = 0.0
     check_alpha(alpha)
     a, b = np.maximum(k, 1.0), total - k + 1.0
     p = betaincinv(a, b, alpha) * (1.0 - _SLACK)
-    # the inverse is checked by its function, P(Bin(n, p) >= k), and lowered in the rare places where it is not one
+    # the inverse is checked against its function, P(Bin(n, p) >= k), and lowered in the rare cases where it is too high
     for less in (1e-9, 1e-6, 1e-3):
         p = np.where(betainc(a, b, p) > alpha, p * (1.0 - less), p)
     return np.where(k == 0, 0.0, np.maximum(p - slack, 0.0))
@@ -104,7 +104,7 @@ def radius(p_lower: ArrayLike, sigma: float, law: Law = "gaussian") -> Array:
 
 
 def probability_at(radius: ArrayLike, sigma: float, law: Law = "gaussian") -> Array:
-    """The inverse of `radius`, rounded up: whoever shows that p exceeds it has certified the radius."""
+    """The inverse of `radius`, rounded up: a class whose p exceeds it is certified at the radius."""
     r = np.asarray(radius, dtype=np.float64)
     if not np.all(r >= 0):
         raise ConfigError(f"a radius is a distance, at least 0, found {radius!r}")
@@ -115,7 +115,7 @@ def probability_at(radius: ArrayLike, sigma: float, law: Law = "gaussian") -> Ar
 
 
 def linf_radius(l2_radius: ArrayLike, values: int) -> Array:
-    """The l-infinity radius that an l2 radius contains for inputs of so many values: r / sqrt(d), rounded down."""
+    """The l-infinity radius that an l2 radius contains for inputs of d values: r / sqrt(d), rounded down."""
     if values < 1:
         raise ConfigError(f"expected the number of values of an input, at least 1, found {values}")
     return np.asarray(np.asarray(l2_radius, dtype=np.float64) * ((1.0 - _SLACK) / math.sqrt(values)))

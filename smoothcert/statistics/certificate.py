@@ -1,4 +1,4 @@
-"""One certificate: what the counts of an input prove. NumPy only, so stored counts can be judged again anywhere."""
+"""One certificate: what the counts of an input prove. Without PyTorch, so stored counts can be re-analysed anywhere."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def from_claim(
     multiclass_radius: float = math.nan,
     law: bounds.Law = "gaussian",
 ) -> Certificate:
-    """A certificate of the class that the selection counts name, by whatever procedure made the claim about it."""
+    """A certificate of the class that the selection counts name, from the claim that any procedure made about it."""
     selected = int(np.argmax(counts0))
     return Certificate(
         predict=ABSTAIN if claim.radius is None else selected,

@@ -1,4 +1,4 @@
-"""The radius that no confidence can exceed. Without NumPy for Gaussian noise, so that tables can be read fast."""
+"""The largest radius that n samples can certify. Needs no NumPy for Gaussian noise, so that listing recipes is fast."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def saturation_radius(sigma: float, n: int, alpha: float, law: Law = "gaussian") -> float:
-    """The radius when all n samples agree, the largest there is: for Gaussian noise sigma Phi^-1(alpha^(1/n))."""
+    """The radius when all n samples agree: for Gaussian noise sigma Phi^-1(alpha^(1/n))."""
     if not (sigma > 0 and n >= 1 and 0 < alpha < 1):
         raise ConfigError(f"expected sigma > 0, n >= 1 and 0 < alpha < 1, found {sigma}, {n} and {alpha}")
     p = math.exp(math.log(alpha) / n)

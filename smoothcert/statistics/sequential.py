@@ -33,7 +33,7 @@ _LOST = 1e-30  # ... are below this, which is charged as spent
 
 
 class Claim(NamedTuple):
-    """`radius` None: nothing can be claimed."""
+    """What may be claimed of the selected class; `radius` is None if nothing."""
 
     p_lower: float
     radius: float | None
@@ -69,7 +69,7 @@ def procedure(
     slack: float = 0.0,
     law: bounds.Law = "gaussian",
 ) -> Procedure | None:
-    """The one that is asked for, or None: a fixed number of samples."""
+    """The sequential procedure that the settings ask for; None for a number of samples fixed in advance."""
     if radii is not None and tolerance is not None:
         raise ConfigError("radii (test these radii) and tolerance (find a radius) exclude each other: give one of them")
     if radii is not None:
@@ -101,7 +101,7 @@ class Table:
 def threshold_table(p0: float, looks: tuple[int, ...], alpha: float, beta: float = FUTILITY) -> Table:
     """The exact group-sequential test of "p <= p0" at level alpha, spending alpha*k/K until look k of K.
 
-    Whatever the futility stops do, they only prevent certification; so `certify` is made as if there were none.
+    Giving up can only prevent a certification, so `certify` is computed as if nothing were ever given up.
     """
     certify, spent = _upper_thresholds(p0, 1.0 - p0, looks, alpha)
     failures, _ = _upper_thresholds(1.0 - p0, p0, looks, beta)
@@ -127,7 +127,7 @@ def _upper_thresholds(p: float, q: float, looks: tuple[int, ...], alpha: float) 
         start, mass, before = start + first, np.convolve(mass, step), look
         tails = np.cumsum(mass[::-1])[::-1]  # tails[j] = P(count >= start + j, not stopped)
         kept = int(np.count_nonzero(tails > alpha * (1.0 - _NUMERICAL) * k / len(looks) - spent))
-        # where the largest possible count is not rare enough, none is: look + 1 cannot be reached
+        # if even the largest possible count is too likely, nothing is certified here: a count of look + 1 is impossible
         thresholds.append(start + kept if kept < len(mass) else look + 1)
         spent += float(tails[kept]) if kept < len(mass) else 0.0
         mass = mass[:kept]
@@ -160,7 +160,7 @@ class RadiusTest:
     that must be exceeded (the distance of the sampled noise from the true one).
     """
 
-    State = tuple[int, ...]  # a radius each: 0 open, 1 certified, -1 given up
+    State = tuple[int, ...]  # of each radius: 0 open, 1 certified, -1 given up
 
     def __init__(
         self,
@@ -198,7 +198,7 @@ class RadiusTest:
         )
 
     def finished(self, state: RadiusTest.State) -> bool:
-        """All radii passed, or the first that did not is given up: larger ones no longer matter."""
+        """Whether all radii are certified, or the smallest of the others is given up: then larger ones cannot count."""
         return next((known != 0 for known in state if known != 1), True)
 
     def claim(self, state: RadiusTest.State) -> Claim:
@@ -211,11 +211,11 @@ class RadiusTest:
 
 
 class RepeatedBounds:
-    """Clopper-Pearson bounds at a few looks, the best of which counts; 20 % of alpha on the early ones together.
+    """Clopper-Pearson bounds at a few looks, the best of which counts; the early looks share 20 % of alpha.
 
-    The bounds hold all at once with probability 1 - alpha, so any rule may say when to stop. This one stops when the
-    radius after all n samples, if the probability is as high as the samples so far let hope, is at most `tolerance`
-    above the radius already certain.
+    The bounds hold all at once with probability 1 - alpha, so any rule may decide when to stop. This one predicts the
+    radius after all n samples from an upper bound of the probability, and stops if that is at most `tolerance` above
+    the radius already certain.
     """
 
     State = tuple[float, bool]  # best lower bound so far, finished
@@ -237,8 +237,8 @@ class RepeatedBounds:
             raise ConfigError(f"tolerance is a difference of radii, at least 0, found {tolerance!r}")
         scaled = (round(n * share) for share in (0.001, 0.004, 0.016, 0.064, 0.256))
         self.looks = (*(look for look in scaled if look >= 20), n)
-        share = len(self.looks) - 1
-        self.alphas = (*(early * alpha / share for _ in range(share)), alpha * ((1.0 - early) if share else 1.0))
+        before = len(self.looks) - 1  # looks before the last
+        self.alphas = (*(early * alpha / before for _ in range(before)), alpha * ((1.0 - early) if before else 1.0))
         self._tolerance, self._beta, self._slack, self._early = tolerance, beta, slack, early
         self._sigma, self._law = sigma, law
         self.start: RepeatedBounds.State = (0.0, False)
@@ -249,10 +249,10 @@ class RepeatedBounds:
         best = max(state[0], here)
         if seen == n:
             return best, True
-        likely = float(bounds.upper_bound(count, seen, self._beta, self._slack))
-        hoped = min(count + n - seen, math.ceil(likely * n))
-        final = float(bounds.lower_bound(hoped, n, self.alphas[-1], self._slack))
-        gain = self._radius(final) - self._radius(best)
+        p_upper = float(bounds.upper_bound(count, seen, self._beta, self._slack))
+        final_count = min(count + n - seen, math.ceil(p_upper * n))
+        final_bound = float(bounds.lower_bound(final_count, n, self.alphas[-1], self._slack))
+        gain = self._radius(final_bound) - self._radius(best)
         return best, gain <= self._tolerance
 
     def finished(self, state: RepeatedBounds.State) -> bool:

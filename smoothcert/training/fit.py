@@ -76,7 +76,7 @@ def train_run(
     """`fit` on data that is loaded and ranks that are joined."""
     method, config = build_method(config.method), resolved(config)
     labels = soft_labels.plan(config, run.path) if method.uses_soft_labels else None
-    # whatever can be wrong with the settings is said before the folder becomes theirs
+    # all checks of the settings come before the folder is claimed for them
     pseudo = load_pseudo_labelled(config.self_training, data.train, least=config.batch_size)
     data = TrainingData(data.train, data.test, pseudo)
     if labels is not None:
@@ -97,7 +97,7 @@ def train_run(
 def make_soft_labels(
     wanted: soft_labels.Plan, ranks: Ranks, data: TrainingData, quiet: bool, every: float = CHECKPOINT_SECONDS
 ) -> np.ndarray:
-    """The votes [images, classes] of the plan's model, which is trained first; what is there already is kept."""
+    """The votes [images, classes] of the plan's model, which is trained first. Finished parts are not made again."""
     run = RunFolder(wanted.model_folder)
     with wanted.lock() if ranks.is_main else nullcontext():
         train_run(wanted.model, run, ranks, data, (), quiet, every)
@@ -106,7 +106,7 @@ def make_soft_labels(
 
 
 def _network(config: TrainConfig, train: Dataset | ImageFolder) -> nn.Module:
-    """The network as training begins with it, on the CPU; one that does not fit the data is refused in words."""
+    """The network as training begins with it, on the CPU; a clear error if it does not fit the data."""
     seed = derive(config.seed, "init")
     network = build_model(config.model, train.classes, config.normalisation, seed=seed)
     check_network(network, torch.from_numpy(np.array(train.image(0))), train.classes)

@@ -1,4 +1,4 @@
-"""Loop: the epochs of one training run, its metrics, and its state between two starts."""
+"""Loop: the epochs of one training run, its metrics, and the state that a restart continues from."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ class Loop:
 
     def run_epochs(self, track: Sequence[str], every: float, quiet: bool) -> None:
         config, device = self.config, self.ranks.device
-        # layers of yours may draw from the global generator (dropout): seeded here, saved with the state, and given
-        # back to the caller as it was
+        # layers of yours may draw from the global generator (dropout): it is seeded here, saved with the state, and
+        # restored for the caller
         with torch.random.fork_rng([device] if device.type == "cuda" else []):
             torch.manual_seed(derive(config.seed, "global", self.ranks.rank))
             self._resume()
@@ -127,7 +127,7 @@ class Loop:
         config, epoch = self.config, self.epoch
         self.ranks.share_buffers(self.model)
         metrics: dict[str, float] = {"epoch": epoch, "lr": config.learning_rate(epoch), **self._means()}
-        loss = metrics["loss"] + metrics.get("pseudo_labelled_loss", 0.0)  # if one is no number, so is the sum
+        loss = metrics["loss"] + metrics.get("pseudo_labelled_loss", 0.0)  # NaN if either is
         if not math.isfinite(loss):
             raise TrainingDiverged(
                 f"the loss of {self.run.path} became {loss} in epoch {epoch + 1} of {config.epochs}; the "
@@ -163,7 +163,7 @@ class Loop:
 
     @torch.inference_mode()
     def _evaluate(self, test: Dataset | ImageFolder) -> tuple[float, float]:
-        """Accuracy of the base classifier on the test set, one noise draw an image, and its top answer's share."""
+        """Accuracy of the base classifier with one noise draw per test image, and the share of its top answer."""
         self.model.eval()
         seed = derive(self.config.seed, "evaluate")
         batches = Batches(test, 4 * self.config.batch_size, seed=seed, device=self.ranks.device)
@@ -209,7 +209,7 @@ class Loop:
             self.run.append("environment.jsonl", self._environment())
 
     def _environment(self) -> dict[str, Any]:
-        """How the weights are made from here on."""
+        """On what, and with which kernels, the weights are made from this step on."""
         return {
             "epoch": self.epoch,
             "step": self.step,

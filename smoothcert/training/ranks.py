@@ -1,4 +1,4 @@
-"""Devices and ranks. The only file that knows torch.distributed; start several processes with ``torchrun``.
+"""Several processes, started with ``torchrun``: the only file that knows torch.distributed.
 
 Gradients are averaged by one all-reduce after backward instead of by a DistributedDataParallel wrapper: methods run
 several forwards for one backward and differentiate with respect to inputs, which the wrapper's hooks do not expect,

@@ -32,7 +32,7 @@ from smoothcert.config import TrainConfig, build_dataclass
 from smoothcert.data import Dataset, ImageFolder
 from smoothcert.data.augment import crop_flip
 from smoothcert.errors import ConfigError, StoreError
-from smoothcert.files import atomic_write
+from smoothcert.files import atomic_write, file_sha256, write_text
 from smoothcert.keys import derive
 from smoothcert.methods import build_method, resolved
 from smoothcert.models.weights import weights_hash
@@ -49,7 +49,7 @@ PART = 500
 
 @dataclass(frozen=True)
 class Plan:
-    """Where soft labels lie, of which model they are the votes, and of how many noisy copies an image."""
+    """Where soft labels lie, which model votes, and on how many noisy copies per image."""
 
     folder: Path
     model: TrainConfig
@@ -67,8 +67,8 @@ class Plan:
 def plan(config: TrainConfig, out: Path) -> Plan:
     """The soft labels a run needs, by its `soft_labels` settings: n, folder, and any setting of the Gaussian model.
 
-    What they do not say is as in the run itself, but for sigma 0.25 and seed 0: runs that differ only in method, sigma
-    or seed need the same labels and may share a `folder`. By default it is ``<out>/soft-labels``.
+    Other settings are those of the run, except sigma 0.25 and seed 0: runs that differ only in method, sigma or seed
+    need the same labels and may share a `folder`. By default it is ``<out>/soft-labels``.
     """
     method, name = build_method(config.method), config.method["name"]
     if not method.uses_soft_labels:
@@ -93,7 +93,7 @@ def check(wanted: Plan, train: Dataset | ImageFolder) -> None:
 
 
 def _settings(wanted: Plan, train: Dataset | ImageFolder) -> dict[str, Any]:
-    """What labels depend on, but for the weights of the model that votes."""
+    """All that the labels depend on, except the weights of the model that votes."""
     model = wanted.model
     settings = {"n": wanted.n, "sigma": model.sigma, "seed": model.seed, "augment": model.augment}
     return {**settings, "data": train.fingerprint()}
@@ -156,7 +156,7 @@ def _part(parts: Path, first: int) -> Path:
 
 
 def _join(parts: Path, folder: Path, identity: dict[str, Any], images: int, classes: int) -> None:
-    """One file of all parts, then labels.json, then the parts can go."""
+    """Write one file of all parts, then labels.json, then delete the parts."""
     files = [_part(parts, first) for first in range(0, images, PART)]
     kind = np.load(files[0]).dtype
     with atomic_write(folder / "counts.npy") as file:
@@ -164,14 +164,13 @@ def _join(parts: Path, folder: Path, identity: dict[str, Any], images: int, clas
         np.lib.format.write_array_header_1_0(file, header)
         for path in files:
             file.write(np.load(path).tobytes())
-    record = {"identity": identity, "sha256": _digest(folder / "counts.npy")}
-    with atomic_write(folder / "labels.json") as file:
-        file.write((json.dumps(record, indent=2) + "\n").encode())
+    record = {"identity": identity, "sha256": file_sha256(folder / "counts.npy")}
+    write_text(folder / "labels.json", json.dumps(record, indent=2) + "\n")
     shutil.rmtree(parts)
 
 
 def _record(folder: Path, identity: dict[str, Any]) -> str:
-    """The checksum that labels.json states, if it says all that is asked."""
+    """The checksum in labels.json; an error if its identity differs from the one given."""
     try:
         record = json.loads((folder / "labels.json").read_text())
         there, digest = dict(record["identity"]), record["sha256"]
@@ -180,7 +179,7 @@ def _record(folder: Path, identity: dict[str, Any]) -> str:
             f"{folder / 'labels.json'} is damaged ({error}): delete it to make the soft labels again"
         ) from error
     require_same(
-        {key: there.get(key) for key in identity},  # what is not asked, such as the model's weights, may be anything
+        {key: there.get(key) for key in identity},  # not the model's weights, which `check` does not know yet
         identity,
         holds=f"{folder} holds other soft labels than this run needs",
         advice="give another folder, or the settings they were made with",
@@ -191,12 +190,7 @@ def _record(folder: Path, identity: dict[str, Any]) -> str:
 def _read(folder: Path, identity: dict[str, Any]) -> np.ndarray:
     digest = _record(folder, identity)
     path = folder / "counts.npy"
-    if not path.is_file() or _digest(path) != digest:
+    if not path.is_file() or file_sha256(path) != digest:
         raise StoreError(f"{path} is not the file that labels.json describes: delete labels.json to make it again")
     counts: np.ndarray = np.load(path, mmap_mode="r")
     return counts
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

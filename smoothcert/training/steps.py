@@ -3,7 +3,7 @@
 A step of a small network is hundreds of kernels that each run for microseconds, so that launching them one by one
 costs far more than running them. On CUDA, the second step of every epoch is captured and the later ones replayed: the
 same kernels on the same numbers, launched at once. What may change between epochs (learning rate, warm-up) is captured
-anew; labelled and pseudo-labelled batches, whose losses weigh differently, have a graph each.
+anew; labelled and pseudo-labelled batches have a graph each, since their losses have different weights.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from smoothcert.training.ranks import Ranks
 
 
 @dataclass
-class _Kind:
-    """What differs between labelled and pseudo-labelled batches; their losses are logged apart, and without weight."""
+class _BatchGroup:
+    """The labelled or the pseudo-labelled batches of an epoch: the sums of their losses, the graph of their step."""
 
-    prefix: str
-    weight: float
+    prefix: str  # of the names of their losses
+    weight: float  # of their loss in a step; sums are without it
     images: int = 0
     sums: dict[str, Tensor] = field(default_factory=dict)
-    static: Batch | None = None
+    graph_batch: Batch | None = None  # the memory that the graph reads each batch from
     graph: torch.cuda.CUDAGraph | None = None
 
 
@@ -47,8 +47,10 @@ class Stepper:
         pseudo_weight: float = 1.0,
     ) -> None:
         self.model, self.optimizer, self.method, self.sigma, self.ranks = model, optimizer, method, sigma, ranks
-        self._kinds = {False: _Kind("", 1.0), True: _Kind("pseudo_labelled_", pseudo_weight)}
-        # gradients of several ranks are averaged between backward and step, which stays outside of graphs
+        self._labelled = _BatchGroup("", 1.0)
+        self._pseudo_labelled = _BatchGroup("pseudo_labelled_", pseudo_weight)
+        self._groups = (self._labelled, self._pseudo_labelled)
+        # several ranks average their gradients between backward and step, which cannot be captured
         self.capture = capture and ranks.device.type == "cuda" and ranks.world_size == 1
         self._generator = torch.Generator(ranks.device)
         self._progress = Progress(0, 1)
@@ -56,91 +58,91 @@ class Stepper:
     @property
     def images(self) -> int:
         """Labelled images of this epoch so far."""
-        return self._kinds[False].images
+        return self._labelled.images
 
     def start_epoch(self, progress: Progress) -> None:
         self._progress = progress
-        for kind in self._kinds.values():
-            kind.static = kind.graph = None
+        for group in self._groups:
+            group.graph_batch = group.graph = None
 
     def take(self, batch: Batch) -> None:
         """One optimiser step for each of the method's chunks of a batch."""
-        # one generator for all batches, since a graph knows its generator by identity, set to the batch's key
+        # one generator object for all batches, since a graph is bound to it; seeded with the batch's key
         self._generator.manual_seed(batch.generator.initial_seed())
-        kind = self._kinds[batch.pseudo_labelled]
+        group = self._pseudo_labelled if batch.pseudo_labelled else self._labelled
         for chunk in replace(batch, generator=self._generator).split(self.method.chunks):
-            kind.images += len(chunk.labels)
+            group.images += len(chunk.labels)
             if not self.capture:
-                self._step(chunk, kind)
-            elif kind.static is None:
-                self._step(chunk, kind)  # plain: creates momentum and sums, and pays for first uses, outside of a graph
-                kind.static = _copy(chunk)
-            elif kind.static.images.shape != chunk.images.shape:
-                self._step(chunk, kind)  # the last batch of an epoch
+                self._step(chunk, group)
+            elif group.graph_batch is None:
+                self._step(chunk, group)  # not captured: momentum and sums are created outside of a graph
+                group.graph_batch = _copy(chunk)
+            elif group.graph_batch.images.shape != chunk.images.shape:
+                self._step(chunk, group)  # the last batch of an epoch
             else:
-                self._replay(chunk, kind)
+                self._replay(chunk, group)
 
     def means(self) -> dict[str, float]:
-        """Mean of each loss over the images of its kind in the epoch (of all ranks); empties the sums."""
+        """Mean of each loss over the images of its group in the epoch (of all ranks); empties the sums."""
         found = {}
-        for kind in self._kinds.values():
-            if kind.images:
-                counted = torch.tensor(float(kind.images), dtype=torch.float64, device=self.ranks.device)
-                values = self.ranks.sum(torch.stack([*kind.sums.values(), counted]))
+        for group in self._groups:
+            if group.images:
+                counted = torch.tensor(float(group.images), dtype=torch.float64, device=self.ranks.device)
+                values = self.ranks.sum(torch.stack([*group.sums.values(), counted]))
                 *sums, images = values.tolist()
-                for name, value in zip(kind.sums, sums, strict=True):
-                    found[kind.prefix + name] = value / images
-            kind.sums, kind.images = {}, 0
+                for name, value in zip(group.sums, sums, strict=True):
+                    found[group.prefix + name] = value / images
+            group.sums, group.images = {}, 0
         return found
 
     def state(self) -> dict[str, Any]:
         """The sums of an unfinished epoch."""
-        kinds = self._kinds.values()
-        return {f"{k.prefix}images": k.images for k in kinds} | {f"{k.prefix}sums": k.sums for k in kinds}
+        images = {f"{group.prefix}images": group.images for group in self._groups}
+        return images | {f"{group.prefix}sums": group.sums for group in self._groups}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
-        for kind in self._kinds.values():
-            kind.images = state.get(f"{kind.prefix}images", 0)
-            sums = state.get(f"{kind.prefix}sums", {})
-            kind.sums = {name: value.to(self.ranks.device) for name, value in sums.items()}
+        for group in self._groups:
+            group.images = state.get(f"{group.prefix}images", 0)
+            sums = state.get(f"{group.prefix}sums", {})
+            group.sums = {name: value.to(self.ranks.device) for name, value in sums.items()}
 
-    def _replay(self, chunk: Batch, kind: _Kind) -> None:
-        if kind.graph is None and not self._record(kind):
-            self._step(chunk, kind)
+    def _replay(self, chunk: Batch, group: _BatchGroup) -> None:
+        if group.graph is None and not self._record(group):
+            self._step(chunk, group)
             return
-        assert kind.static is not None
-        assert kind.graph is not None
-        for mine, theirs in zip(_tensors(kind.static), _tensors(chunk), strict=True):
+        assert group.graph_batch is not None
+        assert group.graph is not None
+        for mine, theirs in zip(_tensors(group.graph_batch), _tensors(chunk), strict=True):
             mine.copy_(theirs)
-        kind.graph.replay()
+        group.graph.replay()
 
-    def _record(self, kind: _Kind) -> bool:
+    def _record(self, group: _BatchGroup) -> bool:
         """Capture one step; False (and plain steps from now on) if the method cannot be captured."""
-        assert kind.static is not None
+        assert group.graph_batch is not None
         graph = torch.cuda.CUDAGraph()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # PyTorch 2.12 and later register generators themselves
             graph.register_generator_state(self._generator)
         try:
             with torch.cuda.graph(graph):
-                self._step(kind.static, kind)
+                self._step(group.graph_batch, group)
         except RuntimeError as error:
             reason = str(error).splitlines()[0]
             warnings.warn(f"this method's step cannot be captured ({reason}): training goes on, slower", stacklevel=2)
             self.capture = False
             self._close_generators()
             return False
-        kind.graph = graph
+        group.graph = graph
         return True
 
     def _close_generators(self) -> None:
-        """After a failed capture PyTorch 2.11 leaves its generators in capture mode; a capture that ends frees them."""
+        """After a failed capture PyTorch 2.11 leaves its generators in capture mode; a successful one ends that."""
         graph = torch.cuda.CUDAGraph()
         graph.register_generator_state(self._generator)
         with torch.cuda.graph(graph):
             torch.zeros(1, device=self.ranks.device)
 
-    def _step(self, chunk: Batch, kind: _Kind) -> None:
+    def _step(self, chunk: Batch, group: _BatchGroup) -> None:
         losses = self.method.loss(self.model, chunk, self.sigma, self._progress)
         if not isinstance(losses, Losses):
             raise ConfigError(
@@ -148,13 +150,13 @@ class Stepper:
                 "return Losses(loss)"
             )
         self.optimizer.zero_grad(set_to_none=True)
-        (kind.weight * losses.total).backward()  # type: ignore[no-untyped-call]
+        (group.weight * losses.total).backward()  # type: ignore[no-untyped-call]
         self.ranks.average_gradients(self.model)
         self.optimizer.step()
         for name, value in {"loss": losses.total, **losses.terms}.items():
-            if name not in kind.sums:
-                kind.sums[name] = torch.zeros((), dtype=torch.float64, device=self.ranks.device)
-            kind.sums[name] += value.detach().double() * len(chunk.labels)
+            if name not in group.sums:
+                group.sums[name] = torch.zeros((), dtype=torch.float64, device=self.ranks.device)
+            group.sums[name] += value.detach().double() * len(chunk.labels)
 
 
 def _tensors(batch: Batch) -> list[Tensor]:

@@ -54,7 +54,7 @@ def check_trackers(names: Sequence[str]) -> None:
             raise unknown_name("tracker", name, _TRACKERS)
         try:
             installed = find_spec(name) is not None
-        except ValueError:  # a module that was switched off
+        except ValueError:  # a module that sys.modules marks as missing
             installed = False
         if not installed:
             raise MissingExtra(name, name, f"--track {name}")

@@ -186,8 +186,8 @@ def test_a_folder_left_early_ends_its_threads_and_a_bad_image_is_named(folder, t
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"batch_size": 0}, "batch_size >= 1, an image a rank, found 0"),
-        ({"batch_size": 3, "world_size": 4}, "batch_size >= 4, an image a rank, found 3"),
+        ({"batch_size": 0}, "batch_size >= 1, one image per rank, found 0"),
+        ({"batch_size": 3, "world_size": 4}, "batch_size >= 4, one image per rank, found 3"),
         ({"world_size": 0}, "found rank 0 of 0"),
         ({"rank": 2, "world_size": 2}, "0 <= rank < world_size, found rank 2 of 2"),
         ({"rank": -1}, "found rank -1 of 1"),

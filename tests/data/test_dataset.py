@@ -34,7 +34,7 @@ def with_pixel(value):
     [
         ({"images": np.zeros((2, 1, 4, 4))}, r"toy \(test\): expected images of type uint8 .* found float64"),
         ({"images": np.zeros((2, 4, 4), np.uint8)}, r"\[N, C, H, W\], found \[2, 4, 4\]"),
-        ({"images": np.zeros((3, 1, 4, 4), np.uint8)}, "one label an image, found 3 and 2"),
+        ({"images": np.zeros((3, 1, 4, 4), np.uint8)}, "one label per image, found 3 and 2"),
         ({"images": np.zeros((2, 1, 0, 4), np.uint8)}, r"at least one image, found shape \[2, 1, 0, 4\]"),
         ({"images": np.zeros((0, 1, 4, 4), np.uint8), "labels": np.zeros(0, np.int64)}, "at least one image"),
         ({"labels": np.array([0, 1], np.int32)}, r"labels of type int64 .* found int32 \[2\]"),

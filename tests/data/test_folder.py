@@ -174,5 +174,5 @@ def test_more_than_8_bits_a_channel_are_refused(tmp_path):
     Image.fromarray(np.full((30, 30), 3000, np.uint16)).save(folder / "b.png")
     images = ImageFolder(tmp_path)
     for i in range(2):
-        with pytest.raises(DataError, match="8 bits a channel"):
+        with pytest.raises(DataError, match="8 bits per channel"):
             images.image(i)

@@ -20,7 +20,7 @@ from smoothcert.report import (
 )
 from smoothcert.report.measures.across_seeds import spread
 from smoothcert.report.measures.bootstrap import Interval
-from smoothcert.report.page.sections import telling_radii
+from smoothcert.report.page.sections import radii_to_compare
 from smoothcert.report.tables.tables import class_table, difference_table, envelope_table, seed_table
 
 
@@ -71,7 +71,7 @@ def test_bootstrap_of_equal_runs_is_zero(make):
     found = paired_bootstrap(make([0.5, 1.0]), make([0.5, 1.0]), rng(), radii=[0.7])
     assert found.acr == Interval(0, 0, 0)
     assert found.accuracy == (Interval(0, 0, 0),)
-    assert not found.acr.settled
+    assert not found.acr.excludes_zero
 
 
 def test_bootstrap_agrees_with_the_normal_approximation(make):
@@ -89,7 +89,7 @@ def test_bootstrap_is_paired(make):
     """Two runs that differ by 0.01 on every input differ for sure, however much the inputs do among themselves."""
     a = rng(1).exponential(1.0, 200)
     found = paired_bootstrap(make(a + 0.01), make(a), rng(), resamples=200)
-    assert found.acr.settled
+    assert found.acr.excludes_zero
     assert found.acr.high - found.acr.low < 1e-9
 
 
@@ -136,13 +136,13 @@ def test_difference_table_leaves_out_runs_on_other_inputs(make):
 def test_differences_are_shown_where_they_are_largest(make):
     base = make([2.0] * 10, name="base")
     radii = [i / 10 for i in range(21)]
-    assert telling_radii([base, base], 0, radii[:8], False) == radii[:8]
+    assert radii_to_compare([base, base], 0, radii[:8], False) == radii[:8]
     loser = make([0.35] * 4 + [2.2] * 6, name="loser")
-    shown = telling_radii([base, loser], 0, radii, False)
+    shown = radii_to_compare([base, loser], 0, radii, False)
     assert 0.4 in shown
     assert (shown[0], shown[-1]) == (0.0, 2.0)
     assert 6 <= len(shown) <= 8
-    winner = telling_radii([base, loser], 0, [*radii, 2.1], False)
+    winner = radii_to_compare([base, loser], 0, [*radii, 2.1], False)
     assert {0.4, 2.1} <= set(winner)
     assert len(winner) <= 8
 

@@ -8,7 +8,7 @@ import pytest
 
 from smoothcert.errors import ConfigError
 from smoothcert.report.charts.evaluations import attack_svg, dimension_svg, path_svg, ratio_svg
-from smoothcert.report.charts.looks import COLOURS, METHODS
+from smoothcert.report.charts.line_styles import COLOURS, METHODS
 
 SVG = "{http://www.w3.org/2000/svg}"
 

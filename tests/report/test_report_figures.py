@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from smoothcert.errors import ConfigError
 from smoothcert.report import certified_accuracy, curve_svg
 from smoothcert.report.charts.curves import axis_top, step_corners, thin
-from smoothcert.report.charts.looks import COLOURS, DASHES, Look
+from smoothcert.report.charts.line_styles import COLOURS, DASHES, LineStyle
 from smoothcert.report.charts.svg import stroke, ticks
 from smoothcert.report.charts.training import training_svg
 
@@ -102,7 +102,7 @@ def test_no_runs():
 
 
 def test_forty_lines_are_distinct():
-    assert len({stroke(Look(c, d)) for c in range(len(COLOURS)) for d in range(len(DASHES))}) == 40
+    assert len({stroke(LineStyle(c, d)) for c in range(len(COLOURS)) for d in range(len(DASHES))}) == 40
 
 
 @given(st.floats(1e-6, 1e6), st.integers(3, 12))
@@ -122,7 +122,7 @@ def test_ticks_of_an_axis_that_does_not_start_at_0(start, top, marks):
 def test_loss_keeps_the_last_of_a_repeated_epoch_and_the_look_of_the_run():
     epochs = [{"epoch": 0, "loss": 2.0}, {"epoch": 1, "loss": 9.0}, {"epoch": 1, "loss": 1.0}]
     more = [*epochs, {"epoch": 2, "loss": float("nan")}, {"epoch": 3}]
-    text = training_svg({"b": more}, "loss", {"a": (0, Look(0)), "b": (1, Look(4, 1))})
+    text = training_svg({"b": more}, "loss", {"a": (0, LineStyle(0)), "b": (1, LineStyle(4, 1))})
     (line,) = polylines(text)
     assert len(line) == 2
     assert COLOURS[4] in text

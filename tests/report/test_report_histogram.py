@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from smoothcert.report.charts.histogram import histogram_svg, radius_edges, radius_histogram
-from smoothcert.report.charts.looks import Look
+from smoothcert.report.charts.line_styles import LineStyle
 from smoothcert.report.charts.scatter import trade_off_svg
 from smoothcert.report.measures.tradeoff import Point, TradeOff
 
@@ -33,7 +33,7 @@ def test_saturated_share(make):
 def test_bars_and_the_saturation_line_in_pixels(make):
     c = make([0.2, 0.6, 0.6, 1.2], sigma=0.5, n=1000, alpha=0.001)
     edges = np.linspace(0, 1.25, 6)
-    text = histogram_svg(radius_histogram(c, edges), "a & b", Look(3), 0.5, "radii-0")
+    text = histogram_svg(radius_histogram(c, edges), "a & b", LineStyle(3), 0.5, "radii-0")
     root = ET.fromstring(text)
     left, right, bottom = (float(root.get(f"data-{key}")) for key in ("left", "right", "bottom"))
     bars = [bar for bar in root.iter(f"{SVG}rect") if "run-3" in (bar.get("style") or "")]
@@ -50,12 +50,12 @@ def test_bars_and_the_saturation_line_in_pixels(make):
 @pytest.mark.parametrize("radius", [[0.0], [5e-5], [400.0]])
 def test_extreme_radii_are_drawn(make, radius):
     c = make(radius)
-    ET.fromstring(histogram_svg(radius_histogram(c, radius_edges([c])), "x", Look(0), 1.0, "r"))
+    ET.fromstring(histogram_svg(radius_histogram(c, radius_edges([c])), "x", LineStyle(0), 1.0, "r"))
 
 
 def test_trade_off_chart():
     points = (Point(1.0, 0.95, 1.6, 0), Point(5.0, 0.93, 1.7, 1))
-    text = trade_off_svg(TradeOff("smoothmix", "eta", points), [Look(6), Look(6, 1)], "t")
+    text = trade_off_svg(TradeOff("smoothmix", "eta", points), [LineStyle(6), LineStyle(6, 1)], "t")
     root = ET.fromstring(text)
     (first, second) = root.iter(f"{SVG}circle")
     assert float(first.get("cx")) > float(second.get("cx"))  # more accurate: further right
@@ -65,4 +65,4 @@ def test_trade_off_chart():
 
 def test_trade_off_of_equal_values_is_drawn():
     points = (Point(1.0, 0.0, 0.0, 0), Point(2.0, 0.0, 0.0, 0))
-    ET.fromstring(trade_off_svg(TradeOff("m", "p", points), [Look(0)], "t"))
+    ET.fromstring(trade_off_svg(TradeOff("m", "p", points), [LineStyle(0)], "t"))

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from smoothcert.recipes.published import Published
+from smoothcert.recipes.published import PublishedRow
 from smoothcert.report import (
     abstention_rate,
     average_certified_radius,
@@ -24,7 +24,7 @@ from smoothcert.report.charts.curves import confidence_svg
 from smoothcert.report.charts.evaluations import attack_svg
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.confidence import has_confidence, saturation
-from smoothcert.report.measures.published import measured_otherwise
+from smoothcert.report.measures.published_comparison import measurement_differences
 from smoothcert.report.page.sections import comparison, histograms, readings
 from smoothcert.report.tables.notes import comparison_notes
 from smoothcert.report.tables.tables import class_table, difference_table
@@ -91,7 +91,7 @@ def test_the_radii_of_a_table_are_those_tested(listed, usual):
 def test_differences_are_known_at_common_radii_only(listed, usual):
     found = paired_bootstrap(listed(), usual, np.random.default_rng(0), radii=[0.5, 0.75, 1.0])
     assert math.isnan(found.acr.value)
-    assert not found.acr.settled
+    assert not found.acr.excludes_zero
     assert [found.accuracy[i].value for i in (0, 2)] == [0.0, 0.0]
     assert math.isnan(found.accuracy[1].value)
     row = difference_table([listed(), usual], 1, [0.5, 0.75]).rows[0]
@@ -111,8 +111,8 @@ def test_no_averages_from_a_list(listed, usual):
     assert confidence_svg([listed()]) is None
     config = {"method": {"name": "gaussian"}}
     assert trade_offs([listed(config=config | {"sigma": sigma}) for sigma in (0.25, 0.5)]) == []
-    row = Published("mnist", "lenet", {}, 0.5, 4, "a paper", 0.25, acr=1.0)
-    assert "radii = some here, all there" in measured_otherwise(listed(), row)
+    row = PublishedRow("mnist", "lenet", {}, 0.5, 4, "a paper", 0.25, acr=1.0)
+    assert "radii = some here, all there" in measurement_differences(listed(), row)
 
 
 def test_charts_show_points_and_no_line(listed, usual, tmp_path):

@@ -6,7 +6,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smoothcert.report.charts.looks import COLOURS, DARK_COLOURS, DASHES, METHODS, Look, method_of, run_looks
+from smoothcert.report.charts.line_styles import COLOURS, DARK_COLOURS, DASHES, LineStyle, run_styles
+from smoothcert.report.read.methods import METHODS, method_of
 
 # Machado, Oliveira and Fernandes (2009), complete deficiency, on linear RGB.
 EYES = {
@@ -76,9 +77,9 @@ def test_method_of_a_run_is_the_configured_one(make):
 
 
 def test_a_method_keeps_its_colour_whatever_stands_beside_it(make):
-    alone = run_looks([make([0.5], name="smoothmix")])
-    crowd = run_looks([make([0.5], name=name) for name in ("mine", "gaussian", "smoothmix", "other", "mine")])
-    assert alone == [Look(METHODS.index("smoothmix"))]
+    alone = run_styles([make([0.5], name="smoothmix")])
+    crowd = run_styles([make([0.5], name=name) for name in ("mine", "gaussian", "smoothmix", "other", "mine")])
+    assert alone == [LineStyle(METHODS.index("smoothmix"))]
     assert crowd[2] == alone[0]
     assert crowd[1].colour == METHODS.index("gaussian")
     assert crowd[0].colour == crowd[4].colour != crowd[3].colour
@@ -87,12 +88,12 @@ def test_a_method_keeps_its_colour_whatever_stands_beside_it(make):
 
 
 def test_runs_of_one_method_differ_in_dashes(make):
-    looks = run_looks([make([0.5], name="gaussian", sigma=s) for s in (0.25, 0.5, 1.0)])
+    looks = run_styles([make([0.5], name="gaussian", sigma=s) for s in (0.25, 0.5, 1.0)])
     assert [look.dash for look in looks] == [0, 1, 2]
     assert len({look.colour for look in looks}) == 1
 
 
 def test_more_methods_than_colours(make):
-    looks = run_looks([make([0.5], name=name) for name in [*METHODS, *"abcdefghij"]])
+    looks = run_styles([make([0.5], name=name) for name in [*METHODS, *"abcdefghij"]])
     assert len(set(looks)) == len(looks) == 18
     assert all(look.dash < len(DASHES) for look in looks)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from smoothcert.errors import ConfigError
-from smoothcert.recipes.published import Published
+from smoothcert.recipes.published import PublishedRow
 from smoothcert.report import certificate_table, curve_svg, p_lower, read_log, read_store, save_figure, write_report
 from smoothcert.report.charts.evaluations import attack_svg
 from smoothcert.report.measures.confidence import has_confidence, saturation
-from smoothcert.report.measures.published import measured_otherwise
+from smoothcert.report.measures.published_comparison import measurement_differences
 from smoothcert.report.page.sections import comparison
 from smoothcert.report.tables.corruptions import Corrupted, corruption_table
 
@@ -92,9 +92,9 @@ def test_confidence_is_not_recovered_from_radii_in_another_norm(make):
 
 
 def test_published_values_are_l2(make):
-    row = Published("mnist", "lenet", {}, 0.5, 1, "a paper", 0.25, acr=1.0)
-    assert measured_otherwise(make([0.5]), row) == []
-    assert measured_otherwise(make([0.5], norm="l1"), row) == ["norm = l1 here, l2 there"]
+    row = PublishedRow("mnist", "lenet", {}, 0.5, 1, "a paper", 0.25, acr=1.0)
+    assert measurement_differences(make([0.5]), row) == []
+    assert measurement_differences(make([0.5], norm="l1"), row) == ["norm = l1 here, l2 there"]
 
 
 def test_corruption_tables_name_the_norm(laplace):

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from smoothcert.report import certificate_table, read_corruptions, read_log
-from smoothcert.report.charts.looks import METHODS, method_of
 from smoothcert.report.measures.across_seeds import seed_summary
+from smoothcert.report.read.methods import METHODS, method_of
 from smoothcert.report.tables.corruptions import corruption_means, corruption_table, corruption_types_table
 from tests.report.papers import paper_columns, paper_table
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from smoothcert.report import certificate_table, find_published
-from smoothcert.report.measures.published import deviation
+from smoothcert.report.measures.published_comparison import deviation
 from smoothcert.report.tables.tables import published_table
 
 

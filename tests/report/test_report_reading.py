@@ -158,7 +158,7 @@ def test_results_of_something_else(tmp_path):
 
 
 def test_certificates_by_hand_are_checked(make):
-    with pytest.raises(DataError, match="one entry an input, found 2, 2, 2, 2, 1"):
+    with pytest.raises(DataError, match="one entry per input, found 2, 2, 2, 2, 1"):
         make([0.1, 0.2], correct=[1], idx=np.arange(2), label=np.zeros(2, int), predict=np.zeros(2, int))
     with pytest.raises(NoCertificates):
         make([])

@@ -69,7 +69,7 @@ def test_weights_that_do_not_fit_are_refused(source, tmp_path):
     with pytest.raises(ModelError, match="no checkpoint at"):
         train(tmp_path / "c", dataclasses.replace(STILL, init_from=str(tmp_path / "nothing.pth")))
     headless = torch.nn.Linear(3, 3)
-    with pytest.raises(ModelError, match="no layer of the network has a row a class"):
+    with pytest.raises(ModelError, match="no layer of the network has one row per class"):
         start_from(headless, torch.nn.Linear(3, 3), 5, 4, "somewhere")
 
 

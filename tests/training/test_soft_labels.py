@@ -342,7 +342,7 @@ def test_labels_made_ahead_are_kept_and_are_those_that_train_reads(capsys, label
     other = shutil.copytree(labels, tmp_path / "other")  # votes for the wrong classes, under a true checksum
     np.save(other / "counts.npy", np.roll(counts, 1, axis=1))
     record = json.loads((other / "labels.json").read_text())
-    (other / "labels.json").write_text(json.dumps({**record, "sha256": soft_labels._digest(other / "counts.npy")}))
+    (other / "labels.json").write_text(json.dumps({**record, "sha256": soft_labels.file_sha256(other / "counts.npy")}))
     assert train_as_printed(printed, other, tmp_path / "misled") != weights
     assert train_as_printed(printed, shutil.copytree(labels, tmp_path / "same"), tmp_path / "again") == weights
 

@@ -1,4 +1,4 @@
-"""Certified accuracy as a function of the radius, and confidence as a function of p: falling curves, drawn."""
+"""Certified accuracy as a function of the radius, and confidence as a function of p, as falling curves."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.charts.looks import run_looks
+from smoothcert.report.charts.line_styles import run_styles
 from smoothcert.report.charts.svg import Frame, Line, line_chart, percent
 from smoothcert.report.measures.analysis import Floats, average_certified_radius, certified_accuracy, certified_curve
 from smoothcert.report.measures.confidence import has_confidence, p_curve, p_ecdf
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import norm_names, run_labels
+from smoothcert.report.read.names import labels_of, norm_names
 
 
 def curve_svg(
@@ -24,14 +24,20 @@ def curve_svg(
     legend: bool = True,
     points: int = 400,
 ) -> str:
-    """The certified-accuracy curves of the runs as one SVG; with `legend=False` the page around it has one."""
+    """The certified-accuracy curves of the runs as one SVG; `legend=False` if the page around it has its own."""
     if not runs:
         raise ConfigError("a figure needs at least one run, found none")
-    labels = run_labels([c.name for c in runs], [c.sigma for c in runs])
+    labels = labels_of(runs)
     top = axis_top(runs)
     lines = [
-        Line(label, *thin(*step_corners(c, rounded), top=top, points=points), look, place, dots=c.listed is not None)
-        for place, (label, c, look) in enumerate(zip(labels, runs, run_looks(runs), strict=True))
+        Line(
+            label,
+            *thin(*step_corners(c, rounded), top=top, points=points),
+            style,
+            place,
+            dots=c.tested_radii is not None,
+        )
+        for place, (label, c, style) in enumerate(zip(labels, runs, run_styles(runs), strict=True))
     ]
     summary = "; ".join(f"{label}: {_summary(c, rounded)}" for label, c in zip(labels, runs, strict=True))
     return line_chart(
@@ -47,12 +53,12 @@ def curve_svg(
 
 def confidence_svg(runs: Sequence[Certificates], points: int = 300) -> str | None:
     """P(p_A >= p) of the runs whose p_A is known, from p = 1/2 to 1; None if there is none."""
-    labels, looks = run_labels([c.name for c in runs], [c.sigma for c in runs]), run_looks(runs)
+    labels, styles = labels_of(runs), run_styles(runs)
     known = [place for place, c in enumerate(runs) if has_confidence(c)]
     if not known:
         return None
     top = axis_top([runs[place] for place in known])[1]
-    lines = [Line(labels[i], *thin(*p_curve(runs[i]), top=(0.5, top), points=points), looks[i], i) for i in known]
+    lines = [Line(labels[i], *thin(*p_curve(runs[i]), top=(0.5, top), points=points), styles[i], i) for i in known]
     summary = "; ".join(f"{labels[i]}: {100 * p_ecdf(runs[i], 0.99):.1f} % have p of at least 0.99" for i in known)
     return line_chart(
         lines,
@@ -67,7 +73,7 @@ def confidence_svg(runs: Sequence[Certificates], points: int = 300) -> str | Non
 
 def _summary(c: Certificates, rounded: bool) -> str:
     shares = zip(*step_corners(c, rounded), strict=True)
-    if c.listed is not None:
+    if c.tested_radii is not None:
         return ", ".join(f"{100 * share:.1f} % at radius {radius:g}" for radius, share in shares)
     clean = f"{100 * next(shares)[1]:.1f} % at radius 0"
     return f"{clean}, average certified radius {average_certified_radius(c, rounded):.3f}"
@@ -75,7 +81,7 @@ def _summary(c: Certificates, rounded: bool) -> str:
 
 def axis_top(runs: Sequence[Certificates]) -> tuple[float, float]:
     """The end of both axes: just beyond the largest certified radius, and the next 10 % above the accuracies."""
-    radius = max(max(float(c.radius[c.correct].max(initial=0.0)), *(c.listed or ()), 0.0) for c in runs)
+    radius = max(max(float(c.radius[c.correct].max(initial=0.0)), *(c.tested_radii or ()), 0.0) for c in runs)
     share = max(float(c.correct.mean()) for c in runs)
     return 1.02 * radius or 1.0, max(math.ceil(10 * share - 1e-9) / 10, 0.1)
 
@@ -83,10 +89,10 @@ def axis_top(runs: Sequence[Certificates]) -> tuple[float, float]:
 def step_corners(c: Certificates, rounded: bool = False) -> tuple[Floats, Floats]:
     """The corners of the curve from left to right: each certified radius at both ends of its drop, then 0.
 
-    Where only listed radii were tested there is no curve, but a point at each of them.
+    Where only some radii were tested there is no curve, but a point at each of them.
     """
-    if c.listed is not None:
-        return np.array(c.listed), certified_accuracy(c, c.listed, rounded)
+    if c.tested_radii is not None:
+        return np.array(c.tested_radii), certified_accuracy(c, c.tested_radii, rounded)
     radii, share = certified_curve(c, rounded)
     return np.repeat(radii, 2), np.append(np.repeat(share, 2)[1:], 0.0)
 
@@ -94,8 +100,8 @@ def step_corners(c: Certificates, rounded: bool = False) -> tuple[Floats, Floats
 def thin(x: Floats, y: Floats, top: tuple[float, float], points: int) -> tuple[Floats, Floats]:
     """At most `points` corners of a curve, evenly along its length as drawn; both ends of each jump stay.
 
-    The length counts in units of the axes, whose total a falling curve cannot exceed by much: 400 points of a
-    700 pixel figure are never more than a few pixels apart, or they are joined by a straight jump.
+    Length is measured in units of the axes, so a falling curve is about 2 long at most: of 400 points on 700 pixels
+    two neighbours are a few pixels apart, or the ends of a jump.
     """
     if len(x) <= points:
         return x, y

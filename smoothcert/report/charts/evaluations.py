@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from smoothcert.errors import ConfigError
 from smoothcert.report.charts.curves import axis_top, step_corners, thin
-from smoothcert.report.charts.looks import DASHES, Look, looks_of_names, run_looks
+from smoothcert.report.charts.line_styles import DASHES, LineStyle, run_styles, styles_of_names
 from smoothcert.report.charts.png import data_uri
 from smoothcert.report.charts.svg import Frame, Line, line_chart, percent
 from smoothcert.report.measures.analysis import Floats, clean_accuracy
@@ -20,24 +20,26 @@ _THUMB = 64  # pixels of a picture's side
 
 
 def attack_svg(certified: Certificates, empirical: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
-    """The certified curve of a run and, for each attack, the accuracy it leaves at its radii: the truth lies between.
+    """The certified curve of a run and, for each attack, the accuracy it leaves: the true one lies between.
 
     `empirical` maps an attack's name to (radii, accuracies). Below the smallest attacked radius the line starts at
     radius 0 with the smoothed classifier's own accuracy. Attacks are l2, whatever the norm of the certificates.
     """
     if not empirical:
         raise ConfigError("a figure of attacks needs at least one attack, found none")
-    look, clean = run_looks([certified])[0], clean_accuracy(certified)
+    style, clean = run_styles([certified])[0], clean_accuracy(certified)
     ends = [max(radii) for radii, _ in empirical.values()]
     top = (max(axis_top([certified])[0], 1.02 * max(ends)), axis_top([certified])[1])
     own = f"{certified.name}: certified" + ("" if certified.norm == "l2" else f" ({norm_names([certified.norm])})")
     corners = thin(*step_corners(certified), top=top, points=400)
-    lines = [Line(own, *corners, look, 0, dots=certified.listed is not None)]
+    lines = [Line(own, *corners, style, 0, dots=certified.tested_radii is not None)]
     for place, (name, (radii, accuracies)) in enumerate(empirical.items(), start=1):
         x, y = np.array([0.0, *radii]), np.array([clean, *accuracies])
-        known = np.isfinite(y)  # a store that tested listed radii may not know the accuracy at 0
-        lines.append(Line(f"under attack: {name}", x[known], y[known], Look(look.colour, place % len(DASHES)), place))
-    said = "; ".join(
+        known = np.isfinite(y)  # a store that tested only some radii may not know the accuracy at 0
+        lines.append(
+            Line(f"under attack: {name}", x[known], y[known], LineStyle(style.colour, place % len(DASHES)), place)
+        )
+    summary = "; ".join(
         f"{name}: " + ", ".join(f"{100 * a:.1f} % at {r:g}" for r, a in zip(*points, strict=True))
         for name, points in empirical.items()
     )
@@ -45,7 +47,7 @@ def attack_svg(certified: Certificates, empirical: Mapping[str, tuple[Sequence[f
         lines,
         Frame((0.0, top[0]), (0.0, top[1]), ticks=(9, 11), y_format=percent),
         title=f"Certified and empirical accuracy of {certified.name}",
-        description=f"Certified accuracy is proved from below, accuracy under attack bounds it from above. {said}.",
+        description=f"Certified accuracy is proved from below, accuracy under attack bounds it from above. {summary}.",
         labels=(f"radius r ({norm_names([certified.norm, 'l2'])})", "accuracy"),
         name="attacks",
     )
@@ -59,15 +61,15 @@ def path_svg(
     crossing: float | None,
     title: str,
 ) -> str:
-    """Confidence of the image's class and of the class its adversarial path leads to, and what is mixed on the way.
+    """Confidence of the image's class and of the class that its adversarial path leads to, below mixed images.
 
     `images` are points of the path from ratio 0 to 1, evenly spaced, drawn above their ratios.
     """
     lines = [
-        Line(f"{names[0]}: the image's answer", ratios, confidences[0], Look(4), 0),
-        Line(f"{names[1]}: where the path leads", ratios, confidences[1], Look(2, 1), 1),
+        Line(f"{names[0]}: the image's answer", ratios, confidences[0], LineStyle(4), 0),
+        Line(f"{names[1]}: where the path leads", ratios, confidences[1], LineStyle(2, 1), 1),
     ]
-    said = "never" if crossing is None else f"at ratio {crossing:.2f}"
+    changes = "never" if crossing is None else f"at ratio {crossing:.2f}"
     frame = Frame(
         (0.0, 1.0), (0.0, 1.0), height=400, top=16 + _THUMB + 12, margin_right=16 + _THUMB // 2, y_format=percent
     )
@@ -76,7 +78,7 @@ def path_svg(
         frame,
         title=title,
         description=f"Smoothed confidence from the image (0) to its unrestricted adversarial image (1); "
-        f"the answer changes {said}.",
+        f"the answer changes {changes}.",
         labels=("mixing ratio", "smoothed confidence"),
         name="path",
     )
@@ -89,26 +91,26 @@ def path_svg(
 
 
 def ratio_svg(ratios: Mapping[str, ArrayLike], title: str = "Equal-confidence mixing ratios", bins: int = 20) -> str:
-    """Histogram of the mixing ratios at which the answer changes, an outline a model; further right is better.
+    """Histogram of the mixing ratios at which the answer changes, one outline per model; further right is better.
 
     NaN stands for an answer that never changes: those inputs are counted, but in no bin.
     """
     if not ratios:
         raise ConfigError("a figure of mixing ratios needs at least one model, found none")
     edges = np.linspace(0.0, 1.0, bins + 1)
-    lines, said, top = [], [], 0.0
-    for place, ((name, values), look) in enumerate(zip(ratios.items(), looks_of_names(list(ratios)), strict=True)):
+    lines, medians, top = [], [], 0.0
+    for place, ((name, values), style) in enumerate(zip(ratios.items(), styles_of_names(list(ratios)), strict=True)):
         found = np.asarray(values, dtype=np.float64)
         share = np.histogram(found[np.isfinite(found)], edges)[0] / max(len(found), 1)
         outline = np.concatenate([[0.0], np.repeat(share, 2), [0.0]])
-        lines.append(Line(name, np.repeat(edges, 2), outline, look, place))
-        said.append(f"{name}: median {np.nanmedian(found) if np.isfinite(found).any() else np.nan:.2f}")
+        lines.append(Line(name, np.repeat(edges, 2), outline, style, place))
+        medians.append(f"{name}: median {np.nanmedian(found) if np.isfinite(found).any() else np.nan:.2f}")
         top = max(top, float(share.max()))
     return line_chart(
         lines,
         Frame((0.0, 1.0), (0.0, max(1.1 * top, 0.05)), y_format=percent),
         title=title,
-        description=f"Share of inputs by the mixing ratio at which their answer changes. {'; '.join(said)}.",
+        description=f"Share of inputs by the mixing ratio at which their answer changes. {'; '.join(medians)}.",
         labels=("equal-confidence mixing ratio", "share of inputs"),
         name="ratios",
     )
@@ -116,7 +118,7 @@ def ratio_svg(ratios: Mapping[str, ArrayLike], title: str = "Equal-confidence mi
 
 def dimension_svg(dimensions: Floats, bound: Floats, title: str) -> str:
     """The bound of input-dependent noise over the dimension, on a logarithmic axis of powers of ten."""
-    line = Line("bound", np.log10(dimensions), bound, Look(2), 0)
+    line = Line("bound", np.log10(dimensions), bound, LineStyle(2), 0)
     ends = (float(np.log10(dimensions[0])), float(np.log10(dimensions[-1])))
     return line_chart(
         [line],

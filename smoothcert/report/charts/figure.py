@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from smoothcert.errors import ConfigError, MissingExtra
-from smoothcert.files import atomic_write
+from smoothcert.files import atomic_write, write_text
 from smoothcert.report.charts.curves import axis_top, curve_svg, step_corners
-from smoothcert.report.charts.looks import COLOURS, DASHES, run_looks
+from smoothcert.report.charts.line_styles import COLOURS, DASHES, run_styles
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import norm_names, run_labels
+from smoothcert.report.read.names import labels_of, norm_names
 
-KINDS = (".pdf", ".png", ".svg")
-NORMS = {"l1": "$\\ell_1$", "l2": "$\\ell_2$", "linf": "$\\ell_\\infty$"}
+FORMATS = (".pdf", ".png", ".svg")
+_MATH_NORMS = {"l1": "$\\ell_1$", "l2": "$\\ell_2$", "linf": "$\\ell_\\infty$"}
 
 
 def save_figure(
@@ -30,13 +30,12 @@ def save_figure(
     """
     path = Path(path)
     kind = path.suffix.lower()
-    if kind not in KINDS:
-        raise ConfigError(f"{path}: a figure ends in {', '.join(KINDS)}, found '{path.suffix}'; choose one of them")
+    if kind not in FORMATS:
+        raise ConfigError(f"{path}: a figure ends in {', '.join(FORMATS)}, found '{path.suffix}'; choose one of them")
     if not results:
         raise ConfigError("a figure needs at least one run, found none")
     if kind == ".svg":
-        with atomic_write(path) as file:
-            file.write(curve_svg(results, title=title or "Certified accuracy", rounded=rounded).encode())
+        write_text(path, curve_svg(results, title=title or "Certified accuracy", rounded=rounded))
         return
     try:
         from matplotlib.figure import Figure
@@ -45,13 +44,14 @@ def save_figure(
         raise MissingExtra("matplotlib", "figures", f"a figure as {kind[1:].upper()}") from None
     figure = Figure(figsize=size, layout="constrained")  # no pyplot: no window, no global state
     axes = figure.add_subplot()
-    labels = run_labels([c.name for c in results], [c.sigma for c in results])
-    for c, label, look in zip(results, labels, run_looks(results), strict=True):
-        dashes = [float(length) for length in DASHES[look.dash].split()]
-        style = {"linestyle": (0, dashes) if dashes else "-"} if c.listed is None else {"linestyle": "", "marker": "o"}
-        axes.plot(*step_corners(c, rounded), color=COLOURS[look.colour], linewidth=1.3, label=label, **style)
+    labels = labels_of(results)
+    for c, label, style in zip(results, labels, run_styles(results), strict=True):
+        dashes = [float(length) for length in DASHES[style.dash].split()]
+        line = {"linestyle": (0, dashes) if dashes else "-"}
+        marks = line if c.tested_radii is None else {"linestyle": "", "marker": "o"}
+        axes.plot(*step_corners(c, rounded), color=COLOURS[style.colour], linewidth=1.3, label=label, **marks)
     right, top = axis_top(results)
-    radius = f"radius $r$ ({norm_names((c.norm for c in results), NORMS)})"
+    radius = f"radius $r$ ({norm_names((c.norm for c in results), _MATH_NORMS)})"
     axes.set(xlim=(0, right), ylim=(0, top), xlabel=radius, ylabel="certified accuracy", title=title)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.grid(color="#dddddd", linewidth=0.6)

@@ -1,4 +1,4 @@
-"""How the radii are spread: one small histogram a run, with the radius that no certificate can exceed."""
+"""How the radii are spread: one small histogram per run, with the radius that no certificate can exceed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from html import escape
 
 import numpy as np
 
-from smoothcert.report.charts.looks import Look
+from smoothcert.report.charts.line_styles import LineStyle
 from smoothcert.report.charts.svg import Frame, drawing, fill, percent
 from smoothcert.report.measures.analysis import Floats
 from smoothcert.report.measures.confidence import saturation
@@ -17,7 +17,7 @@ from smoothcert.report.read.certificates import Certificates
 
 @dataclass(frozen=True)
 class Histogram:
-    """Shares of all N inputs with a radius in [edges[i], edges[i+1]), the last bin closed; abstentions are in none."""
+    """Shares of all inputs with a radius in [edges[i], edges[i+1]), the last bin closed; abstentions are in no bin."""
 
     edges: Floats
     correct: Floats
@@ -44,7 +44,7 @@ def radius_histogram(c: Certificates, edges: Floats) -> Histogram:
     return Histogram(edges, correct, wrong, limit, full)
 
 
-def histogram_svg(histogram: Histogram, label: str, look: Look, y_top: float, name: str) -> str:
+def histogram_svg(histogram: Histogram, label: str, style: LineStyle, y_top: float, name: str) -> str:
     """Correct answers in the colour of the run, wrong ones grey on top of them."""
     h = histogram
     frame = Frame(
@@ -54,7 +54,7 @@ def histogram_svg(histogram: Histogram, label: str, look: Look, y_top: float, na
     bars = []
     for low, high, right, wrong in zip(h.edges, h.edges[1:], h.correct, h.wrong, strict=False):
         x, width = frame.px(low) + 0.5, frame.px(high) - frame.px(low) - 1
-        for start, share, paint in ((0.0, right, fill(look)), (right, wrong, _GREY)):
+        for start, share, paint in ((0.0, right, fill(style)), (right, wrong, _GREY)):
             if share > 0:
                 y, height = frame.py(start + share), frame.py(start) - frame.py(start + share)
                 bars.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" {paint}/>')

@@ -7,25 +7,25 @@ from html import escape
 
 import numpy as np
 
-from smoothcert.report.charts.looks import Look
+from smoothcert.report.charts.line_styles import LineStyle
 from smoothcert.report.charts.svg import Frame, Line, drawing, fill, stroke
 from smoothcert.report.measures.tradeoff import TradeOff
 
 
-def trade_off_svg(found: TradeOff, looks: Sequence[Look], name: str) -> str:
+def trade_off_svg(found: TradeOff, styles: Sequence[LineStyle], name: str) -> str:
     """A point for each value of the hyperparameter, joined in its order: right and up is better."""
     clean = np.array([100 * point.clean for point in found.points])
     acr = np.array([point.acr for point in found.points])
     frame = Frame(_range(clean), _range(acr), 540, 320, left=78, ticks=(7, 7))
-    look = looks[found.points[0].run]
-    line = Line(found.method, clean, acr, Look(look.colour), found.points[0].run)
+    style = styles[found.points[0].run]
+    line = Line(found.method, clean, acr, LineStyle(style.colour), found.points[0].run)
     path = " ".join(f"{frame.px(x):.1f},{frame.py(y):.1f}" for x, y in zip(line.x, line.y, strict=True))
-    inside = [f'<polyline {stroke(line.look)} points="{path}"/>']
+    inside = [f'<polyline {stroke(line.style)} points="{path}"/>']
     for point, x, y in zip(found.points, clean, acr, strict=True):
         text = f"{found.parameter} = {point.value:g}"
         inside.append(
             f"<g><title>{escape(f'{text}: accuracy {x:.1f} %, ACR {y:.3f}')}</title>"
-            f'<circle cx="{frame.px(x):.1f}" cy="{frame.py(y):.1f}" r="4.5" {fill(line.look)}/>'
+            f'<circle cx="{frame.px(x):.1f}" cy="{frame.py(y):.1f}" r="4.5" {fill(line.style)}/>'
             f'<text x="{frame.px(x):.1f}" y="{frame.py(y) - 9:.1f}" text-anchor="middle" fill="#222" '
             f'style="fill:var(--ink,#222)">{point.value:g}</text></g>'
         )

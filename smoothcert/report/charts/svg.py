@@ -10,19 +10,19 @@ from html import escape
 import numpy as np
 from numpy.typing import NDArray
 
-from smoothcert.report.charts.looks import COLOURS, DASHES, Look
+from smoothcert.report.charts.line_styles import COLOURS, DASHES, LineStyle
 
 LEGEND_COLUMNS, LEGEND_LINE = 3, 22
 
 
 @dataclass(frozen=True)
 class Line:
-    """One polyline, or its points alone; `run` is the place of its run in the report, which switches it on and off."""
+    """One polyline, or (`dots`) its points alone; by `run`, a place in the report, the page shows and hides it."""
 
     label: str
     x: NDArray[np.float64]
     y: NDArray[np.float64]
-    look: Look
+    style: LineStyle
     run: int
     dots: bool = False
 
@@ -61,18 +61,18 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def stroke(look: Look) -> str:
+def stroke(style: LineStyle) -> str:
     """Colour and dashes: attributes for every viewer, the CSS variable for those that know it."""
-    colour, dash = COLOURS[look.colour], DASHES[look.dash]
+    colour, dash = COLOURS[style.colour], DASHES[style.dash]
     return (
-        f'fill="none" stroke="{colour}" style="stroke:var(--run-{look.colour},{colour})" '
+        f'fill="none" stroke="{colour}" style="stroke:var(--run-{style.colour},{colour})" '
         f'stroke-width="2" stroke-linejoin="round"' + (f' stroke-dasharray="{dash}"' if dash else "")
     )
 
 
-def fill(look: Look) -> str:
-    colour = COLOURS[look.colour]
-    return f'fill="{colour}" style="fill:var(--run-{look.colour},{colour})"'
+def fill(style: LineStyle) -> str:
+    colour = COLOURS[style.colour]
+    return f'fill="{colour}" style="fill:var(--run-{style.colour},{colour})"'
 
 
 def ticks(top: float, most: int = 9, start: float = 0.0) -> list[float]:
@@ -87,7 +87,7 @@ def ticks(top: float, most: int = 9, start: float = 0.0) -> list[float]:
 def drawing(
     frame: Frame, inside: Sequence[str], *, title: str, description: str, labels: tuple[str, str], name: str
 ) -> str:
-    """A whole SVG: paper, grid and axes around what is drawn inside; `name` keeps the ids of a page apart."""
+    """A whole SVG: paper, grid and axes around what is drawn inside; `name` makes its ids unique in a page."""
     f = frame
     x_ticks, y_ticks = ticks(f.x[1], f.ticks[0], f.x[0]), ticks(f.y[1], f.ticks[1], f.y[0])
     box = (
@@ -134,7 +134,7 @@ def line_chart(
     legend: bool = True,
     name: str = "chart",
 ) -> str:
-    """Draw the lines, and below them what is what unless the page around the chart says it."""
+    """Draw the lines, with a legend below them unless the page around the chart has one."""
     inside = [
         f'<g class="run" data-run="{line.run}"><title>{escape(line.label)}</title>{_drawn(frame, line)}</g>'
         for line in lines
@@ -149,16 +149,16 @@ def line_chart(
 def _drawn(frame: Frame, line: Line) -> str:
     places = [(f"{frame.px(x):.1f}", f"{frame.py(y):.1f}") for x, y in zip(line.x, line.y, strict=True)]
     if line.dots:
-        return "".join(f'<circle cx="{x}" cy="{y}" r="4" {fill(line.look)}/>' for x, y in places)
-    return f'<polyline {stroke(line.look)} points="{" ".join(map(",".join, places))}"/>'
+        return "".join(f'<circle cx="{x}" cy="{y}" r="4" {fill(line.style)}/>' for x, y in places)
+    return f'<polyline {stroke(line.style)} points="{" ".join(map(",".join, places))}"/>'
 
 
 def _entry(frame: Frame, number: int, line: Line, longest: int = 25) -> str:
     x = frame.left + (frame.right - frame.left) / LEGEND_COLUMNS * (number % LEGEND_COLUMNS)
     y = frame.bottom + 68 + LEGEND_LINE * (number // LEGEND_COLUMNS)
     short = line.label if len(line.label) <= longest else line.label[: longest - 1] + "…"
-    dot = f'<circle cx="{x + 14:.0f}" cy="{y - 4.5}" r="4" {fill(line.look)}/>'
-    key = dot if line.dots else f'<path d="M{x:.0f} {y - 4.5}h28" {stroke(line.look)}/>'
+    dot = f'<circle cx="{x + 14:.0f}" cy="{y - 4.5}" r="4" {fill(line.style)}/>'
+    key = dot if line.dots else f'<path d="M{x:.0f} {y - 4.5}h28" {stroke(line.style)}/>'
     return (
         f"<g><title>{escape(line.label)}</title>{key}"
         f'<text x="{x + 36:.0f}" y="{y}" fill="#222" style="fill:var(--ink,#222)">{escape(short)}</text></g>'

@@ -1,4 +1,4 @@
-"""The course of a training run, as its `metrics.jsonl` tells it."""
+"""Charts of training: an entry of `metrics.jsonl` against the epoch."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from smoothcert.report.charts.looks import COLOURS, Look
+from smoothcert.report.charts.line_styles import COLOURS, LineStyle
 from smoothcert.report.charts.svg import Frame, Line, line_chart, percent
 from smoothcert.report.read.names import one_line
 
@@ -18,10 +18,10 @@ Epochs = Sequence[Mapping[str, Any]]
 MEASURES = {"loss": "Training loss", "noisy_test_accuracy": "Accuracy on noisy test images"}
 
 
-def training_svg(training: Mapping[str, Epochs], measure: str, runs: Mapping[str, tuple[int, Look]]) -> str | None:
-    """One entry of the metrics against the epoch, or None if no run has it; a resumed run may have an epoch twice.
+def training_svg(training: Mapping[str, Epochs], measure: str, runs: Mapping[str, tuple[int, LineStyle]]) -> str | None:
+    """One entry of the metrics against the epoch, or None if no run has it; of a repeated epoch the last counts.
 
-    `runs` gives the place and the look of a run in the report.
+    `runs` gives the place and the style of a run in the report.
     """
     lines: list[Line] = []
     for name, epochs in training.items():
@@ -29,8 +29,8 @@ def training_svg(training: Mapping[str, Epochs], measure: str, runs: Mapping[str
         x = np.array(sorted(values))
         y = np.array([values[epoch] for epoch in x.tolist()])
         if len(x) > 1:
-            place, look = runs.get(name, (len(runs) + len(lines), Look(len(lines) % len(COLOURS))))
-            lines.append(Line(one_line(name), x, y, look, place))
+            place, style = runs.get(name, (len(runs) + len(lines), LineStyle(len(lines) % len(COLOURS))))
+            lines.append(Line(one_line(name), x, y, style, place))
     if not lines:
         return None
     last = max(float(line.x.max()) for line in lines)

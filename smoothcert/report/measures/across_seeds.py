@@ -13,13 +13,13 @@ from smoothcert.errors import ConfigError
 from smoothcert.report.measures.analysis import average_certified_radius, certified_accuracy
 from smoothcert.report.read.certificates import Certificates
 
-# What of a manifest must agree; the rest (seed, weights, device) is what another seed or machine changes.
+# Entries of a manifest that must agree; the others (seed, weights, device) may differ between seeds and machines.
 PROCEDURE = ("sigma", "n0", "n", "alpha", "noise", "dataset", "split", "data", "start", "every", "max", "radii")
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Mean and sample standard deviation, sqrt(sum (x - mean)^2 / (k - 1)); nan of a single value."""
+    """Mean and sample standard deviation, sqrt(sum (x - mean)^2 / (k - 1)), which is nan for a single value."""
 
     mean: float
     std: float

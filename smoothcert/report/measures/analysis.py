@@ -25,8 +25,8 @@ def published_rounding(radius: ArrayLike) -> Floats:
 
 
 def input_radii(c: Certificates, rounded: bool = False) -> Floats:
-    """The radii of all inputs; those that a store lists were chosen, not measured, and are never rounded."""
-    return published_rounding(c.radius) if rounded and c.listed is None else c.radius
+    """The radii of all inputs; radii that a store was asked to test are exact, and never rounded."""
+    return published_rounding(c.radius) if rounded and c.tested_radii is None else c.radius
 
 
 def correct_radii(c: Certificates, rounded: bool = False) -> Floats:
@@ -35,19 +35,19 @@ def correct_radii(c: Certificates, rounded: bool = False) -> Floats:
 
 
 def certified_accuracy(c: Certificates, radii: ArrayLike, rounded: bool = False) -> Floats:
-    """CA(r) = (1/N) #{i : correct_i and R_i >= r}, as a fraction, for each r; nan where the run does not speak.
+    """CA(r) = (1/N) #{i : correct_i and R_i >= r}, as a fraction, for each r; nan where r was not tested.
 
     `rounded` rounds the radii first, as published logs do: published tables need it to the last digit.
     """
     own = correct_radii(c, rounded)
     below = np.searchsorted(own, np.asarray(radii, dtype=np.float64), side="left")
-    return np.where(c.speaks_at(radii), (len(own) - below) / c.rows, np.nan)
+    return np.where(c.tested_at(radii), (len(own) - below) / c.rows, np.nan)
 
 
 def certified_accuracy_whp(
     c: Certificates, radii: ArrayLike, *, alpha: float | None = None, rho: float = 0.001, rounded: bool = False
 ) -> Floats:
-    """A lower bound of the share of inputs that truly are robust at r, at once over all N of them.
+    """A lower bound of the share of inputs that truly are robust at r, valid with probability 1 - rho.
 
     Each certificate may fail with probability alpha; by Bernstein's inequality, with probability at least 1 - rho no
     more than alpha N + sqrt(alpha (1 - alpha) N ln(1/rho)) + ln(1/rho)/3 of them do (Cohen et al. 2019, appendix):
@@ -79,7 +79,7 @@ def certified_accuracy_linf(c: Certificates, epsilons: ArrayLike, dimension: int
 
 def average_certified_radius(c: Certificates, rounded: bool = False) -> float:
     """ACR = (1/N) sum_i correct_i R_i: errors and abstentions count as 0. nan if only some radii were tested."""
-    return float(correct_radii(c, rounded).sum() / c.rows) if c.listed is None else float("nan")
+    return float(correct_radii(c, rounded).sum() / c.rows) if c.tested_radii is None else float("nan")
 
 
 def clean_accuracy(c: Certificates) -> float:
@@ -88,14 +88,14 @@ def clean_accuracy(c: Certificates) -> float:
 
 
 def abstention_rate(c: Certificates) -> float:
-    """(1/N) #{i : predict_i = -1}; nan if radius 0 was not tested, for then inputs with an answer have none."""
-    return float(c.abstained.mean()) if c.speaks_at(0.0) else float("nan")
+    """(1/N) #{i : predict_i = -1}; nan if radius 0 was not tested: then -1 only means that no tested radius holds."""
+    return float(c.abstained.mean()) if c.tested_at(0.0) else float("nan")
 
 
 def median_radius(c: Certificates) -> float:
     """The median of R_i over the correct inputs; nan if there is none, or if only some radii were tested."""
     own = correct_radii(c)
-    return float(np.median(own)) if len(own) and c.listed is None else float("nan")
+    return float(np.median(own)) if len(own) and c.tested_radii is None else float("nan")
 
 
 def certified_curve(c: Certificates, rounded: bool = False) -> tuple[Floats, Floats]:
@@ -108,18 +108,18 @@ def certified_curve(c: Certificates, rounded: bool = False) -> tuple[Floats, Flo
 
 
 def default_radii(results: Sequence[Certificates], columns: int = 10) -> list[float]:
-    """Multiples of 0.25 up to the largest radius that any run certifies, or of a coarser step if too many.
+    """Multiples of 0.25, or of another step if these are too many or none, up to the largest certified radius.
 
-    Halving and doubling keeps every radius exact in binary, so that ties fall as in the published tables. Of runs
-    that tested a list of radii, those.
+    Halving and doubling keeps every radius exact in binary, so that ties fall as in the published tables. Radii
+    that runs were asked to test are always among them, and alone if no run measured others.
     """
-    listed = {r for c in results for r in c.listed or ()}
-    if listed and all(c.listed is not None for c in results):
-        return sorted(listed)
-    top = max((float(c.radius[c.correct].max(initial=0.0)) for c in results if c.listed is None), default=0.0)
+    tested = {r for c in results for r in c.tested_radii or ()}
+    if tested and all(c.tested_radii is not None for c in results):
+        return sorted(tested)
+    top = max((float(c.radius[c.correct].max(initial=0.0)) for c in results if c.tested_radii is None), default=0.0)
     step = 0.25
     while top // step + 1 > columns:
         step *= 2
     while 0 < top < step and step > 1e-3:
         step /= 2
-    return sorted({i * step for i in range(int(top // step) + 1)} | listed)
+    return sorted({i * step for i in range(int(top // step) + 1)} | tested)

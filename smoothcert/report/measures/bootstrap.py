@@ -1,4 +1,4 @@
-"""Is the difference between two runs more than the luck of the test inputs? The paired bootstrap's answer."""
+"""The paired bootstrap: is a difference between two runs more than chance in the choice of test inputs?"""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Interval:
     high: float
 
     @property
-    def settled(self) -> bool:
-        """Whether the interval leaves 0 out: the sign of the difference is not in doubt."""
+    def excludes_zero(self) -> bool:
+        """Whether 0 lies outside the interval, so that the sign of the difference is not in doubt."""
         return self.low > 0 or self.high < 0
 
 
@@ -46,7 +46,7 @@ def paired_bootstrap(
     """Percentile intervals of mean(d*), where d_i = a_i - b_i and d* draws N of the N inputs with replacement.
 
     For the ACR a_i = correct_i R_i, for CA(r) it is 1 if correct_i and R_i >= r, else 0. Both runs must have
-    certified the same inputs; the intervals speak of the test inputs, not of the luck of training.
+    certified the same inputs. The intervals are about chance in the test inputs, not in training.
     """
     _same_inputs(first, second)
     if not (0 < level < 1 and resamples >= 1):
@@ -65,10 +65,10 @@ def _draw(inputs: int, rng: np.random.Generator) -> NDArray[np.intp]:
 
 
 def _values(c: Certificates, radii: Sequence[float], rounded: bool) -> Floats:
-    """ACR and CA(r) of each input by itself, nan where the run does not speak."""
+    """What each input adds to ACR and CA(r), [N, 1 + radii]; nan where r was not tested."""
     radius = input_radii(c, rounded)
-    acr = c.correct * (radius if c.listed is None else np.nan)
-    shares = [np.where(c.speaks_at(r), c.correct & (radius >= r), np.nan) for r in radii]
+    acr = c.correct * (radius if c.tested_radii is None else np.nan)
+    shares = [np.where(c.tested_at(r), c.correct & (radius >= r), np.nan) for r in radii]
     return np.stack([acr, *shares], axis=1)
 
 

@@ -1,4 +1,4 @@
-"""The measures class by class: an average over all inputs hides the classes that pay for it."""
+"""The measures class by class: an average over all inputs hides weak classes."""
 
 from __future__ import annotations
 

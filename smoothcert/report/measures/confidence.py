@@ -1,7 +1,7 @@
 """The confidence behind the radii: p_A, its distribution, and the radius that no confidence can exceed.
 
-Sun et al. (arXiv:2410.06895) recommend the distribution of p_A beside the ACR: it does not depend on how the
-quantile function stretches the last per cent.
+Sun et al. (arXiv:2410.06895) recommend the distribution of p_A beside the ACR, which depends strongly on inputs with
+p_A close to 1: there the normal quantile function is steep.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def normal_cdf(x: ArrayLike) -> Floats:
 
 
 def has_confidence(c: Certificates) -> bool:
-    """Whether p_A is known. The bounds of a store that tested listed radii are only those that the radii need."""
-    return c.listed is None and (_stored(c) is not None or (c.sigma is not None and c.norm == "l2"))
+    """Whether p_A is known. A store that tested only some radii holds the bound that a radius needs, not p_A."""
+    return c.tested_radii is None and (_stored(c) is not None or (c.sigma is not None and c.norm == "l2"))
 
 
 def _stored(c: Certificates) -> Floats | None:
@@ -61,10 +61,10 @@ def p_curve(c: Certificates) -> tuple[Floats, Floats]:
 
 
 def saturation(c: Certificates) -> float | None:
-    """The saturation radius of a run, if it records what decides it.
+    """The saturation radius of a run, None where it is not known.
 
-    A log that records neither n nor alpha is taken to have the field's, if its largest radius is just theirs. Radii
-    of sequential procedures, or turned into another norm than that of the noise, have no such limit that is known here.
+    A log without n and alpha is assumed to have the field's values if its largest radius is the one that these allow.
+    Not known for sequential procedures, and for radii that were converted to another norm.
     """
     identity = c.identity
     if c.sigma is None or identity.get("procedure", "fixed") != "fixed" or c.norm == "linf":
@@ -72,6 +72,6 @@ def saturation(c: Certificates) -> float | None:
     if c.n is None and c.alpha is None:
         field = saturation_radius(c.sigma, 100_000, 0.001)
         return field if format(float(c.radius.max()), ".3") == format(field, ".3") else None
-    # of each input, unless stored counts were judged again by another alpha
+    # the alpha of one input, unless the counts were re-analysed with another alpha
     alpha = identity.get("alpha_each", c.alpha) if c.alpha == identity.get("alpha") else c.alpha
     return None if c.n is None or alpha is None else saturation_radius(c.sigma, c.n, alpha, c.law)

@@ -28,7 +28,7 @@ class Winner:
 
 
 def upper_envelope(results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False) -> list[Winner]:
-    """max_k CA_k(r) for each r, over the runs that speak at r; radii at which none does are left out.
+    """max_k CA_k(r) for each r, over the runs that tested r; radii that no run tested are left out.
 
     Of equal runs the one with the larger CA(0) wins, then the first.
     """

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from smoothcert.recipes.published import method_settings
-from smoothcert.report.charts.looks import method_of
 from smoothcert.report.measures.across_seeds import PROCEDURE
 from smoothcert.report.measures.analysis import average_certified_radius, clean_accuracy
 from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.methods import method_of
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,9 @@ class TradeOff:
 def trade_offs(results: Sequence[Certificates], rounded: bool = False) -> list[TradeOff]:
     """One entry for each number that differs between at least two runs while all else but the seed is equal.
 
-    Runs that tested listed radii only have no ACR, and are left out.
+    Runs that tested only some radii have no ACR, and are left out.
     """
-    known = [place for place, c in enumerate(results) if c.config is not None and c.listed is None]
+    known = [place for place, c in enumerate(results) if c.config is not None and c.tested_radii is None]
     settings = {place: _numbers(results[place].config) for place in known}
     found = []
     for parameter in sorted({name for numbers in settings.values() for name in numbers} - {"seed"}):
@@ -82,7 +82,7 @@ def _is_number(value: object) -> bool:
 
 
 def _all_but(parameter: str, c: Certificates) -> str:
-    """What must be equal between runs that a parameter alone tells apart."""
+    """All settings of a run but `parameter` and the seed, as one text: equal for runs to compare along `parameter`."""
     rest = {key: value for key, value in _flat(c.config).items() if key not in (parameter, "seed")}
     identity = c.identity
     # a run trained with another sigma is also certified with it

@@ -53,10 +53,10 @@ class Gallery:
 
 
 def pick(c: Certificates, kind: str, most: int) -> list[int]:
-    """Places of at most `most` inputs of a kind, the most telling first, and every class before one comes twice.
+    """Places of at most `most` inputs of a kind, spread over the classes, in the order of the kind.
 
-    Most robust: correct, by falling radius. Least: correct, by rising radius. Wrong: by falling radius, for a large
-    certificate of a wrong answer is the worst. Abstained: by index.
+    Most robust: correct, by falling radius. Least: correct, by rising radius. Wrong: by falling radius, since a wrong
+    answer with a large radius is the worst. Abstained: by index.
     """
     mask, order = {
         "most": (c.correct, -c.radius),

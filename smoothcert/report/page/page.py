@@ -9,20 +9,20 @@ from typing import Any
 
 from smoothcert import __version__
 from smoothcert.errors import ConfigError
-from smoothcert.files import atomic_write
+from smoothcert.files import write_text
 from smoothcert.report.charts.curves import confidence_svg, curve_svg
-from smoothcert.report.charts.looks import COLOURS, DARK_COLOURS, Look, run_looks
+from smoothcert.report.charts.line_styles import COLOURS, DARK_COLOURS, LineStyle, run_styles
 from smoothcert.report.charts.svg import fill, stroke
 from smoothcert.report.charts.training import Epochs
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.page import sections
-from smoothcert.report.page.gallery import KINDS, Images, build_gallery
+from smoothcert.report.page.gallery import KINDS, Gallery, Images, build_gallery
 from smoothcert.report.page.provenance import provenance
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import norm_names
+from smoothcert.report.read.names import labels_of, norm_names
 from smoothcert.report.tables.formats import GROUP
-from smoothcert.report.tables.tables import certificate_table, checked_radii, class_table, labels_of, published_table
+from smoothcert.report.tables.tables import certificate_table, checked_radii, class_table, published_table
 
 
 def write_report(
@@ -44,8 +44,21 @@ def write_report(
     if path.is_dir():
         raise ConfigError(f"{path}: expected the name of a file to write, found a folder; add a file name")
     text = render_report(results, title, radii, rounded, training or {}, images or {})
-    with atomic_write(path) as file:
-        file.write(text.encode())
+    write_text(path, text)
+
+
+# id of a section -> its title, and the entries of the context it shows: it is left out if all of them are empty
+SECTIONS = {
+    "results": ("Results", ("table",)),
+    "curves-head": ("Curves", ("curves",)),
+    "compare": ("Comparison", ("envelope", "differences", "seeds", "trade_offs")),
+    "confidence-head": ("Confidence", ("confidence",)),
+    "radii": ("Radii", ("histograms",)),
+    "classes": ("Classes", ("classes",)),
+    "gallery": ("Images", ("gallery",)),
+    "training": ("Training", ("training",)),
+    "provenance": ("Provenance", ("runs",)),
+}
 
 
 def render_report(
@@ -59,92 +72,93 @@ def render_report(
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
-    def safe(value: Any) -> Any:
-        """Charts are made here, not by a user: they go into the page as they are."""
-        if isinstance(value, str):
-            return Markup(value)
-        return [(text, Markup(chart)) for text, chart in value] if value else None
-
     table = certificate_table(results, radii, rounded)
     radii = default_radii(results) if radii is None else checked_radii(radii)
-    labels, looks = labels_of(results), run_looks(results)
-    gallery = build_gallery(results, images)
+    labels, gallery = labels_of(results), build_gallery(results, images)
     readings = sections.readings(results, rounded)
-    compared = sections.comparison(results, radii, rounded)
-    classes = class_table(results, gallery.names if gallery else (), rounded)
-    charts = sections.training_charts(results, training)
-    context = {
+    context: dict[str, Any] = {
         "title": title,
-        "style": Markup(_style()),
+        "style": Markup(_style_sheet()),
         "script": Markup(_file("page.js")),
+        "version": __version__,
         "headline": sections.headline(results, rounded),
         "table": table,
         "published": published_table(results, radii),
         "group": GROUP,
         "rounded": rounded,
-        "curves": safe(curve_svg(results, rounded=rounded, legend=False)),
-        "confidence": safe(confidence_svg(results)),
-        "keys": [Markup(_key(c, look)) for c, look in zip(results, looks, strict=True)],
         "labels": labels,
         "readings": readings,
-        **compared,
-        "trade_offs": safe(compared["trade_offs"]),
-        "histograms": [{**chart, "svg": Markup(chart["svg"])} for chart in sections.histograms(results)],
+        **_charts(results, rounded, training),
+        **_comparison(results, radii, rounded),
+        **_classes(results, gallery, rounded),
+        **_gallery(gallery),
         "norms": norm_names(c.norm for c in results),
         "gaussian": all(c.law == "gaussian" for c in results),
-        "measured": sum(c.listed is None for c in results),
+        "measured": sum(c.tested_radii is None for c in results),
         "saturated": any(saturation(c) is not None for c in results),
-        "classes": classes,
-        "some_classes": classes and len(classes.head) - 1 < len({k for c in results for k in set(c.label.tolist())}),
-        "heat": lambda *place: Markup(_warm(sections.heat(*place))),
-        "gallery": gallery,
-        "gallery_runs": sorted({card.run for card in gallery.cards}) if gallery else [],
-        "gallery_classes": sorted({card.label for card in gallery.cards}) if gallery else [],
-        "kinds": KINDS,
-        "training": safe(charts),
         "runs": [provenance(c, label) for c, label in zip(results, labels, strict=True)],
-        "version": __version__,
         "data": {
             "labels": labels,
-            "colours": [look.colour for look in looks],
+            "colours": [style.colour for style in run_styles(results)],
             "readings": readings,
             "gallery": sections.gallery_data(gallery),
         },
     }
-    present = {
-        "results": True,
-        "curves-head": True,
-        "compare": any(compared.values()),
-        "confidence-head": context["confidence"] is not None,
-        "radii": bool(context["histograms"]),
-        "classes": classes is not None,
-        "gallery": gallery is not None,
-        "training": bool(charts),
-        "provenance": True,
-    }
-    context["sections"] = [(name, text) for name, text in SECTIONS.items() if present[name]]
+    context["sections"] = [
+        (name, heading) for name, (heading, shown) in SECTIONS.items() if any(context[entry] for entry in shown)
+    ]
     page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     return page.from_string(_file("page.html.j2")).render(context).lstrip()
 
 
-SECTIONS = {
-    "results": "Results",
-    "curves-head": "Curves",
-    "compare": "Comparison",
-    "confidence-head": "Confidence",
-    "radii": "Radii",
-    "classes": "Classes",
-    "gallery": "Images",
-    "training": "Training",
-    "provenance": "Provenance",
-}
+def _charts(results: Sequence[Certificates], rounded: bool, training: Mapping[str, Epochs]) -> dict[str, Any]:
+    """Charts go into the page unescaped (Markup): they are made here, not by a user."""
+    from markupsafe import Markup
+
+    confidence = confidence_svg(results)
+    return {
+        "curves": Markup(curve_svg(results, rounded=rounded, legend=False)),
+        "confidence": None if confidence is None else Markup(confidence),
+        "keys": [Markup(_key(c, style)) for c, style in zip(results, run_styles(results), strict=True)],
+        "histograms": [{**chart, "svg": Markup(chart["svg"])} for chart in sections.histograms(results)],
+        "training": [(text, Markup(chart)) for text, chart in sections.training_charts(results, training)],
+    }
+
+
+def _comparison(results: Sequence[Certificates], radii: Sequence[float], rounded: bool) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    compared = sections.comparison(results, radii, rounded)
+    return {**compared, "trade_offs": [(text, Markup(chart)) for text, chart in compared["trade_offs"] or ()]}
+
+
+def _classes(results: Sequence[Certificates], gallery: Gallery | None, rounded: bool) -> dict[str, Any]:
+    from markupsafe import Markup
+
+    table = class_table(results, gallery.names if gallery else (), rounded)
+    known = {label for c in results for label in set(c.label.tolist())}
+    return {
+        "classes": table,
+        "some_classes": table and len(table.head) - 1 < len(known),
+        "heat": lambda *place: Markup(_heat_style(sections.heat(*place))),
+    }
+
+
+def _gallery(gallery: Gallery | None) -> dict[str, Any]:
+    cards = gallery.cards if gallery else ()
+    return {
+        "gallery": gallery,
+        "gallery_runs": sorted({card.run for card in cards}),
+        "gallery_classes": sorted({card.label for card in cards}),
+        "kinds": KINDS,
+    }
 
 
 def _file(name: str) -> str:
     return (files(__package__) / name).read_text(encoding="utf-8")
 
 
-def _style() -> str:
+def _style_sheet() -> str:
     """The style sheet, with the colours of the runs for light and for dark."""
     sheet = _file("page.css")
     for name, colours in (("light", COLOURS), ("dark", DARK_COLOURS)):
@@ -153,10 +167,14 @@ def _style() -> str:
     return sheet
 
 
-def _key(c: Certificates, look: Look) -> str:
-    """How a run looks in the chart: a line, or points where only listed radii were tested."""
-    return f'<path d="M0 4h30" {stroke(look)}/>' if c.listed is None else f'<circle cx="15" cy="4" r="4" {fill(look)}/>'
+def _key(c: Certificates, style: LineStyle) -> str:
+    """The entry of a run in the legend: a line, or a point where only some radii were tested."""
+    return (
+        f'<path d="M0 4h30" {stroke(style)}/>'
+        if c.tested_radii is None
+        else f'<circle cx="15" cy="4" r="4" {fill(style)}/>'
+    )
 
 
-def _warm(share: float | None) -> str:
+def _heat_style(share: float | None) -> str:
     return "" if share is None else f' style="--v:{share:.2f}"'

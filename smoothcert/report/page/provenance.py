@@ -12,7 +12,7 @@ import numpy as np
 from smoothcert.config import CertifyConfig, as_options
 from smoothcert.report.measures.analysis import clean_accuracy, median_radius
 from smoothcert.report.measures.confidence import saturation
-from smoothcert.report.measures.published import find_published
+from smoothcert.report.measures.published_comparison import find_published
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.runs.selection import Selection
 

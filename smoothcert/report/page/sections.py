@@ -10,7 +10,7 @@ import numpy as np
 
 from smoothcert.report.charts.curves import axis_top
 from smoothcert.report.charts.histogram import histogram_svg, radius_edges, radius_histogram
-from smoothcert.report.charts.looks import Look, run_looks
+from smoothcert.report.charts.line_styles import LineStyle, run_styles
 from smoothcert.report.charts.scatter import trade_off_svg
 from smoothcert.report.charts.training import MEASURES, Epochs, training_svg
 from smoothcert.report.measures.analysis import Floats, average_certified_radius, certified_accuracy
@@ -18,10 +18,11 @@ from smoothcert.report.measures.confidence import has_confidence, p_ecdf
 from smoothcert.report.measures.tradeoff import trade_offs
 from smoothcert.report.page.gallery import KINDS, Gallery
 from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.names import labels_of
 from smoothcert.report.tables.formats import Table, number
-from smoothcert.report.tables.tables import difference_table, envelope_table, labels_of, seed_table
+from smoothcert.report.tables.tables import difference_table, envelope_table, seed_table
 
-MOST = 24  # runs with a histogram, or compared by the bootstrap: beyond it a page is no longer read
+MOST_RUNS = 24  # with a histogram, or compared by the bootstrap: with more of them nobody reads a page
 
 
 def best_run(results: Sequence[Certificates], rounded: bool = False) -> int:
@@ -78,27 +79,27 @@ def _reading(
 
 
 def comparison(results: Sequence[Certificates], radii: Sequence[float], rounded: bool) -> dict[str, Any]:
-    """Best run by radius, differences with intervals, seeds, trade-offs: each where there is something to say."""
-    looks = run_looks(results)
-    first = results[:MOST]
+    """Best run by radius, differences with intervals, seeds, trade-offs; empty where there is nothing to compare."""
+    styles = run_styles(results)
+    first = results[:MOST_RUNS]
     if len(results) == 1 or not comparable(results):
         return dict.fromkeys(("envelope", "differences", "seeds", "trade_offs"))
     best = best_run(first, rounded)
     return {
         "envelope": envelope_table(results, radii, rounded),
-        "differences": difference_table(first, best, telling_radii(first, best, radii, rounded), rounded),
+        "differences": difference_table(first, best, radii_to_compare(first, best, radii, rounded), rounded),
         "seeds": seed_table(results, radii, rounded),
         "trade_offs": [
-            (f"{found.method} by {found.parameter}", trade_off_svg(found, looks, f"trade-off-{number}"))
+            (f"{found.method} by {found.parameter}", trade_off_svg(found, styles, f"trade-off-{number}"))
             for number, found in enumerate(trade_offs(results, rounded))
         ],
     }
 
 
-def telling_radii(
+def radii_to_compare(
     results: Sequence[Certificates], reference: int, radii: Sequence[float], rounded: bool, most: int = 8
 ) -> list[float]:
-    """All radii if they are few, else some evenly spaced ones and those where most is won or lost."""
+    """All radii if they are few, else evenly spaced ones and those with the largest gain and the largest loss."""
     if len(radii) <= most:
         return list(radii)
     shares = np.array([certified_accuracy(c, list(radii), rounded) for c in results])
@@ -110,20 +111,20 @@ def telling_radii(
 
 def histograms(results: Sequence[Certificates]) -> list[dict[str, str]]:
     """One small chart for each of the first runs that measured radii, all on the same axes."""
-    first = [i for i, c in enumerate(results) if c.listed is None][:MOST]
-    labels, looks = labels_of(results), run_looks(results)
+    first = [i for i, c in enumerate(results) if c.tested_radii is None][:MOST_RUNS]
+    labels, styles = labels_of(results), run_styles(results)
     edges = radius_edges([results[i] for i in first])
     found = {i: radius_histogram(results[i], edges) for i in first}
     top = max([1.05 * h.top for h in found.values()], default=0.0)
     return [
-        {"label": labels[i], "svg": histogram_svg(h, labels[i], looks[i], max(top, 0.02), f"radii-{i}")}
+        {"label": labels[i], "svg": histogram_svg(h, labels[i], styles[i], max(top, 0.02), f"radii-{i}")}
         for i, h in found.items()
     ]
 
 
 def training_charts(results: Sequence[Certificates], training: Mapping[str, Epochs]) -> list[tuple[str, str]]:
-    runs: dict[str, tuple[int, Look]] = {
-        c.name: (place, look) for place, (c, look) in enumerate(zip(results, run_looks(results), strict=True))
+    runs: dict[str, tuple[int, LineStyle]] = {
+        c.name: (place, style) for place, (c, style) in enumerate(zip(results, run_styles(results), strict=True))
     }
     charts = [(title, training_svg(training, measure, runs)) for measure, title in MEASURES.items()]
     return [(title, chart) for title, chart in charts if chart is not None]
@@ -144,7 +145,7 @@ def gallery_data(gallery: Gallery | None) -> dict[str, Any] | None:
 
 
 def heat(kind: str, table: Table, row: int, column: int) -> float | None:
-    """How warm a cell of a heat table is: 0 for the smallest value of the table, 1 for the largest."""
+    """The shade of a cell of a heat table: 0 for the smallest value of the table, 1 for the largest."""
     values = [float(cell) for entry in table.rows for cell in entry[1:] if cell != "-"] if kind == "heat" else []
     cell = table.rows[row][column]
     if not values or cell == "-" or max(values) == min(values):

@@ -20,7 +20,7 @@ _LAWS: dict[str | None, Law] = {"uniform": "uniform", "laplace": "laplace"}
 
 @dataclass(frozen=True, eq=False)
 class Certificates:
-    """The certified inputs of one run, one entry an input, ordered by index; `predict` -1 is an abstention.
+    """The certified inputs of one run, one entry per input, ordered by index; `predict` -1 is an abstention.
 
     `expected` is how many inputs the manifest promises; `warnings` is what a reader of the numbers must know.
     """
@@ -36,12 +36,12 @@ class Certificates:
     n: int | None = None
     alpha: float | None = None
     noise: str | None = None
-    norm: str = "l2"  # that the radii are in
+    norm: str = "l2"  # of the radii
     expected: int | None = None
     source: Path = field(default_factory=Path)
     p_lower: NDArray[np.float64] | None = None
-    counts0: NDArray[np.object_] | None = None  # of the selection: sparse "class:count,class:count", as stored
-    counts: NDArray[np.object_] | None = None  # of the estimation, likewise
+    counts0: NDArray[np.object_] | None = None  # selection samples of an input: "class:count,class:count", as stored
+    counts: NDArray[np.object_] | None = None  # estimation samples, likewise
     manifest: dict[str, Any] | None = None
     config: dict[str, Any] | None = None  # the config.yaml of the run that was certified
     warnings: tuple[str, ...] = ()
@@ -50,7 +50,7 @@ class Certificates:
         columns = (self.label, self.predict, self.radius, self.correct)
         if any(len(column) != len(self.idx) for column in columns):
             raise DataError(
-                f"{self.name}: idx, label, predict, radius and correct must have one entry an input, found "
+                f"{self.name}: idx, label, predict, radius and correct must have one entry per input, found "
                 f"{', '.join(str(len(column)) for column in (self.idx, *columns))}"
             )
         if len(self.idx) == 0:
@@ -66,41 +66,41 @@ class Certificates:
 
     @property
     def law(self) -> Law:
-        """Of the noise; all other modes of it are Gaussian."""
+        """The law of the noise: every mode but `uniform` and `laplace` is Gaussian."""
         return _LAWS.get(self.noise, "gaussian")
 
     @property
     def identity(self) -> dict[str, Any]:
-        """What the manifest of a store says that decides its certificates; nothing of a log."""
+        """The settings that decide the certificates of a store, from its manifest; empty for a log."""
         return dict(self.manifest["identity"]) if self.manifest else {}
 
     @property
     def corruption(self) -> tuple[str, str] | None:
-        """Type and severity, empty where there is none, of a store about corrupted images (see `load_corrupted`)."""
+        """Type and severity (maybe empty) of the corruption that a store is about; None for other stores."""
         if not str(self.identity.get("dataset")).endswith("-c"):
             return None
         kind, _, severity = str(self.identity.get("split")).partition("/")
         return kind, severity
 
     @property
-    def listed(self) -> tuple[float, ...] | None:
-        """The only radii that were tested, in a store that tested some: it says nothing of any other. None: all."""
+    def tested_radii(self) -> tuple[float, ...] | None:
+        """The only radii that a store tested: at others nothing is known. None if each input has its own radius."""
         if self.identity.get("procedure") != "radius":
             return None
         radii = self.identity.get("radii")
         return tuple(map(float, radii)) if isinstance(radii, list) else ()
 
-    def speaks_at(self, radii: ArrayLike) -> NDArray[np.bool_]:
-        """Whether it is known of the inputs if they are certified at each of the radii."""
+    def tested_at(self, radii: ArrayLike) -> NDArray[np.bool_]:
+        """For each of the radii, whether it is known which inputs are certified there."""
         asked = np.asarray(radii, dtype=np.float64)
-        return np.ones(asked.shape, bool) if self.listed is None else np.isin(asked, self.listed)
+        return np.ones(asked.shape, bool) if self.tested_radii is None else np.isin(asked, self.tested_radii)
 
     @property
     def abstained(self) -> NDArray[np.bool_]:
         return np.asarray(self.predict == -1)
 
     def where(self, mask: NDArray[np.bool_]) -> Certificates:
-        """The certificates of some of the inputs, at least one."""
+        """The certificates of the inputs that `mask` chooses, at least one."""
         columns = ("idx", "label", "predict", "radius", "correct", "p_lower", "counts0", "counts")
         kept = {name: column[mask] for name in columns if (column := getattr(self, name)) is not None}
         return replace(self, **kept, expected=None, warnings=())

@@ -1,4 +1,4 @@
-"""Short names for runs that are known only by where they lie."""
+"""Short names for runs, made from their paths, and labels for legends and tables."""
 
 from __future__ import annotations
 
@@ -6,6 +6,10 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from smoothcert.report.read.certificates import Certificates
 
 NORMS = {"l1": "ℓ₁", "l2": "ℓ₂", "linf": "ℓ∞"}
 
@@ -54,8 +58,13 @@ def one_line(name: str) -> str:
     return "".join(c for c in " ".join(name.split()) if c.isprintable()) or "run"
 
 
+def labels_of(results: Sequence[Certificates]) -> list[str]:
+    """The label of each run in legends, tables and notes."""
+    return run_labels([c.name for c in results], [c.sigma for c in results])
+
+
 def run_labels(names: Sequence[str], sigmas: Sequence[float | None]) -> list[str]:
-    """Names for legends and notes, with sigma where the runs differ in it."""
+    """Each name on one line, with its sigma where the sigmas differ."""
     lines = [one_line(name) for name in names]
     if len(set(sigmas)) == 1:
         return lines

@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 
 from smoothcert.errors import ConfigError, StoreError
-from smoothcert.report.charts.looks import method_of
 from smoothcert.report.measures.analysis import average_certified_radius, clean_accuracy
 from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.methods import method_of
 from smoothcert.report.read.reading import read_log
 from smoothcert.report.tables.formats import Table, number
 from smoothcert.report.tables.notes import norm_notes
@@ -54,9 +54,10 @@ def read_corruptions(folder: str | Path) -> list[Corrupted]:
 
 
 def corrupted_stores(results: Sequence[Certificates]) -> list[Corrupted]:
-    """Those of our stores that were certified on a corruption benchmark; `smoothcert.data.corruptions` names them.
+    """Those of our stores that were certified on a corruption benchmark.
 
-    Their manifest has the data set `cifar10-c` or `mnist-c` and the split `TYPE/SEVERITY` or `TYPE`.
+    Their manifest has the data set `cifar10-c` or `mnist-c` and the split `TYPE/SEVERITY` or `TYPE`, as
+    `smoothcert.data.corruptions` names them.
     """
     found = []
     for c in results:
@@ -87,7 +88,7 @@ def corruption_means(entries: Sequence[Corrupted], rounded: bool = False) -> dic
 
 
 def corruption_table(entries: Sequence[Corrupted], rounded: bool = False) -> Table:
-    """One row a model: mACR at each severity and over all, then mAcc in %, as the field prints them."""
+    """One row per model: mACR at each severity and over all, then mAcc in %, as the field prints them."""
     means = corruption_means(entries, rounded)
     severities = sorted({mean.severity for row in means.values() for mean in row if mean.severity is not None})
     rows = []
@@ -99,13 +100,13 @@ def corruption_table(entries: Sequence[Corrupted], rounded: bool = False) -> Tab
         rows.append((model, *acr, *accuracy))
     names = [f"{measure} {severity}" for measure in ("ACR", "acc %") for severity in severities]
     head = ("model", *names[: len(severities)], "mACR", *names[len(severities) :], "mAcc %")
-    return Table(head, tuple(rows), notes=tuple(_gaps(entries)))
+    return Table(head, tuple(rows), notes=tuple(_notes(entries)))
 
 
 def corruption_types_table(
     entries: Sequence[Corrupted], severity: int | None = None, *, accuracy: bool = False, rounded: bool = False
 ) -> Table:
-    """One row a corruption type, one column a model: ACR, or clean accuracy in %; the means stand last."""
+    """One row per corruption type, one column per model: ACR, or clean accuracy in %; the means stand last."""
     chosen = [entry for entry in entries if entry.severity == severity and entry.corruption != CLEAN]
     if not chosen:
         known = sorted({str(entry.severity) for entry in entries})
@@ -125,11 +126,11 @@ def corruption_types_table(
     rows = [(name, *(shown(values.get((name, model))) for model in models)) for name in types]
     columns = [[value for (_, m), value in values.items() if m == model] for model in models]
     last = ("mAcc %" if accuracy else "mACR", *(shown(float(np.mean(column))) for column in columns))
-    return Table(("corruption", *models), (*rows, last), notes=tuple(_gaps(chosen)))
+    return Table(("corruption", *models), (*rows, last), notes=tuple(_notes(chosen)))
 
 
-def _gaps(entries: Sequence[Corrupted]) -> list[str]:
-    """A mean over fewer types, or over part of the inputs, is no mean to compare."""
+def _notes(entries: Sequence[Corrupted]) -> list[str]:
+    """Why means should not be compared: missing corruption types, other numbers of inputs, other norms."""
     types = {entry.corruption for entry in entries} - {CLEAN}
     groups: dict[tuple[str, int | None], set[str]] = {}
     for entry in entries:
@@ -154,6 +155,6 @@ def _severity(path: Path) -> int:
 
 
 def _model(c: Certificates) -> str:
-    """Stores of one run belong to one model: the run folder's name, or the method's."""
+    """The model that a store is about: the name of its run folder, or its method."""
     folder = c.source.resolve()
     return folder.parent.parent.name if folder.parent.name == "certify" else method_of(c) or c.name

@@ -11,17 +11,17 @@ from smoothcert.errors import COLLAPSED
 from smoothcert.report.measures.analysis import published_rounding
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import one_line, run_labels
+from smoothcert.report.read.names import labels_of, one_line
 
 DATA = {"dataset": "data sets", "split": "splits"}
-# Each changes every radius of a run, so that side by side they favour one of the runs.
+# Each changes all radii of a run, so that a comparison of runs that differ in it is unfair.
 BUDGET = {"n": "samples per input (n)", "alpha": "failure probability (alpha)", "noise": "noise"}
 
 
 def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> list[str]:
     """Notes on each run (partial, damaged), then on the comparison (other inputs, other budget)."""
     notes: list[str] = []
-    for c, label in zip(results, _labels(results), strict=True):
+    for c, label in zip(results, labels_of(results), strict=True):
         if c.partial:
             notes.append(f"{label}: partial, {c.rows} of {c.expected} inputs")
         notes += [f"{label}: {warning}" for warning in c.warnings]
@@ -59,7 +59,7 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
 
 
 def norm_notes(results: Sequence[Certificates]) -> list[str]:
-    """Radii are taken for l2 unless it is said that they are not."""
+    """A note where radii are not l2, which a reader takes them for."""
     norms = sorted({c.norm for c in results})
     if len(norms) > 1:
         return [f"the radii are in different norms: {', '.join(norms)}; do not compare them"]
@@ -76,8 +76,8 @@ def _own_notes(c: Certificates) -> list[str]:
             notes.append(
                 f"COLLAPSED, {100 * share:.0f} % of the inputs get one and the same answer; its ACR means nothing"
             )
-    if c.listed is not None:
-        tested = ", ".join(f"{r:g}" for r in c.listed) or "of its manifest"
+    if c.tested_radii is not None:
+        tested = ", ".join(f"{r:g}" for r in c.tested_radii) or "of its manifest"
         notes.append(f"only the radii {tested} were tested: nothing is known at others, and no ACR")
     if c.identity.get("skip_wrong"):
         notes.append("wrong answers were not certified, and count as abstentions")
@@ -87,8 +87,8 @@ def _own_notes(c: Certificates) -> list[str]:
 
 
 def _budget_notes(results: Sequence[Certificates]) -> list[str]:
-    """A log may not record n, but a radius beyond the saturation radius of another run betrays a larger one."""
-    l2 = [c for c in results if c.norm == "l2"]  # as logs are
+    """Notes on logs without n whose radii exceed the saturation radius of another run: their n must be larger."""
+    l2 = [c for c in results if c.norm == "l2"]  # logs are l2
     known = [(c, limit / c.sigma) for c in l2 if c.n is not None and c.sigma and (limit := saturation(c))]
     if not known:
         return []
@@ -101,15 +101,11 @@ def _budget_notes(results: Sequence[Certificates]) -> list[str]:
     ]
 
 
-def _labels(results: Sequence[Certificates]) -> list[str]:
-    return run_labels([c.name for c in results], [c.sigma for c in results])
-
-
 def _labels_differ(a: Certificates, b: Certificates) -> bool:
     _, in_a, in_b = np.intersect1d(a.idx, b.idx, assume_unique=True, return_indices=True)
     return not np.array_equal(a.label[in_a], b.label[in_b])
 
 
 def _is_rounded(c: Certificates) -> bool:
-    """A log of 3 digits; the radii of a store are exact, however round they look."""
+    """Whether it is a log with radii of 3 digits; the radii of a store are exact, however few digits they have."""
     return c.manifest is None and np.array_equal(published_rounding(c.radius), c.radius)

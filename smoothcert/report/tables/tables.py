@@ -18,9 +18,14 @@ from smoothcert.report.measures.analysis import (
 from smoothcert.report.measures.bootstrap import Interval, paired_bootstrap
 from smoothcert.report.measures.classes import per_class
 from smoothcert.report.measures.envelope import upper_envelope
-from smoothcert.report.measures.published import deviation, find_published, measured_otherwise, published_notes
+from smoothcert.report.measures.published_comparison import (
+    deviation,
+    find_published,
+    measurement_differences,
+    published_notes,
+)
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import one_line, run_labels
+from smoothcert.report.read.names import labels_of, one_line
 from smoothcert.report.tables.formats import Table, number
 from smoothcert.report.tables.notes import comparison_notes
 
@@ -33,7 +38,7 @@ def certificate_table(
     """ACR, abstentions and certified accuracy at `radii` (by default: `default_radii`) for each run.
 
     Percentages are printed as the field prints them, `format(100 * share, ".1f")`. `rounded` takes radii at
-    the 3 digits of published logs. What a run that tested only some radii does not know stays blank. The best value
+    the 3 digits of published logs. Cells of radii that a run did not test stay blank. The best value
     of a column is marked among the complete runs. If the papers have a row for the settings of a run
     (`find_published`), its ACR stands beside ours.
     """
@@ -41,10 +46,10 @@ def certificate_table(
         raise ConfigError("a table needs at least one run, found none")
     radii = default_radii(results) if radii is None else checked_radii(radii)
     published = [find_published(c) for c in results]
-    alike = [row is not None and not measured_otherwise(c, row) for c, row in zip(results, published, strict=True)]
+    alike = [row is not None and not measurement_differences(c, row) for c, row in zip(results, published, strict=True)]
     columns = PUBLISHED[: any(published) + any(alike)]  # no column of differences where there is none
     norms = {c.norm for c in results}
-    named = norms != {"l2"}  # a format without notes must say it too
+    named = norms != {"l2"}  # a column of its own, since CSV has no notes
     rows = []
     for c, row, comparable in zip(results, published, alike, strict=True):
         shares = [abstention_rate(c), *certified_accuracy(c, radii, rounded)]
@@ -100,23 +105,23 @@ def difference_table(
     """Each run minus the reference with 95 % paired-bootstrap intervals; runs on other inputs are left out."""
     labels, base = labels_of(results), results[reference]
     rows: list[tuple[str, ...]] = []
-    clear = set()
+    certain = set()  # cells whose interval excludes 0
     for place, c in enumerate(results):
         if place == reference or not (np.array_equal(c.idx, base.idx) and np.array_equal(c.label, base.label)):
             continue
         found = paired_bootstrap(c, base, np.random.default_rng(seed), radii=radii, resamples=1000, rounded=rounded)
         intervals = [(found.acr, 1.0, 3), *((interval, 100.0, 1) for interval in found.accuracy)]
-        clear |= {(len(rows), 1 + j) for j, (interval, _, _) in enumerate(intervals) if interval.settled}
+        certain |= {(len(rows), 1 + j) for j, (interval, _, _) in enumerate(intervals) if interval.excludes_zero}
         rows.append((labels[place], *(_interval(*entry) for entry in intervals)))
     head = (f"minus {labels[reference]}", "ACR")
-    return Table(head, tuple(rows), radius_labels(radii), best=frozenset(clear)) if rows else None
+    return Table(head, tuple(rows), radius_labels(radii), best=frozenset(certain)) if rows else None
 
 
 def class_table(
     results: Sequence[Certificates], names: Sequence[str] = (), rounded: bool = False, most: int = 20
 ) -> Table | None:
     """The ACR of each run that has one, class by class, for the `most` classes with the smallest mean over the runs."""
-    results = [c for c in results if c.listed is None]
+    results = [c for c in results if c.tested_radii is None]
     values = [{entry.label: entry.acr for entry in per_class(c, rounded=rounded)} for c in results]
     classes = sorted({label for run in values for label in run})
     mean = {k: np.mean([run[k] for run in values if k in run]) for k in classes}
@@ -133,7 +138,7 @@ def published_table(results: Sequence[Certificates], radii: Sequence[float]) -> 
     rows: list[tuple[str, ...]] = []
     for c, label in zip(results, labels_of(results), strict=True):
         row = find_published(c)
-        if row is None or row.acr is None or measured_otherwise(c, row):
+        if row is None or row.acr is None or measurement_differences(c, row):
             continue
         ours = certified_accuracy(c, radii, rounded=True).tolist()
         theirs = [row.accuracy_at(r) for r in radii]
@@ -159,10 +164,6 @@ def checked_radii(radii: Sequence[float]) -> list[float]:
 
 def radius_labels(radii: Sequence[float]) -> tuple[str, ...]:
     return tuple(f"{r:.2f}" if round(r, 2) == r else f"{r:g}" for r in radii)
-
-
-def labels_of(results: Sequence[Certificates]) -> list[str]:
-    return run_labels([c.name for c in results], [c.sigma for c in results])
 
 
 def _best(rows: Sequence[Sequence[str]], complete: Sequence[int], columns: Sequence[int]) -> frozenset[tuple[int, int]]:

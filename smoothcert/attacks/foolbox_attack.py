@@ -1,4 +1,4 @@
-"""foolbox as an independent judge: its l2 projected gradient attack on the soft smoothed classifier."""
+"""An independent attack: foolbox's l2 projected gradient descent on the soft smoothed classifier."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def foolbox_pgd(
         abs_stepsize=2 * epsilon / steps, steps=steps, random_start=False
     )
     with frozen(model), torch.enable_grad():
-        judged = foolbox.PyTorchModel(SoftSmoothed(model, noise).eval(), bounds=(0, 1), device=images.device)
-        _, found, _ = attack(judged, images, labels, epsilons=epsilon)
+        attacked = foolbox.PyTorchModel(SoftSmoothed(model, noise).eval(), bounds=(0, 1), device=images.device)
+        _, found, _ = attack(attacked, images, labels, epsilons=epsilon)
     # foolbox returns images in the ball up to rounding; ours must be inside it
     shift: Tensor = found.detach() - images
     return images + shift * min(1.0, epsilon / max(float(shift.norm()), 1e-30))

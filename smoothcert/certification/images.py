@@ -1,6 +1,8 @@
-"""Which images can be certified: bad input must never yield a certificate."""
+"""The images that may be certified: bad input must never yield a certificate."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -12,8 +14,18 @@ from smoothcert.errors import DataError
 Image = Tensor | NDArray[np.generic]
 
 
-def checked_image(image: Image) -> Tensor:
-    """The image [C, H, W], uint8 or floats in [0,1], or an error that says what is wrong with it."""
+def check_images(images: Sequence[Image], indices: Sequence[int]) -> list[Tensor]:
+    """Images of one shape with an index for each; an error for anything else."""
+    if len(images) != len(indices) or len(images) == 0:
+        raise DataError(f"expected an index for each of at least one image, found {len(images)} and {len(indices)}")
+    xs = [check_image(image) for image in images]
+    if len({x.shape for x in xs}) > 1:
+        raise DataError(f"expected images of one shape, found {sorted({tuple(x.shape) for x in xs})}")
+    return xs
+
+
+def check_image(image: Image) -> Tensor:
+    """The image as a tensor [C, H, W], uint8 or floats in [0,1]; an error for anything else."""
     try:
         x = image if isinstance(image, Tensor) else torch.from_numpy(np.array(image))  # a copy: it may be read-only
     except TypeError as error:

@@ -1,11 +1,11 @@
-"""What the papers print for the run at hand, so that a report can show "published" beside "ours"."""
+"""A run beside its published row: which row that is, the difference, and whether both were measured alike."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from smoothcert.recipes.published import ALPHA, N, Published, rows_of
+from smoothcert.recipes.published import ALPHA, N, PublishedRow, rows_of
 from smoothcert.report.measures.analysis import average_certified_radius
 from smoothcert.report.read.certificates import Certificates
 
@@ -21,32 +21,32 @@ class Deviation:
         return f"{self.acr:+.3f}" if self.deviations is None else f"{self.deviations:+.1f} s.d."
 
 
-def find_published(c: Certificates) -> Published | None:
+def find_published(c: Certificates) -> PublishedRow | None:
     """The published row of a run, if there is one for its settings; logs without a config.yaml have none.
 
     Of several rows for the same settings, the one on as many inputs as the run is taken, else the first.
     """
     config = c.config or {}
-    if c.sigma != config.get("sigma"):  # certified with another noise than trained with: no row is about that
+    if c.sigma != config.get("sigma"):  # certified with another noise than trained with: no published row is
         return None
     fits, size = rows_of(config), c.expected or c.rows
     return next((row for row in fits if row.inputs == size), fits[0] if fits else None)
 
 
-def deviation(c: Certificates, row: Published) -> Deviation:
+def deviation(c: Certificates, row: PublishedRow) -> Deviation:
     """ACR - published, and (ACR - mean) / std over the published seeds; radii rounded as published ones are."""
     difference = average_certified_radius(c, rounded=True) - row.reference
     return Deviation(difference, difference / row.std if row.std else None)
 
 
-def measured_otherwise(c: Certificates, row: Published) -> list[str]:
-    """In what a run was not measured as its published row: a difference would then say nothing about the training."""
+def measurement_differences(c: Certificates, row: PublishedRow) -> list[str]:
+    """How the measurement of a run differs from its published row's; only if it does not, their ACRs are comparable."""
     measured = (
         ("inputs", c.rows, row.inputs),
         ("n", c.n, N),
         ("alpha", c.alpha, ALPHA),
         ("norm", c.norm, "l2"),
-        ("radii", "all" if c.listed is None else "some", "all"),
+        ("radii", "all" if c.tested_radii is None else "some", "all"),
     )
     return [
         f"{name} = {ours} here, {theirs} there"
@@ -56,18 +56,18 @@ def measured_otherwise(c: Certificates, row: Published) -> list[str]:
 
 
 def published_notes(results: Sequence[Certificates], labels: Sequence[str]) -> list[str]:
-    """Where a run and its published row were not measured alike."""
-    otherwise: dict[str, list[str]] = {}  # what differs -> the runs it is true of: one note for all of them
+    """Notes on runs that were not measured as their published rows were, and the notes of these rows."""
+    labels_by_difference: dict[str, list[str]] = {}  # one note for all runs with the same differences
     notes = []
     for c, label in zip(results, labels, strict=True):
         row = find_published(c)
         if row is None:
             continue
-        if differs := measured_otherwise(c, row):
-            otherwise.setdefault("; ".join(differs), []).append(label)
+        if differs := measurement_differences(c, row):
+            labels_by_difference.setdefault("; ".join(differs), []).append(label)
         if row.note:
             notes.append(f"{label}, published value: {row.note}")
     return [
         f"{', '.join(runs)}: not measured as the published value ({differs}), so no difference is shown"
-        for differs, runs in otherwise.items()
+        for differs, runs in labels_by_difference.items()
     ] + notes

@@ -1,0 +1,45 @@
+"""Which training method a run is of: by its config.yaml, or by the names that the field gives its folders."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smoothcert.report.read.certificates import Certificates
+
+METHODS = (
+    "gaussian", "stability", "smoothadv", "macer", "consistency", "smoothadv-consistency", "smoothmix", "catrs",
+)  # fmt: skip
+
+# How folders of the field's releases call the methods.
+_ALIASES = {name: name for name in METHODS} | {
+    "cohen": "gaussian", "stab": "stability", "salman": "smoothadv", "cat-rs": "catrs",
+}  # fmt: skip
+
+
+def method_of(c: Certificates) -> str | None:
+    """The training method: from config.yaml, else by the name of the run or the folders it lies in."""
+    if c.config is not None:
+        method = c.config.get("method")
+        settings = method if isinstance(method, dict) else {"name": method}
+        if (settings.get("name"), settings.get("base")) == ("consistency", "smoothadv"):
+            return "smoothadv-consistency"
+        return str(settings["name"]) if settings.get("name") else None
+    return recognised_method(c.name.split("/")) or recognised_method(c.source.parts)
+
+
+def recognised_method(parts: Sequence[str]) -> str | None:
+    """The last part that names a method; `consistency/cohen` and `consistency/salman_...` name two at once."""
+    found = [(place, method) for place, part in enumerate(parts) if (method := _alias(part))]
+    if not found:
+        return None
+    place, method = found[-1]
+    if place > 0 and _alias(parts[place - 1]) == "consistency":
+        return "smoothadv-consistency" if method == "smoothadv" else "consistency"
+    return method
+
+
+def _alias(part: str) -> str | None:
+    """`cat_rs`, `macer_deferred30`, `salman_255.0_10_10`, `smoothmix-0.50`: the method such a part starts with."""
+    name = part.lower().replace("_", "-")
+    fits = [alias for alias in _ALIASES if name == alias or name.startswith(f"{alias}-")]
+    return _ALIASES[max(fits, key=len)] if fits else None
