@@ -15,7 +15,7 @@ from smoothcert.data.batches import Batch
 from smoothcert.methods import build_method
 from smoothcert.methods.base import Progress
 from smoothcert.training.fit import fit
-from tests.training.test_loop import TinyNet, tiny
+from tests.training.tiny import TinyNet, tiny
 
 EVERY = [
     {"name": "gaussian"},
@@ -135,7 +135,7 @@ def test_a_loaded_batch_makes_m_optimiser_steps(settings, steps, tmp_path, monke
     real = torch.optim.SGD.step
     monkeypatch.setattr(torch.optim.SGD, "step", lambda self, *a: (taken.append(1), real(self, *a)))
     config = TrainConfig(
-        "tiny", "tests.training.test_loop.TinyNet", 0.25, settings, epochs=1, batch_size=32, evaluate_every=0
+        "tiny", "tests.training.tiny.TinyNet", 0.25, settings, epochs=1, batch_size=32, evaluate_every=0
     )
     fit(config, tmp_path / "run", train=tiny(size=70), device="cpu", quiet=True)
     assert len(taken) == 3 * steps  # batches of 32, 32 and 6 images
@@ -302,7 +302,7 @@ def test_every_method_learns(settings, tmp_path):
     more = {"soft_labels": {"n": 20, "epochs": 2}} if settings["name"] == "catrs" else {}
     config = TrainConfig(
         "tiny",
-        "tests.training.test_loop.TinyNet",
+        "tests.training.tiny.TinyNet",
         0.25,
         settings,
         epochs=4,
