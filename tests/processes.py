@@ -1,6 +1,6 @@
 """Real processes for tests: killed at a chosen moment, limited in what they may write, or the ranks of one training.
 
-They are forked from one process that has imported PyTorch, and what its optimisers import later, so each starts at once.
+They are forked from one process that has imported PyTorch and what its optimisers import later: each starts at once.
 """
 
 import multiprocessing
