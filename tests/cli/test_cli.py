@@ -37,8 +37,8 @@ def test_help_needs_no_torch():
     assert set(COMMANDS) == commands().keys()
     texts = printed_without_torch(["--help"], *([name, "--help"] for name in COMMANDS))
     for name, text in zip(["", *COMMANDS], texts, strict=True):
-        assert text.startswith("usage: smoothcert "), name
-        assert name in text.splitlines()[0]
+        about = commands()[name].ABOUT if name else "classifiers whose answers come with a proof"
+        assert about in " ".join(text.split())
 
 
 def test_looking_needs_no_torch(certified):
@@ -97,10 +97,16 @@ def test_mistakes_are_answered_in_one_line(capsys, certified, tmp_path, argument
 
 
 @pytest.mark.parametrize(
-    "arguments", [["trane"], ["train"], ["certify", "a", "--ever", "3"], ["certify", "a", "--n", "many"]]
+    ("arguments", "named"),
+    [
+        (["trane"], "trane"),
+        (["train"], "recipe"),
+        (["certify", "a", "--ever", "3"], "--ever"),
+        (["certify", "a", "--n", "many"], "many"),
+    ],
 )
-def test_misspelt_options_are_refused(capsys, arguments):
-    assert "error: " in fails(capsys, *arguments)
+def test_misspelt_options_are_refused_and_named(capsys, arguments, named):
+    assert named in fails(capsys, *arguments)
 
 
 def test_control_c_says_how_to_go_on(capsys, monkeypatch):

@@ -221,6 +221,6 @@ def test_a_size_beyond_the_file_takes_no_memory(tmp_path):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for start in (b"\x80\x05\x96", b"\x80\x04\x8e", b"\x80\x04\x8d"):  # bytearray, bytes, text
         (tmp_path / "file").write_bytes(start + struct.pack("<Q", 2**36) + b"few.")
-        with pytest.raises(DataError, match=r"but only 4 remain|MemoryError"):
+        with pytest.raises(DataError, match="Get the file again"):
             read_arrays(tmp_path / "file")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # in kB

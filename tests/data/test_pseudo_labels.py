@@ -1,6 +1,7 @@
 """Files of pseudo-labelled images: read without running anything they say, or refused with what was expected."""
 
 import contextlib
+import errno
 import os
 import pickle
 
@@ -62,7 +63,7 @@ def test_arrays_that_do_not_fit_are_named(tmp_path, changes, message, protocol):
 
 
 def test_other_files_are_named(tmp_path):
-    with pytest.raises(DataError, match=r"nothing: expected a readable file.*No such file"):
+    with pytest.raises(DataError, match=rf"nothing: expected a readable file.*{os.strerror(errno.ENOENT)}"):
         read_pseudo_labelled(tmp_path / "nothing", colour())
     np.savez(tmp_path / "few.npz", **{name: content()[name] for name in ("data", "extrapolated_targets")})
     with pytest.raises(DataError, match="at least a whole batch of 30 pseudo-labelled images, found 20"):
