@@ -14,8 +14,8 @@ from smoothcert.noise import exact as exact_noise
 from smoothcert.noise.exact import BITS, ExactNoise, distance, largest, thresholds
 from smoothcert.noise.streams import NoisyCopies, total_variation
 from smoothcert.runs.selection import Selection
-from tests.certification.test_smoothed import Linear
-from tests.noise.test_philox import plain
+from tests.certification.closed_form import Linear
+from tests.noise.literal import plain
 from tests.results import certify_with
 
 VECTORS = (

@@ -10,18 +10,7 @@ from smoothcert.report import read_log, read_results, read_store
 from smoothcert.report.read.names import distinct_names, one_line, run_labels
 from smoothcert.runs.rows import OPTIONAL, REQUIRED, NoCertificates
 from smoothcert.runs.store import COLUMNS
-
-ROWS = [(0, 7, 7, "1.91"), (20, 2, -1, "0.0"), (40, 1, 3, "0.953"), (60, 0, 0, "1e-05")]
-
-
-def check_rows(c):
-    assert c.idx.tolist() == [0, 20, 40, 60]
-    assert c.label.tolist() == [7, 2, 1, 0]
-    assert c.predict.tolist() == [7, -1, 3, 0]
-    assert c.radius.tolist() == [1.91, 0.0, 0.953, 1e-05]
-    assert c.correct.tolist() == [True, False, False, True]
-    assert c.abstained.tolist() == [False, True, False, False]
-    assert c.rows == 4
+from tests.report.rows import ROWS, check_rows
 
 
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
