@@ -30,6 +30,10 @@ class Child:
         assert kind == wanted, value
         return value
 
+    @property
+    def alive(self):
+        return self._process.is_alive()
+
     def next_report(self):
         return self._receive("report")
 

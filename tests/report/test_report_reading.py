@@ -95,16 +95,16 @@ def test_store_with_more_than_promised(write_store):
     assert read_store(write_store(ROWS, inputs=3)).warnings == ("4 inputs stored, but the manifest promises 3",)
 
 
-@pytest.mark.parametrize(("text", "words"), [("{", "expected JSON"), ("[]", "identity"), ('{"inputs": 4}', "identity")])
-def test_damaged_manifest(write_store, text, words):
+@pytest.mark.parametrize("text", ["{", "[]", '{"inputs": 4}'])
+def test_damaged_manifest(write_store, text):
     folder = write_store(ROWS)
     (folder / "manifest.json").write_text(text)
-    with pytest.raises(StoreError, match=words):
+    with pytest.raises(StoreError, match=r"manifest\.json is damaged: expected an object with identity"):
         read_store(folder)
 
 
 def test_folder_without_manifest(tmp_path):
-    with pytest.raises(StoreError, match=r"found no manifest\.json"):
+    with pytest.raises(StoreError, match=r"it has no manifest\.json"):
         read_store(tmp_path)
 
 
