@@ -2,6 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+# of pytest; each uses one thread
+PROCESSES ?= auto
 
 .PHONY: demo test check docs clean
 
@@ -9,7 +11,7 @@ demo: $(VENV)/.installed
 	$(BIN)/smoothcert demo
 
 test: check
-	$(BIN)/python -m pytest --cov --cov-report=term:skip-covered --cov-fail-under=90
+	$(BIN)/python -m pytest -n $(PROCESSES) --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -1,8 +1,23 @@
+import contextlib
 import os
+import re
+import shlex
+import shutil
+from pathlib import Path
+
+# One thread for each process, those of the tests too: tests run in several processes at once (see the Makefile), their
+# tensors are small, and threads that wait for each other on a busy machine cost many times what they save. OpenMP reads
+# this when PyTorch is imported.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import pytest
 import torch
+from filelock import FileLock
 from hypothesis import settings
+
+from smoothcert.cli import main
+
+README = Path(__file__).parent.parent / "README.md"
 
 # without a GPU, Triton's interpreter runs the kernels; it must be chosen before they are first imported
 if not torch.cuda.is_available():
@@ -14,6 +29,45 @@ os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 # the same examples in every run, and no limit on the time of one: a busy machine is no failure
 settings.register_profile("smoothcert", deadline=None, derandomize=True)
 settings.load_profile("smoothcert")
+
+
+@pytest.fixture(scope="session")
+def readme_folder(tmp_path_factory):
+    """A folder in which the shell lines of README have run: the one training of a whole network that tests share."""
+    base = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        base = base.parent  # one for all of pytest's processes
+    place = base / "readme"
+    with FileLock(f"{place}.lock"):
+        if not (place / "report.html").exists():
+            place.mkdir(exist_ok=True)
+            (shell,) = re.findall(r"```sh\n(.*?)```", README.read_text(), re.DOTALL)
+            with contextlib.chdir(place):
+                for line in shell.strip().splitlines():
+                    program, *words = shlex.split(line)
+                    assert program == "smoothcert"
+                    main(words)
+    return place
+
+
+@pytest.fixture(scope="session")
+def shared_run(readme_folder):
+    """README's run with certificates of six images in certify/six. Copy it to write into it."""
+    run = readme_folder / "shared" / "gaussian"
+    with FileLock(f"{readme_folder}.lock"):
+        if not (run / "certify" / "six").exists():
+            shutil.copytree(readme_folder / "runs" / "gaussian", run, ignore=shutil.ignore_patterns("certify"))
+            main(["certify", str(run), "--max", "6", "--n", "200", "--name", "six"])
+    return run
+
+
+@pytest.fixture
+def one_thread():
+    """As the child processes of a test have: sums over other numbers of threads may round differently."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def pytest_collection_modifyitems(items):

@@ -1,10 +1,6 @@
 """Whole stores, compared: shards, order, batch size, kill -9 and resume change no count."""
 
 import json
-import os
-import signal
-import subprocess
-import sys
 import time
 
 import numpy as np
@@ -13,9 +9,10 @@ import torch
 
 from smoothcert.data import Dataset, load_dataset
 from smoothcert.errors import ConfigError, DataError, StoreError
-from smoothcert.models import build_model, save_weights
+from smoothcert.models import build_model, load_weights, save_weights
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import COLUMNS
+from tests.processes import Child
 from tests.results import cells, certify_with
 
 SETTINGS = {"sigma": 0.5, "n0": 32, "n": 200, "quiet": True}
@@ -63,26 +60,25 @@ def test_shards_and_batch_size_change_no_row(model, data, reference, tmp_path, s
     assert len(list(tmp_path.glob("part-*-of-*.tsv"))) == shards
 
 
+def certify_from_files(report, folder, settings):
+    """What the process does that is killed."""
+    model = build_model("lenet")
+    load_weights(model, folder / "weights.safetensors")
+    selection = Selection(start=3, every=7, max=24, shard=0, shards=1)
+    data = load_dataset("mnist-mini", "test")
+    certify_with(model, data, folder / "store", selection=selection, batch_size=64, **settings)
+
+
 def test_killed_at_any_moment_and_resumed_the_store_is_the_same(model, reference, tmp_path):
     """kill -9, several times, at whatever the process is doing; another number of shards in between."""
     save_weights(model, tmp_path / "weights.safetensors")
-    code = (
-        "from smoothcert import Selection, load_dataset; from tests.results import certify_with\n"
-        "from smoothcert.models import build_model, load_weights\n"
-        "import sys, torch; torch.set_num_threads(1)\n"
-        f"model = build_model('lenet'); load_weights(model, {str(tmp_path / 'weights.safetensors')!r})\n"
-        "selection = Selection(start=3, every=7, max=24, shard=0, shards=1)\n"
-        f"certify_with(model, load_dataset('mnist-mini', 'test'), {str(tmp_path / 'store')!r}, selection=selection,"
-        f" batch_size=64, **{SETTINGS!r})\n"
-    )
+    part = tmp_path / "store" / "part-0-of-1.tsv"
     rows = 0
     for kill_at in (1, 4, 9, 15):
-        process = subprocess.Popen([sys.executable, "-c", code])
-        part = tmp_path / "store" / "part-0-of-1.tsv"
-        while process.poll() is None and (not part.exists() or part.read_text().count("\n") - 1 < kill_at):
+        child = Child(certify_from_files, tmp_path, SETTINGS)
+        while child.alive and (not part.exists() or part.read_text().count("\n") - 1 < kill_at):
             time.sleep(0.002)
-        os.kill(process.pid, signal.SIGKILL)
-        process.wait()
+        child.kill()
         rows = part.read_text().count("\n") - 1
         with part.open("a") as file:
             file.write("999\t3\t")  # and a line torn by a power cut

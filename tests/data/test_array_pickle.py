@@ -10,21 +10,13 @@ import warnings
 import numpy as np
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 
 from smoothcert.data import array_pickle
 from smoothcert.data.array_pickle import read_array_pickle, read_arrays
 from smoothcert.errors import DataError
+from tests.data.pickles import Call, content, with_a_byte_changed
 
 NAMES = ("data", "extrapolated_targets")
-
-
-def content(size=20, **changes):
-    """The entries of ti_500K_pseudo_labeled.pickle, few."""
-    rng = np.random.default_rng(1)
-    images = rng.integers(0, 256, (size, 32, 32, 3)).astype(np.uint8)
-    beside = {"ti_index": list(range(size)), "prediction_model": "wrn-28-10", "prediction_model_epoch": np.int64(200)}
-    return {"data": images, "extrapolated_targets": rng.integers(0, 10, size), **beside, **changes}
 
 
 @pytest.fixture
@@ -101,16 +93,6 @@ def test_a_pickle_of_python_2_is_read(tmp_path):
     assert found["about"] == "three"
 
 
-class Call:
-    """Pickled, this is a call."""
-
-    def __init__(self, function, *arguments):
-        self.call = function, arguments
-
-    def __reduce__(self):
-        return self.call
-
-
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
 @pytest.mark.parametrize("entry", ["data", "extrapolated_targets", "ti_index"])
 @pytest.mark.parametrize("function", ["posix.system", "builtins.exec"])
@@ -168,14 +150,6 @@ def test_a_file_cut_anywhere_is_refused(tmp_path, protocol):
         (tmp_path / "file").write_bytes(written[:length])
         with pytest.raises(DataError, match="Get the file again"):
             read_array_pickle(tmp_path / "file", NAMES)
-
-
-@st.composite
-def with_a_byte_changed(draw):
-    written = bytearray(pickle.dumps(content(1), draw(st.sampled_from([0, 2, 4, 5]))))
-    place = draw(st.one_of(st.integers(0, 200), st.integers(len(written) - 200, len(written) - 1)))
-    written[place] = draw(st.integers(0, 255))
-    return bytes(written)
 
 
 @given(with_a_byte_changed())
@@ -247,6 +221,6 @@ def test_a_size_beyond_the_file_takes_no_memory(tmp_path):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for start in (b"\x80\x05\x96", b"\x80\x04\x8e", b"\x80\x04\x8d"):  # bytearray, bytes, text
         (tmp_path / "file").write_bytes(start + struct.pack("<Q", 2**36) + b"few.")
-        with pytest.raises(DataError, match=r"but only 4 remain|MemoryError"):
+        with pytest.raises(DataError, match="Get the file again"):
             read_arrays(tmp_path / "file")
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 100_000  # in kB

@@ -180,4 +180,5 @@ def main(which: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    for which in sys.argv[1:]:
+        main(which)

@@ -9,7 +9,7 @@ from smoothcert.attacks.ascent import pgd, smoothed_gradient
 from smoothcert.attacks.objectives import frozen
 from smoothcert.errors import ModelError
 from smoothcert.models import build_model
-from tests.kernels.test_prepare import with_statistics
+from tests.kernels.networks import with_statistics
 
 pytest.importorskip("triton")
 from smoothcert.kernels.cifar_resnet.entry import CIFAR_RESNET

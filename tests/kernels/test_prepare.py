@@ -17,21 +17,11 @@ from smoothcert.kernels.prepare import Prepared, arithmetic, prepare
 from smoothcert.models import build_model
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import next_group
+from tests.kernels.networks import with_statistics
 from tests.results import certify_with
 
 CPU = torch.device("cpu")
 CUDA = pytest.mark.cuda
-
-
-def with_statistics(model, seed=0):
-    """BatchNorms as after training: none of them near the identity."""
-    generator = torch.Generator().manual_seed(seed)
-    for module in model.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            for tensor, low in ((module.weight, 0.5), (module.bias, -0.5), (module.running_mean, -0.5)):
-                tensor.data = low + torch.rand(tensor.shape, generator=generator)
-            module.running_var = 0.5 + torch.rand(module.running_var.shape, generator=generator)
-    return model.eval()
 
 
 def batch(count, shape, seed=1):

@@ -14,8 +14,8 @@ from smoothcert.noise import exact as exact_noise
 from smoothcert.noise.exact import BITS, ExactNoise, distance, largest, thresholds
 from smoothcert.noise.streams import NoisyCopies, total_variation
 from smoothcert.runs.selection import Selection
-from tests.certification.test_smoothed import Linear
-from tests.noise.test_philox import plain
+from tests.certification.closed_form import Linear
+from tests.noise.literal import plain
 from tests.results import certify_with
 
 VECTORS = (
@@ -120,7 +120,7 @@ def test_counters_have_room():
         noise().draw(2**32, 2**32 + 1)
 
 
-@pytest.mark.parametrize(("mode", "tau", "norm"), [("exact", True, None), ("laplace", False, "l1")])
+@pytest.mark.parametrize(("mode", "tau", "norm"), [("exact", True, "l2"), ("laplace", False, "l1")])
 def test_the_manifest_says_which_noise_and_how_far_it_is_from_the_true_one(tmp_path, mode, tau, norm):
     data = load_dataset("mnist-mini", "test")
     settings = {"sigma": 0.5, "n0": 20, "n": 100, "selection": Selection(max=1), "batch_size": 64, "quiet": True}
@@ -128,5 +128,5 @@ def test_the_manifest_says_which_noise_and_how_far_it_is_from_the_true_one(tmp_p
     identity = store.manifest().identity
     assert identity["noise"] == mode
     assert identity.get("tau", 0.0) == (distance(0.5, 784) if tau else 0.0)
-    assert identity.get("norm") == norm
+    assert identity["norm"] == norm
     assert identity["noise_stream"] == ("philox4x32-counters-1" if mode == "exact" else "philox-blocks-1")

@@ -6,18 +6,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothcert.noise.philox import philox4x32
+from tests.noise.literal import plain
 
 WORD = st.integers(0, 2**32 - 1)
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
-
-
-def plain(counter, key):
-    c, k = list(counter), list(key)
-    for _ in range(10):
-        a, b = c[0] * 0xD2511F53, c[2] * 0xCD9E8D57
-        c = [b >> 32 ^ c[1] ^ k[0], b % 2**32, a >> 32 ^ c[3] ^ k[1], a % 2**32]
-        k = [(k[0] + 0x9E3779B9) % 2**32, (k[1] + 0xBB67AE85) % 2**32]
-    return c
 
 
 def ours(counter, key, device="cpu"):

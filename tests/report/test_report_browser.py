@@ -101,16 +101,15 @@ def test_confidence_has_a_slider_of_its_own(page):
 
 
 def test_toggle_hides_a_curve_in_every_chart(page):
-    curves = page.locator('.run[data-run="0"]')
-    assert curves.count() == 2
-    assert all(curve.is_visible() for curve in curves.all())
+    curves = [page.locator(f'#{chart} .run[data-run="0"]') for chart in ("curves", "confidence")]
+    assert all(curve.is_visible() for curve in curves)
     page.locator('#curves tr[data-run="0"] input').uncheck()
-    assert all(curve.is_hidden() for curve in curves.all())
+    assert all(curve.is_hidden() for curve in curves)
     assert not page.locator('#confidence tr[data-run="0"] input').is_checked()
     assert page.locator('.run[data-run="1"]').first.is_visible()
     assert page.locator("#curves td.gap").all_inner_texts() == ["", "best"]
     page.locator('#confidence tr[data-run="0"] input').check()
-    assert all(curve.is_visible() for curve in curves.all())
+    assert all(curve.is_visible() for curve in curves)
 
 
 def test_gallery_filters_by_run_kind_and_class(page):

@@ -5,7 +5,7 @@ import pytest
 from smoothcert.errors import StoreError
 from smoothcert.report import read_log, read_store
 from smoothcert.runs.rows import NoCertificates
-from tests.report.test_report_reading import ROWS, check_rows
+from tests.report.rows import ROWS, check_rows
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 
 import json
 import resource
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +13,7 @@ from smoothcert.report import read_store
 from smoothcert.runs.rows import COLUMNS
 from smoothcert.runs.store import Manifest, ResultStore, clock
 from smoothcert.statistics.certificate import from_counts
+from tests.processes import Child
 
 MANIFEST = Manifest({"sigma": 0.5, "n": 1000, "alpha": 0.001, "noise": "quantised"}, 3, {"torch": "2.13"})
 
@@ -160,22 +159,24 @@ def test_mean_seconds(store):
     assert store.mean_seconds() == 3725.25
 
 
+def write_rows_within(report, folder, limit):
+    """What a process is told that may not let a file grow beyond so many bytes."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
+    with ResultStore(folder).writer(0, 1) as part:
+        part.add(row(0))
+        part.add(row(1))
+        try:
+            part.add(row(2))
+        except StoreError as error:
+            return str(error)
+
+
 def test_a_full_disk_loses_no_row(store):
     """A real write failure: the process may not let files grow beyond a limit in the middle of the third row."""
     limit = len("\t".join(COLUMNS)) + 1 + len(line(0)) + len(line(1)) + 20
-    code = (
-        "import sys, resource; from tests.runs.test_store import ResultStore, row; from pathlib import Path\n"
-        "from smoothcert.errors import StoreError\n"
-        f"resource.setrlimit(resource.RLIMIT_FSIZE, ({limit}, {limit}))\n"
-        f"with ResultStore(Path({str(store.folder)!r})).writer(0, 1) as part:\n"
-        "    part.add(row(0)); part.add(row(1))\n"
-        "    try: part.add(row(2))\n"
-        "    except StoreError as error: print(error); sys.exit(7)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 7, done.stderr
-    assert "could not write" in done.stdout
-    assert "untouched" in done.stdout
+    refused = Child(write_rows_within, store.folder, limit).result()
+    assert "could not write" in refused
+    assert "untouched" in refused
     assert (store.folder / "part-0-of-1.tsv").stat().st_size < limit
     assert store.done() == {0, 1}
     with store.writer(0, 1) as part:

@@ -11,7 +11,7 @@ from smoothcert.models import build_model
 from smoothcert.models.start import start_from
 from smoothcert.runs.folder import RunFolder, load_start
 from smoothcert.training.fit import fit
-from tests.training.test_loop import CONFIG, tiny
+from tests.training.tiny import CONFIG, tiny
 
 # no learning: what comes out is what it started from, but for BatchNorm's statistics
 STILL = dataclasses.replace(CONFIG, epochs=1, lr=1e-30, weight_decay=0.0, evaluate_every=0)
@@ -62,7 +62,7 @@ def test_weights_that_do_not_fit_are_refused(source, tmp_path):
     with pytest.raises(ModelError, match="does not fit the model"):
         train(
             tmp_path / "a",
-            dataclasses.replace(STILL, init_from=str(source.path), model="tests.training.test_loop.Plain"),
+            dataclasses.replace(STILL, init_from=str(source.path), model="tests.training.tiny.Plain"),
         )
     with pytest.raises(StoreError, match="is not a run folder"):
         train(tmp_path / "b", dataclasses.replace(STILL, init_from=str(tmp_path)))

@@ -2,12 +2,6 @@
 
 import dataclasses
 import json
-import os
-import shlex
-import shutil
-import signal
-import subprocess
-import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,38 +12,30 @@ import torch
 from scipy.special import ndtr
 from torch import nn
 
-from smoothcert.cli import main
-from smoothcert.config import TrainConfig
-from smoothcert.data import Batches, Dataset, ImageFolder, load_dataset
+from smoothcert.data import Batches, Dataset, ImageFolder
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.recipes import load_recipe
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training import soft_labels
-from smoothcert.training.fit import fit
 from smoothcert.training.ranks import Ranks
-from tests.training.test_loop import tiny
+from tests.processes import kill_at, run_ranks
+from tests.training import tiny as shared
+from tests.training.tiny import SOFT, tiny, train_as_rank_that_saves_slowly, train_reporting_writes
 
 ALONE = Ranks(torch.device("cpu"))
-CONFIG = TrainConfig(
-    "tiny",
-    "tests.training.test_loop.TinyNet",
-    0.5,
-    {"name": "catrs", "noises": 2, "steps": 2},
-    epochs=2,
-    batch_size=32,
-    lr=0.05,
-    evaluate_every=0,
-    soft_labels={"n": 40, "epochs": 1},
-)
+PART = 40
 
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch):
-    monkeypatch.setattr(soft_labels, "PART", 40)
+    monkeypatch.setattr(soft_labels, "PART", PART)
 
 
-def train(out, config=CONFIG, **options):
-    return fit(config, out, train=tiny(), device="cpu", quiet=True, **options)
+def train(out, config=SOFT, **options):
+    return shared.train(out, config, test=None, **options)
+
+
+ALONE = Ranks(torch.device("cpu"))
 
 
 class Brightness(nn.Module):
@@ -67,7 +53,7 @@ def grey(size=6):
 
 
 def grey_plan(folder, n=4000, **changes):
-    return soft_labels.Plan(folder, dataclasses.replace(CONFIG, sigma=0.25, **changes), n)
+    return soft_labels.Plan(folder, dataclasses.replace(SOFT, sigma=0.25, **changes), n)
 
 
 def test_votes_are_the_probabilities_of_the_closed_form(tmp_path):
@@ -142,7 +128,7 @@ def test_damaged_files_are_refused(tmp_path):
 
 def test_augmented_images_are_voted_on_in_one_keyed_view(tmp_path):
     data = tiny(size=30)
-    config = dataclasses.replace(CONFIG, augment="crop-flip")
+    config = dataclasses.replace(SOFT, augment="crop-flip")
     views = torch.stack([soft_labels._view(config, data, i) for i in range(30)])
     assert torch.equal(views, torch.stack([soft_labels._view(config, data, i) for i in range(30)]))
     assert not torch.equal(views, torch.from_numpy(data.images))
@@ -182,7 +168,7 @@ def test_the_plan_of_a_recipe():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"n": 0}, "soft_labels.n, the votes an image, must be a whole number from 1 on, found 0"),
+        ({"n": 0}, "soft_labels.n, the votes per image, must be a whole number from 1 on, found 0"),
         ({"n": "many"}, "found 'many'"),
         ({"folder": 3}, "soft_labels.folder must be a path, found 3"),
         ({"epoch": 3}, r"unknown setting of soft_labels \(besides n and folder\) 'epoch': did you mean epochs"),
@@ -191,209 +177,50 @@ def test_the_plan_of_a_recipe():
 )
 def test_unusable_settings_are_refused_before_anything_is_written(tmp_path, settings, message):
     with pytest.raises(ConfigError, match=message):
-        train(tmp_path / "run", dataclasses.replace(CONFIG, soft_labels=settings))
+        train(tmp_path / "run", dataclasses.replace(SOFT, soft_labels=settings))
     assert not (tmp_path / "run").exists()
 
 
 def test_runs_share_a_folder(tmp_path):
-    shared = {**CONFIG.soft_labels, "folder": str(tmp_path / "shared")}
-    first = train(tmp_path / "a", dataclasses.replace(CONFIG, soft_labels=shared))
+    shared = {"n": 40, "epochs": 1, "folder": str(tmp_path / "shared")}
+    first = train(tmp_path / "a", dataclasses.replace(SOFT, soft_labels=shared))
     before = {path: path.stat().st_mtime_ns for path in (tmp_path / "shared").rglob("*.*")}
     assert first.finished
     assert not (first.path / "soft-labels").exists()
-    train(tmp_path / "b", dataclasses.replace(CONFIG, soft_labels=shared, sigma=0.25, seed=3))
+    train(tmp_path / "b", dataclasses.replace(SOFT, soft_labels=shared, sigma=0.25, seed=3))
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "shared").rglob("*.*")} == before
     with pytest.raises(StoreError, match="epochs: 1 there, 2 asked"):
-        train(tmp_path / "c", dataclasses.replace(CONFIG, soft_labels={**shared, "epochs": 2}))
+        train(tmp_path / "c", dataclasses.replace(SOFT, soft_labels={**shared, "epochs": 2}))
     with ThreadPoolExecutor() as pool:  # another run of the same labels waits for them
-        with soft_labels.plan(dataclasses.replace(CONFIG, soft_labels=shared), tmp_path).lock():
-            waiting = pool.submit(train, tmp_path / "d", dataclasses.replace(CONFIG, soft_labels=shared))
+        with soft_labels.plan(dataclasses.replace(SOFT, soft_labels=shared), tmp_path).lock():
+            waiting = pool.submit(train, tmp_path / "d", dataclasses.replace(SOFT, soft_labels=shared))
             time.sleep(1)
             assert not (tmp_path / "d" / "metrics.jsonl").exists()
         assert waiting.result().finished
 
 
-CHILD = """
-import sys
-from smoothcert import files, soft_labels
-from tests.training.test_soft_labels import *
-torch.set_num_threads(1)
-soft_labels.PART = 40
-real = files.os.replace
-def replace(source, target):
-    real(source, target)
-    print("wrote", flush=True)
-files.os.replace = replace
-train(sys.argv[1], checkpoint_seconds=0.0)
-"""
-
-
+@pytest.mark.usefixtures("one_thread")
 def test_killed_at_any_moment_and_resumed_a_run_with_soft_labels_ends_the_same(tmp_path):
     """kill -9 after some write: in the Gaussian model's training, between groups of votes, in the run itself."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        whole, out = train(tmp_path / "whole"), tmp_path / "killed"
-        for writes, delay in ((4, 0.0), (7, 0.001), (2, 0.0), (6, 0.002)):
-            process = subprocess.Popen([sys.executable, "-c", CHILD, str(out)], stdout=subprocess.PIPE, text=True)
-            assert process.stdout is not None
-            for _ in range(writes):
-                process.stdout.readline()
-            time.sleep(delay)
-            os.kill(process.pid, signal.SIGKILL)
-            process.stdout.close()
-            assert process.wait() == -signal.SIGKILL
-        assert not RunFolder(out).finished
-        again = train(out)
-    finally:
-        torch.set_num_threads(threads)
+    whole, out = train(tmp_path / "whole"), tmp_path / "killed"
+    kill_at([(4, 0.0), (7, 0.001), (2, 0.0), (6, 0.002)], train_reporting_writes, out, SOFT, PART)
+    assert not RunFolder(out).finished
+    again = train(out)
     for name in ("weights.safetensors", "metrics.jsonl", "soft-labels/counts.npy", "soft-labels/labels.json"):
         assert (again.path / name).read_bytes() == (whole.path / name).read_bytes(), name
     assert json.loads((again.path / "soft-labels/labels.json").read_text())["identity"]["n"] == 40
 
 
-RANKS = """
-import sys
-from tests.training.test_soft_labels import *
-real = RunFolder.save_model
-def save_model(self, model, spec):
-    time.sleep(1)
-    real(self, model, spec)
-RunFolder.save_model = save_model
-train(sys.argv[1])
-os._exit(0)  # PyTorch's threads now and then abort a process that exits on a busy machine
-"""
-
-
 def test_a_second_process_waits_until_the_model_that_votes_is_saved(tmp_path):
-    (tmp_path / "script.py").write_text(RANKS)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
-    path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(
-        [*command, str(tmp_path / "script.py"), str(tmp_path / "run")],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"},
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
+    run_ranks(train_as_rank_that_saves_slowly, tmp_path / "run", SOFT)
     assert (np.load(tmp_path / "run" / "soft-labels" / "counts.npy").sum(axis=1) == 40).all()
 
 
-class Coarse(nn.Sequential):
-    """A linear classifier of 7 x 7 pixels: fast, and far better than chance."""
-
-    def __init__(self, classes=10):
-        super().__init__(nn.AvgPool2d(4), nn.Flatten(), nn.Linear(49, classes))
-
-
-MAKE = ["soft-labels", "mnist/catrs-0.50", "--dataset", "mnist-mini", "--device", "cpu", "--n", "3"]
-MAKE += ["--model", "tests.training.test_soft_labels.Coarse", "--epochs", "1", "--lr", "0.1", "--lr-drops", "[1]"]
-SHORT = ["--model", "tests.training.test_soft_labels.Coarse", "--epochs", "1", "--method.noises", "2"]
-
-
-@pytest.fixture(scope="module")
-def labels(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("made ahead") / "labels"
-    main([*MAKE, "--out", str(folder)])
-    return folder
-
-
-def contents(folder):
-    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*") if path.is_file()}
-
-
-def refusal(capsys, *arguments):
-    capsys.readouterr()
-    with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
-    assert stop.value.code == 2
-    printed = capsys.readouterr()
-    assert not printed.out
-    (line,) = printed.err.splitlines()
-    return line
-
-
-def train_as_printed(printed, labels, out):
-    """The command that `soft-labels` ended with, for labels in another place and a short training."""
-    command = shlex.split(printed.splitlines()[-1].removeprefix("to use them: smoothcert "))
-    command[command.index("--soft-labels.folder") + 1], command[command.index("RUN")] = str(labels), str(out)
-    main([*command, "--device", "cpu", *SHORT])
-    assert not (out / "soft-labels").exists()
-    return (out / "weights.safetensors").read_bytes()
-
-
-def test_labels_made_ahead_are_kept_and_are_those_that_train_reads(capsys, labels, tmp_path):
-    before = contents(labels)
-    main([*MAKE, "--out", str(labels)])
-    printed = capsys.readouterr().out
-    counts = np.load(labels / "counts.npy")
-    assert counts.sum(axis=1).tolist() == [3] * 10_000
-    right = (counts.argmax(axis=1) == load_dataset("mnist-mini", "train").labels).mean()
-    assert right > 0.5
-    assert printed.splitlines()[:2] == [
-        f"{labels}: soft labels of 10000 images of mnist-mini, 3 votes each",
-        f"the most-voted class is the label of {100 * right:.1f} % of the images",
-    ]
-    assert f"--soft-labels.folder {shlex.quote(str(labels))} --soft-labels.n 3 " in printed
-    weights = train_as_printed(printed, labels, tmp_path / "run")
-    assert contents(labels) == before
-
-    other = shutil.copytree(labels, tmp_path / "other")  # votes for the wrong classes, under a true checksum
-    np.save(other / "counts.npy", np.roll(counts, 1, axis=1))
-    record = json.loads((other / "labels.json").read_text())
-    (other / "labels.json").write_text(json.dumps({**record, "sha256": soft_labels.file_sha256(other / "counts.npy")}))
-    assert train_as_printed(printed, other, tmp_path / "misled") != weights
-    assert train_as_printed(printed, shutil.copytree(labels, tmp_path / "same"), tmp_path / "again") == weights
-
-
 def test_a_run_whose_labels_are_refused_can_be_given_again(tmp_path):
-    right = {**CONFIG.soft_labels, "folder": str(tmp_path / "labels")}
-    train(tmp_path / "first", dataclasses.replace(CONFIG, soft_labels=right))
+    right = {"n": 40, "epochs": 1, "folder": str(tmp_path / "labels")}
+    train(tmp_path / "first", dataclasses.replace(SOFT, soft_labels=right))
     for wrong in ({"n": 41}, {"epochs": 2}):
         with pytest.raises(StoreError, match=f"{next(iter(wrong))}: "):
-            train(tmp_path / "second", dataclasses.replace(CONFIG, soft_labels={**right, **wrong}))
+            train(tmp_path / "second", dataclasses.replace(SOFT, soft_labels={**right, **wrong}))
         assert not (tmp_path / "second").exists()
-    assert train(tmp_path / "second", dataclasses.replace(CONFIG, soft_labels=right)).finished
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (["--n", "4"], "holds other soft labels than this run needs (n: 3 there, 4 asked): give another folder"),
-        (["--seed", "1"], "model belongs to another configuration (seed: 0 there, 1 asked)"),
-        (["--sigma", "0.5"], "model belongs to another configuration (sigma: 0.25 there, 0.5 asked)"),
-        (
-            ["--model", "lenet"],
-            "model belongs to another configuration (model: 'tests.training.test_soft_labels.Coarse'",
-        ),
-    ],
-)
-def test_a_folder_of_other_labels_is_refused_by_the_command(capsys, labels, settings, message):
-    before = contents(labels)
-    assert message in refusal(capsys, *MAKE, *settings, "--out", str(labels))
-    assert contents(labels) == before
-
-
-def test_labels_made_ahead_of_other_data_or_damaged_are_refused(capsys, labels, tmp_path):
-    copy = shutil.copytree(labels, tmp_path / "copy")
-    model = json.loads((copy / "model" / "model.json").read_text())
-    (copy / "model" / "model.json").write_text(json.dumps({**model, "data": "0" * 64}))
-    assert "model was trained on other data than given now" in refusal(capsys, *MAKE, "--out", str(copy))
-    (copy / "model" / "model.json").write_text(json.dumps(model))
-    (copy / "counts.npy").write_bytes((labels / "counts.npy").read_bytes()[:-1])
-    assert "is not the file that labels.json describes" in refusal(capsys, *MAKE, "--out", str(copy))
-
-
-@pytest.mark.parametrize(
-    ("recipe", "message"),
-    [
-        ("method: {name: gaussian}", "expected a method that reads soft labels, such as catrs, found gaussian"),
-        ("method: {name: catrs, lam: 0}", "found catrs, which as it is set reads none: give another recipe"),
-        ("method: {name: catrs}\nself_training: {path: x}", "no soft labels, which the method catrs needs"),
-    ],
-)
-def test_a_recipe_without_use_for_soft_labels_is_refused(capsys, tmp_path, recipe, message):
-    (tmp_path / "own.yaml").write_text(f"dataset: mnist-mini\nmodel: lenet\nsigma: 0.5\n{recipe}\n")
-    assert message in refusal(capsys, "soft-labels", str(tmp_path / "own.yaml"), "--out", str(tmp_path / "labels"))
-    assert not (tmp_path / "labels").exists()
+    assert train(tmp_path / "second", dataclasses.replace(SOFT, soft_labels=right)).finished

@@ -1,0 +1,124 @@
+"""Counts: the same for every batch size and however memory runs out; more samples extend the same stream."""
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from smoothcert.certification.batch_size import choose_batch_size
+from smoothcert.certification.counting import forward_size
+from smoothcert.certification.smoothed import SmoothedClassifier
+from smoothcert.data import load_dataset
+from smoothcert.errors import ModelError
+from smoothcert.models import build_model
+from smoothcert.noise.streams import NoisyCopies
+from tests.certification.closed_form import DEVICES, SHAPE, Linear
+
+
+def undecided(arch, image, **options):
+    """An untrained network whose votes are spread: the hard case, where any difference in rounding would flip some."""
+    model = build_model(arch, seed=0, **options).eval()
+    noise = torch.randn(256, *image.shape, generator=torch.Generator().manual_seed(0))
+    with torch.no_grad():
+        last = list(model.modules())[-1]
+        last.bias -= model(torch.from_numpy(image) / 255 + 0.5 * noise).mean(0)
+    return model
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize(
+    ("arch", "options", "shape", "sizes", "n"),
+    [
+        ("lenet", {}, (1, 28, 28), (1, 7, 32, 100, 512), 600),
+        ("resnet20", {"normalisation": "cifar10"}, (3, 32, 32), (5, 64, 100), 150),
+    ],
+)
+def test_counts_do_not_depend_on_the_batch_size(arch, options, shape, sizes, n, device):
+    image = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
+    model, x = undecided(arch, image, **options).to(device), torch.from_numpy(image).to(device)
+    stages = ((100, "selection"), (n, "estimation"))
+    found = [
+        [SmoothedClassifier(model, 0.5, 10, batch_size=size).count(x, k, stage, 3).tolist() for k, stage in stages]
+        for size in sizes
+    ]
+    assert all(entry == found[0] for entry in found)
+    assert sum(count > 0 for count in found[0][1]) > 2
+
+
+def test_more_samples_extend_the_same_stream():
+    """The first 500 of 1000 votes are the 500 votes: nothing depends on how many come later."""
+    model, image = build_model("lenet", seed=0), torch.from_numpy(load_dataset("mnist-mini").image(0))
+    smoothed = SmoothedClassifier(model, 0.5, 10, batch_size=100)
+    votes = []
+    with torch.inference_mode():
+        noisy = NoisyCopies(image, 0.5, "quantised", seed=0, index=0, stage="estimation")
+        for first in range(0, 1000, 100):
+            padded = torch.cat([noisy.take(first, first + 100), torch.zeros(28, 1, 28, 28)])
+            votes.append(model(padded)[:100].argmax(1))
+    for n in (500, 1000):
+        expected = torch.bincount(torch.cat(votes)[:n], minlength=10).tolist()
+        assert smoothed.count(image, n, "estimation", 0).tolist() == expected
+
+
+@pytest.mark.parametrize(
+    ("count", "batch", "size"),
+    [
+        (1, 1, 32),
+        (7, 7, 32),
+        (32, 32, 32),
+        (100, 100, 100),
+        (40, 100, 64),
+        (100, 512, 128),
+        (90, 100, 100),
+        (9, 10, 32),
+    ],
+)
+def test_short_batches_are_padded_to_round_shapes(count, batch, size):
+    assert forward_size(count, batch) == size
+
+
+class Greedy(nn.Module):
+    """Really runs out of memory above 64 inputs, as a large network on a small device does."""
+
+    def __init__(self):
+        super().__init__()
+        self.tried = []
+
+    def forward(self, x):
+        self.tried.append(len(x))
+        if len(x) > 64:
+            torch.empty(2**50)
+        return x.flatten(1)[:, :2]
+
+
+def test_out_of_memory_halves_the_batch_and_changes_no_count():
+    image = torch.full(SHAPE, 128, dtype=torch.uint8)
+    model = Greedy()
+    smoothed = SmoothedClassifier(model, 0.5, 2, batch_size=512)
+    smoothed.prepare(SHAPE)
+    model.tried.clear()
+    counts = smoothed.count(image, 1000, "estimation", 0)
+    assert smoothed.batch_size == 64
+    assert model.tried[:4] == [512, 256, 128, 64]
+    assert (
+        counts.tolist()
+        == SmoothedClassifier(Greedy(), 0.5, 2, batch_size=40).count(image, 1000, "estimation", 0).tolist()
+    )
+    assert choose_batch_size(Greedy(), lambda count: torch.zeros(count, *SHAPE), torch.device("cpu")) <= 64
+
+
+def test_memory_too_small_for_the_fewest_copies_is_said():
+    class Starved(nn.Module):
+        def forward(self, x):
+            torch.empty(2**50)
+
+    with pytest.raises(ModelError, match="out of memory with 32 noisy copies"):
+        SmoothedClassifier(Starved(), 0.5, 2, batch_size=128).count(torch.zeros(SHAPE), 100, "estimation", 0)
+
+
+def test_numpy_indices_draw_the_noise_of_plain_ones():
+    model = Linear()
+    smoothed = SmoothedClassifier(model, 0.25, 2, noise="float")
+    image = model.image_at(0.1)
+    plain, numpy = (smoothed.certify(image, n=500, index=index) for index in (3, np.int64(3)))
+    assert plain.counts.tolist() == numpy.counts.tolist()

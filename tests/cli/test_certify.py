@@ -1,0 +1,64 @@
+"""`smoothcert certify` and `status`: stopped and resumed, in shards, at fixed radii; damaged weights never certify."""
+
+import json
+import re
+
+import pytest
+
+from smoothcert.cli import main
+from tests.cli.commands import fails, run
+
+
+def test_a_certification_goes_on_where_it_was_stopped(capsys, certified):
+    part = certified / "certify" / "six" / "part-0-of-1.tsv"
+    whole = part.read_text()
+    part.write_text("".join(whole.splitlines(keepends=True)[:3]) + "3\t1")
+    assert "2 of 6 inputs done, 4 missing" in run(capsys, "status", certified)
+    run(capsys, "certify", certified, "--max", 6, "--n", 200, "--name", "six")
+    without_time = [re.sub(r"\d+:\d\d:\d\d\.?\d*", "", text) for text in (part.read_text(), whole)]
+    assert without_time[0] == without_time[1]
+
+
+def test_a_shard_without_inputs_is_no_failure(capsys, certified):
+    assert "no input for shard 1/2" in run(
+        capsys, "certify", certified, "--max", 1, "--n", 100, "--shard", "1/2", "--name", "one"
+    )
+
+
+def test_status_goes_on_after_a_bad_place(capsys, certified, tmp_path):
+    with pytest.raises(SystemExit):
+        main(["status", str(tmp_path), str(certified)])
+    printed = capsys.readouterr()
+    assert "trained, epoch 8 of 8" in printed.out
+    assert "is not a run folder" in printed.err
+
+
+def test_certify_at_fixed_radii_with_fewer_samples(capsys, certified):
+    arguments = ["--max", 4, "--n", 2000, "--radius", 0, 0.25, "--name", "radii", "--skip-wrong", "--noise", "exact"]
+    assert "ACR" in run(capsys, "certify", certified, *arguments)
+    rows = (certified / "certify" / "radii" / "part-0-of-1.tsv").read_text().splitlines()[1:]
+    assert sum(int(row.split("\t")[7]) for row in rows) < 4 * 2000
+    with_commas = [*arguments[:4], "--radius", "0,0.25", *arguments[7:]]
+    assert "ACR" in run(capsys, "certify", certified, *with_commas)  # the same procedure: the store is complete
+    said = fails(capsys, "certify", certified, "--radius", "half", "--name", "radii2")
+    assert "--radius takes numbers, for example --radius 0 0.5 1, found 'half'" in said
+
+
+def test_damaged_weights_never_certify(capsys, certified, tmp_path):
+    copy = tmp_path / "copy"
+    copy.mkdir()
+    for name in ("config.yaml", "model.json", "weights.safetensors"):
+        (copy / name).write_bytes((certified / name).read_bytes())
+    weights = (copy / "weights.safetensors").read_bytes()
+    for damage in (weights[: len(weights) // 2], b"", b"x" * 100):
+        (copy / "weights.safetensors").write_bytes(damage)
+        assert "damaged" in fails(capsys, "certify", copy, "--n", 100, "--max", 1)
+    (copy / "weights.safetensors").unlink()
+    assert "is missing though model.json is there" in fails(capsys, "certify", copy, "--n", 100, "--max", 1)
+    (copy / "model.json").write_text(json.dumps({"architecture": "lenet"}))
+    assert "missing entry of" in fails(capsys, "certify", copy, "--n", 100, "--max", 1)
+    (copy / "model.json").write_text("{")
+    assert "damaged" in fails(capsys, "certify", copy, "--n", 100, "--max", 1)
+    (copy / "model.json").unlink()
+    assert "has no finished model" in fails(capsys, "certify", copy, "--n", 100, "--max", 1)
+    assert not (copy / "certify").exists()

@@ -1,0 +1,54 @@
+"""The commands explain, input-noise, selftest-noise, import and demo."""
+
+import time
+
+import torch
+
+from smoothcert.models import build_model
+from tests.cli.commands import fails, run
+
+
+def test_explain_draws_paths_and_ratios(capsys, certified, tmp_path):
+    arguments = ["--index", 0, "--ratios", 3, "--noises", 4, "--steps", 2, "--out", tmp_path]
+    assert run(capsys, "explain", certified, *arguments).count("wrote") == 3
+    assert "smoothed confidence" in (tmp_path / "a-0.svg").read_text()
+    assert (tmp_path / "mixing-ratios.tsv").read_text().startswith("run\tratio\na\t")
+    assert "nothing to explain" in fails(capsys, "explain", certified, "--out", tmp_path)
+    assert "images 0 to 999, found index 1000" in fails(
+        capsys, "explain", certified, "--index", 1000, "--out", tmp_path
+    )
+
+
+def test_input_noise_computes_the_bound(capsys, tmp_path):
+    settings = ["--p", 0.9, "--sigma", 0.5, "--tau", 0.6, "--epsilon", 0.1]
+    printed = run(capsys, "input-noise", *settings, "--svg", tmp_path / "bound.svg")
+    assert "C = 814.017" in printed
+    assert "input dimension" in (tmp_path / "bound.svg").read_text()
+
+
+def test_selftest_noise_passes_and_says_what_it_tested(capsys):
+    printed = run(capsys, "selftest-noise", "--noise", "quantised", "--samples", 2**18, "--device", "cpu")
+    assert printed.startswith("quantised noise on cpu, 262144 values\n")
+    assert printed.count("\n") > 5
+
+
+def test_a_published_checkpoint_becomes_a_run(capsys, tmp_path):
+    model = build_model("lenet", seed=3)
+    torch.save({"arch": "LeNet", "state_dict": model.state_dict(), "epoch": 90}, tmp_path / "checkpoint.pth.tar")
+    arguments = ["--sigma", 0.5, "--dataset", "mnist-mini"]
+    run(capsys, "import", tmp_path / "checkpoint.pth.tar", "--out", tmp_path / "run", *arguments)
+    assert "ACR" in run(capsys, "certify", tmp_path / "run", "--n", 100, "--max", 1)
+    assert "imported model" in run(capsys, "status", tmp_path / "run")
+    assert "is not empty" in fails(
+        capsys, "import", tmp_path / "checkpoint.pth.tar", "--out", tmp_path / "run", *arguments
+    )
+
+
+def test_the_demo_tells_the_whole_story(capsys, tmp_path):
+    started = time.time()
+    printed = run(capsys, "demo", "--out", tmp_path / "demo", "--images", 5, "--n", 100, "--epochs", 1)
+    assert "gaussian" in printed
+    assert "consistency" in printed
+    assert (tmp_path / "demo" / "report.html").stat().st_mtime >= started - 1
+    again = run(capsys, "demo", "--out", tmp_path / "demo", "--images", 5, "--n", 100, "--epochs", 1)
+    assert again.splitlines()[:4] == printed.splitlines()[:4]

@@ -1,0 +1,50 @@
+"""`smoothcert predict`: pictures and arrays are answered with a radius, unusable ones are named."""
+
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from smoothcert.data import load_dataset
+from tests.cli.commands import fails, run
+
+
+def test_predict_reads_pictures_and_arrays(capsys, certified, tmp_path):
+    test = load_dataset("mnist-mini", "test")
+    Image.fromarray(test.image(0)[0]).save(tmp_path / "digit.png")
+    np.save(tmp_path / "digit.npy", test.image(0))
+    np.save(tmp_path / "grey.npy", np.full((1, 28, 28), 0.5, np.float32))
+    lines = run(capsys, "predict", certified, tmp_path / "digit.png", tmp_path / "digit.npy", "--n", 500).splitlines()
+    answers = [line.split(": ", 1)[1] for line in lines]
+    assert re.fullmatch(r"\w+, certified radius \d\.\d{4} \(p >= 0\.\d{6}\)", answers[0])
+    assert answers[0].split(",")[0] == answers[1].split(",")[0]
+    assert "needs an 8-bit image" in fails(capsys, "predict", certified, tmp_path / "grey.npy", "--n", 500)
+    assert ": " in run(capsys, "predict", certified, tmp_path / "grey.npy", "--n", 20, "--noise", "float")
+    (line,) = run(capsys, "predict", certified, tmp_path / "digit.png", "--n", 500, "--noise", "laplace").splitlines()
+    assert ", certified l1 radius " in line
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "message"),
+    [
+        ("no.png", None, "no image file at"),
+        ("wide.png", lambda path: Image.fromarray(np.zeros((28, 30), np.uint8)).save(path), r"found \[1, 28, 30\]"),
+        ("text.png", lambda path: path.write_text("not a picture"), "is not a readable picture"),
+        ("deep.png", lambda path: Image.fromarray(np.full((28, 28), 300, np.uint16)).save(path), "8 bits per channel"),
+        ("float.tif", lambda path: Image.fromarray(np.zeros((28, 28), np.float32)).save(path), "8 bits per channel"),
+        ("text.npy", lambda path: path.write_text("not an array"), "is not a readable .npy array"),
+        ("nan.npy", lambda path: np.save(path, np.full((1, 28, 28), np.nan)), "NaN or infinite pixels"),
+        ("rgb.npy", lambda path: np.save(path, np.zeros((3, 28, 28), np.uint8)), r"found \[3, 28, 28\]"),
+        ("empty.npy", lambda path: path.write_bytes(b""), "is not a readable .npy array"),
+        ("clear.png", lambda path: Image.new("LA", (28, 28)).save(path), "has transparent pixels"),
+        ("objects.npy", lambda path: np.save(path, np.array([{}]), allow_pickle=True), "is not a readable .npy array"),
+    ],
+)
+def test_unusable_images_are_named(capsys, certified, tmp_path, name, make, message):
+    path = tmp_path / name
+    if make:
+        make(path)
+    error = fails(capsys, "predict", certified, path, "--n", 100)
+    assert name in error or "NaN" in message
+    assert re.search(message, error)

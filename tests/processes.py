@@ -1,0 +1,85 @@
+"""Real processes for tests: killed at a chosen moment, limited in what they may write, or the ranks of one training.
+
+They are forked from one process that has imported PyTorch and what its optimisers import later: each starts at once.
+"""
+
+import multiprocessing
+import os
+import signal
+import socket
+import time
+import traceback
+
+CONTEXT = multiprocessing.get_context("forkserver")
+CONTEXT.set_forkserver_preload(["tests.training.tiny", "tests.results", "torch._dynamo"])
+PATIENCE = 600  # seconds after which a process that says nothing is a failure
+
+
+class Child:
+    """A process that calls ``function(report, *arguments)``; what it reports, returns or raises comes back here."""
+
+    def __init__(self, function, *arguments, environment=None):
+        self._messages, theirs = CONTEXT.Pipe(duplex=False)
+        self._process = CONTEXT.Process(target=_serve, args=(theirs, function, arguments, environment or {}))
+        self._process.start()
+        theirs.close()
+
+    def _receive(self, wanted):
+        assert self._messages.poll(PATIENCE), "the process said nothing for long"
+        kind, value = self._messages.recv()  # an EOFError is a process that ended without a word
+        assert kind == wanted, value
+        return value
+
+    @property
+    def alive(self):
+        return self._process.is_alive()
+
+    def next_report(self):
+        return self._receive("report")
+
+    def kill(self):
+        """kill -9, which no process can prepare for."""
+        os.kill(self._process.pid, signal.SIGKILL)
+        self._process.join()
+        assert self._process.exitcode == -signal.SIGKILL
+        self._messages.close()
+
+    def result(self):
+        value = self._receive("returned")
+        self._process.join()
+        self._messages.close()
+        return value
+
+
+def _serve(messages, function, arguments, environment):
+    import torch
+
+    torch.set_num_threads(1)
+    os.environ.update(environment)
+    try:
+        value = function(lambda value=None: messages.send(("report", value)), *arguments)
+        messages.send(("returned", value))
+    except BaseException:
+        messages.send(("raised", traceback.format_exc()))
+
+
+def kill_at(moments, function, *arguments):
+    """Start the function anew for each (reports, delay), and kill -9 it that many seconds after so many reports."""
+    for reports, delay in moments:
+        child = Child(function, *arguments)
+        for _ in range(reports):
+            child.next_report()
+        time.sleep(delay)
+        child.kill()
+
+
+def run_ranks(function, *arguments, size=2):
+    """What each of `size` processes returns that know each other as torchrun's do."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    shared = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    ranks = [
+        Child(function, *arguments, environment={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+        for rank in range(size)
+    ]
+    return [rank.result() for rank in ranks]
