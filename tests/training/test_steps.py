@@ -176,4 +176,4 @@ def test_captured_steps_of_both_kinds_equal_plain_steps(name):
     for one, two in zip(plain, fast, strict=True):
         assert one == pytest.approx(two, rel=2e-3, abs=1e-6)
     for key, value in plain_weights.items():
-        assert torch.allclose(value, fast_weights[key], atol=5e-3), key
+        assert float((value - fast_weights[key]).norm()) <= 0.1 * float(value.norm()), key
