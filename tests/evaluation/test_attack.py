@@ -147,6 +147,9 @@ def test_float_noise_attacks_the_image_off_the_grid(plane, tmp_path, name):
     assert row.empirical == 0.5
 
 
+@pytest.mark.skipif(
+    torch.cuda.is_available(), reason="the interpreter, as if it were a GPU, is for machines without one"
+)
 @pytest.mark.parametrize("kernels", ["auto", "off"])
 def test_attack_steps_use_kernels_unless_they_are_switched_off(plane, tmp_path, kernels, monkeypatch):
     fused = pytest.importorskip("smoothcert.attacks.fused")
