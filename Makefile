@@ -2,8 +2,8 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-# of pytest; each uses one thread
-PROCESSES ?= auto
+# of pytest: as many as there are cores, but at most 8; each uses one thread
+PROCESSES ?= auto --maxprocesses 8
 
 .PHONY: demo test check docs clean
 

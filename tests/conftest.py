@@ -16,6 +16,7 @@ from filelock import FileLock
 from hypothesis import settings
 
 from smoothcert.cli import main
+from tests.processes import threads
 
 README = Path(__file__).parent.parent / "README.md"
 
@@ -64,10 +65,8 @@ def shared_run(readme_folder):
 @pytest.fixture
 def one_thread():
     """As the child processes of a test have: sums over other numbers of threads may round differently."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    with threads(1):
+        yield
 
 
 def pytest_collection_modifyitems(items):

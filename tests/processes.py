@@ -3,6 +3,7 @@
 They are forked from one process that has imported PyTorch and what its optimisers import later: each starts at once.
 """
 
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -10,9 +11,20 @@ import socket
 import time
 import traceback
 
+import torch
+
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.training.tiny", "tests.results", "torch._dynamo"])
 PATIENCE = 600  # seconds after which a process that says nothing is a failure
+
+
+@contextlib.contextmanager
+def threads(count):
+    """So many of PyTorch's threads in this process."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    yield
+    torch.set_num_threads(before)
 
 
 class Child:
@@ -52,8 +64,6 @@ class Child:
 
 
 def _serve(messages, function, arguments, environment):
-    import torch
-
     torch.set_num_threads(1)
     os.environ.update(environment)
     try:

@@ -37,14 +37,11 @@ def mnist_test_split(folder, suffix=".gz", count=10_000):
     write_idx(folder / f"{IDX[1]}{suffix}", (np.arange(count) % 10).astype(np.uint8))
 
 
+PLACES = {"mnist": {"mnist": "", "MNIST/raw": ".gz"}, "fashion-mnist": {"fashion-mnist": ".gz", "FashionMNIST/raw": ""}}
+
+
 @pytest.mark.parametrize(
-    ("name", "below", "suffix"),
-    [
-        ("mnist", "mnist", ""),
-        ("mnist", "MNIST/raw", ".gz"),
-        ("fashion-mnist", "fashion-mnist", ".gz"),
-        ("fashion-mnist", "FashionMNIST/raw", ""),
-    ],
+    ("name", "below", "suffix"), [(name, *place) for name, places in PLACES.items() for place in places.items()]
 )
 def test_idx_sets_are_found_plain_and_zipped(home, name, below, suffix):
     mnist_test_split(home / "data" / below, suffix)

@@ -13,6 +13,7 @@ from smoothcert.kernels.generic.cpu import MaxOfFour, for_cpu, workers
 from smoothcert.kernels.generic.folding import fold
 from smoothcert.kernels.prepare import arithmetic, prepare
 from smoothcert.models import build_model
+from tests.processes import threads
 
 NETWORKS = [("lenet", "none", (1, 28, 28)), ("resnet20", "cifar10", (3, 32, 32)), ("resnet50", "imagenet", (3, 64, 64))]
 
@@ -135,10 +136,8 @@ def test_only_plain_pooling_is_rewritten(rule, pools, after):
 
 @pytest.fixture
 def three_threads():
-    before = torch.get_num_threads()
-    torch.set_num_threads(3)
-    yield
-    torch.set_num_threads(before)
+    with threads(3):
+        yield
 
 
 @pytest.mark.usefixtures("three_threads")

@@ -11,8 +11,7 @@ from smoothcert.data import load_dataset
 from smoothcert.models import build_model
 from smoothcert.models.normalise import Normalise
 from smoothcert.noise.streams import NoisyCopies
-from smoothcert.recipes import load_recipe
-from smoothcert.training.fit import fit
+from smoothcert.runs.folder import RunFolder
 
 pytest.importorskip("triton")
 from smoothcert.kernels.lenet import sampling as lenet
@@ -168,10 +167,9 @@ def test_counts_of_several_images_at_once_are_those_of_each_sample_alone():
     assert (counter.count(requests[::-1], 100)[::-1] == counts).all()
 
 
-@pytest.fixture(scope="module")
-def trained(tmp_path_factory):
-    config = load_recipe("mnist-mini/gaussian-0.50", {"epochs": 1, "evaluate_every": 0}).config
-    return fit(config, tmp_path_factory.mktemp("trained") / "run", device=DEVICE.type, quiet=True).load_model()[0]
+@pytest.fixture
+def trained(shared_run):
+    return RunFolder(shared_run).load_model()[0]
 
 
 def test_a_trained_network_answers_alike_in_half_precision(trained):

@@ -8,17 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothcert.errors import ConfigError
-from smoothcert.report import (
+from smoothcert.report.measures.analysis import (
     abstention_rate,
     average_certified_radius,
     certified_accuracy,
     certified_accuracy_linf,
     certified_accuracy_whp,
+    certified_curve,
     clean_accuracy,
+    default_radii,
     linf_radius,
     median_radius,
+    published_rounding,
 )
-from smoothcert.report.measures.analysis import certified_curve, default_radii, published_rounding
 
 RADII = st.floats(0, 10, allow_subnormal=False)
 RUNS = st.lists(st.tuples(RADII, st.booleans()), min_size=1, max_size=60)
