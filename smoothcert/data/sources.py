@@ -44,7 +44,7 @@ class DatasetInfo:
     class_names: tuple[str, ...] = ()
     endings: tuple[str, ...] = ("",)  # each of `files` has one of these after its name
     folders: tuple[str, ...] = ()  # where `files` may lie below a data directory
-    places: tuple[Path, ...] = ()  # where else
+    places: tuple[Path, ...] = ()  # folders elsewhere
     remote: tuple[RemoteFile, ...] = field(default=(), repr=False)
     mirrors: tuple[str, ...] = field(default=(), repr=False)
 

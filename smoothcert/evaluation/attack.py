@@ -94,7 +94,7 @@ def attack_dataset(
 
 
 def _certified_precision(certificates: ResultStore, smoothed: SmoothedClassifier) -> Precision:
-    """In place of auto that of certificates from such a device, so that the attack is on the certified network."""
+    """The precision of the certified network if its device was of this kind, unless a precision is asked for."""
     known = certificates.manifest().identity
     same_device = known.get("device_type") == device_kind(smoothed.device)
     certified = same_device and known.get("precision") in get_args(Precision)

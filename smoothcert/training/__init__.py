@@ -1,5 +1,5 @@
 """Training: epochs, optimiser steps, soft labels, several processes, and going on after a crash.
 
-It must not know what a method computes (it asks for a loss), or how the trained network is certified and reported; only
-soft labels count votes as certification does.
+It must not know what a method computes (it asks for a loss), or how a trained network is reported. From certification
+it takes only the counting of votes, for soft labels.
 """

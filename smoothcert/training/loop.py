@@ -127,7 +127,7 @@ class Loop:
         config, epoch = self.config, self.epoch
         self.ranks.share_buffers(self.model)
         metrics: dict[str, float] = {"epoch": epoch, "lr": config.learning_rate(epoch), **self._means()}
-        loss = metrics["loss"] + metrics.get("pseudo_labelled_loss", 0.0)  # NaN if either is
+        loss = metrics["loss"] + metrics.get("pseudo_labelled_loss", 0.0)  # finite only if both are
         if not math.isfinite(loss):
             raise TrainingDiverged(
                 f"the loss of {self.run.path} became {loss} in epoch {epoch + 1} of {config.epochs}; the "

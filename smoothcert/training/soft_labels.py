@@ -179,7 +179,7 @@ def _record(folder: Path, identity: dict[str, Any]) -> str:
             f"{folder / 'labels.json'} is damaged ({error}): delete it to make the soft labels again"
         ) from error
     require_same(
-        {key: there.get(key) for key in identity},  # not the model's weights, which `check` does not know yet
+        {key: there.get(key) for key in identity},  # `check` gives no weights of the model: it is not trained yet
         identity,
         holds=f"{folder} holds other soft labels than this run needs",
         advice="give another folder, or the settings they were made with",

@@ -27,7 +27,7 @@ def find_published(c: Certificates) -> PublishedRow | None:
     Of several rows for the same settings, the one on as many inputs as the run is taken, else the first.
     """
     config = c.config or {}
-    if c.sigma != config.get("sigma"):  # certified with another noise than trained with: no published row is
+    if c.sigma != config.get("sigma"):  # no published row was certified with another noise than trained with
         return None
     fits, size = rows_of(config), c.expected or c.rows
     return next((row for row in fits if row.inputs == size), fits[0] if fits else None)
@@ -40,7 +40,7 @@ def deviation(c: Certificates, row: PublishedRow) -> Deviation:
 
 
 def measurement_differences(c: Certificates, row: PublishedRow) -> list[str]:
-    """How the measurement of a run differs from its published row's; only if it does not, their ACRs are comparable."""
+    """How the measurement of a run differs from its published row's. If it does not, their ACRs can be compared."""
     measured = (
         ("inputs", c.rows, row.inputs),
         ("n", c.n, N),
