@@ -458,7 +458,7 @@ def test_each_kind_is_captured_with_its_own_weight_and_sums():
 
             def replay():
                 assert kind.weight == weight
-                stepper._step(kind.static, kind)
+                stepper._step(kind.graph_batch, kind)
 
             kind.graph = types.SimpleNamespace(replay=replay)
             return True
