@@ -60,6 +60,8 @@ def remove_leftovers(folder: Path) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Make a rename or a new file durable."""
+    if os.name == "nt":  # Windows opens no folders, and writes their entries at once
+        return
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
