@@ -11,7 +11,7 @@ demo: $(VENV)/.installed
 	$(BIN)/smoothcert demo
 
 test: check
-	$(BIN)/python -m pytest -n $(PROCESSES) --cov --cov-report=term:skip-covered --cov-fail-under=90
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal --cov --cov-report=term:skip-covered --cov-fail-under=90
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -18,8 +18,11 @@ from smoothcert.cli import main
 printed = []
 for words in json.loads(sys.argv[1]):
     sys.argv = ["smoothcert", *words]
-    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):
-        main()
+    with contextlib.redirect_stdout(io.StringIO()) as out:
+        try:
+            main()
+        except SystemExit as stop:
+            assert not stop.code, (words, stop.code)
     assert "torch" not in sys.modules, words
     printed.append(out.getvalue())
 print(json.dumps(printed))
