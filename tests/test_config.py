@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from smoothcert.config import TrainConfig, dump_config, read_config
+from smoothcert.config import AttackConfig, CertifyConfig, SoftLabels, TrainConfig, as_options, dump_config, read_config
 from smoothcert.errors import ConfigError
 from smoothcert.recipes import load_recipe
 
@@ -37,3 +37,49 @@ def test_a_written_configuration_reads_back_the_same(tmp_path):
 def test_values_outside_their_domain_are_refused(change, message):
     with pytest.raises(ConfigError, match=message):
         dataclasses.replace(TrainConfig(**GOOD), **change)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("soft_labels: 5", "soft_labels must be a mapping of settings.*found 5"),
+        ("soft_labels: {settings: 3}", "soft_labels.settings must be a mapping"),
+        ("self_training: nofile", "self_training must be a mapping of settings.*found 'nofile'"),
+        ("self_training: {weight: 2}", "missing setting of self_training: path"),
+    ],
+)
+def test_nested_settings_that_are_no_mapping_are_refused_in_words(tmp_path, line, message):
+    path = tmp_path / "mine.yaml"
+    path.write_text(f"dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {{name: gaussian}}\n{line}\n")
+    with pytest.raises(ConfigError, match=message):
+        load_recipe(str(path))
+
+
+def test_nested_settings_may_be_empty_or_stand_side_by_side(tmp_path):
+    path = tmp_path / "mine.yaml"
+    base = "dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {name: gaussian}\n"
+    path.write_text(f"{base}soft_labels: null\nself_training: {{}}\n")
+    config = load_recipe(str(path)).config
+    assert (config.soft_labels, config.self_training) == (SoftLabels(), None)
+    path.write_text(f"{base}soft_labels: {{n: 5, epochs: 3}}\n")  # as configurations of older versions have it
+    assert load_recipe(str(path)).config.soft_labels == SoftLabels(5, None, {"epochs": 3})
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"noise": "white"}, "unknown noise mode 'white'"),
+        ({"precision": "float8"}, "unknown precision 'float8'"),
+        ({"kernels": "on"}, "unknown setting of kernels 'on'"),
+        ({"radii": 0.5}, "radii are a list of numbers"),
+    ],
+)
+@pytest.mark.parametrize("kind", [CertifyConfig, AttackConfig])
+def test_choices_that_do_not_exist_are_refused(kind, settings, message):
+    with pytest.raises(ConfigError, match=message):
+        kind(**{"sigma": 0.5, "radii": [0.5], **settings})
+
+
+def test_settings_become_options_again():
+    words = as_options(CertifyConfig, {"sigma": 0.5, "radii": [0.5, 1.0], "skip_wrong": True, "max": 3, "n": None})
+    assert words == ["--sigma", "0.5", "--radius", "0.5", "1.0", "--skip-wrong"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from smoothcert.config import NoiseMode
 from smoothcert.statistics import bounds
 from smoothcert.statistics.sequential import Procedure
 
@@ -13,6 +14,8 @@ from smoothcert.statistics.sequential import Procedure
 class Plan:
     """How images of one size are certified: samples, level, stopping rule, and how exact the law of the noise is."""
 
+    sigma: float
+    noise: NoiseMode
     n0: int
     n: int
     alpha: float

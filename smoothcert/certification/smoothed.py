@@ -142,7 +142,7 @@ class SmoothedClassifier:
         values = math.prod(shape)
         slack, law = total_variation(self.noise, self.sigma, values), law_of(self.noise)
         test = procedure(n, alpha, self.sigma, radii=radii, tolerance=tolerance, slack=slack, law=law)
-        return Plan(n0, n, alpha, values, slack, law, test)
+        return Plan(self.sigma, self.noise, n0, n, alpha, values, slack, law, test)
 
     def _certify(
         self, xs: Sequence[Tensor], indices: Sequence[int], plan: Plan, skip_unless: Sequence[int] | None
@@ -151,6 +151,11 @@ class SmoothedClassifier:
             raise DataError(f"expected a label for each of {len(xs)} images, found {len(skip_unless)}")
         if xs[0].numel() != plan.values:
             raise DataError(f"expected images of {plan.values} values, as planned, found {xs[0].numel()}")
+        if (plan.sigma, plan.noise) != (self.sigma, self.noise):
+            raise ConfigError(
+                f"the plan is for {plan.noise} noise of sigma {plan.sigma:g}, found {self.noise} noise of sigma "
+                f"{self.sigma:g}: make a plan with this classifier"
+            )
         claim: dict[str, Any] = {"sigma": self.sigma, "alpha": plan.alpha, "law": plan.law}
         counter = self._counter(xs)
         selection = [Request(i, index, "selection", 0, plan.n0) for i, index in enumerate(indices)]

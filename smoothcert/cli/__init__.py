@@ -21,7 +21,6 @@ from jsonargparse import ArgumentParser
 import smoothcert
 from smoothcert.errors import SmoothcertError
 
-_NO_COMMANDS = {"options"}
 _FIRST = ("demo", "train", "certify", "predict", "report", "status")  # what a newcomer needs; the others by name
 
 
@@ -44,8 +43,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def commands() -> dict[str, ModuleType]:
     """Every command by its name, `import` from import_.py and `soft-labels` from soft_labels.py."""
-    files = [module.name for module in iter_modules(__path__) if module.name not in _NO_COMMANDS]
-    found = {file.strip("_").replace("_", "-"): import_module(f"{__name__}.{file}") for file in files}
+    modules = {module.name: import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)}
+    found = {name.strip("_").replace("_", "-"): module for name, module in modules.items() if hasattr(module, "run")}
     return {name: found[name] for name in (*_FIRST, *sorted(found.keys() - set(_FIRST)))}
 
 

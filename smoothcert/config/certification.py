@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self, get_args
+from typing import Any, get_args
 
 from smoothcert.config.choices import AttackName, Kernels, NoiseMode, Precision
 from smoothcert.config.settings import ALPHA, KERNELS_HELP, N0, NOISE, N, setting
@@ -38,12 +37,9 @@ class CertifyConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radii", _rising(self.radii))
-
-    @classmethod
-    def of(cls, identity: Mapping[str, Any]) -> Self:
-        """The settings that a store's manifest names."""
-        names = [entry.name for entry in dataclasses.fields(cls)]
-        return cls(**{name: identity[name] for name in names if identity.get(name) is not None})
+        _check_choice("noise mode", self.noise, NoiseMode)
+        _check_choice("precision", self.precision, Precision)
+        _check_choice("setting of kernels", self.kernels, Kernels)
 
 
 @dataclass(frozen=True)
@@ -71,8 +67,10 @@ class AttackConfig:
         object.__setattr__(self, "radii", _rising(self.radii) or ())
         if not self.radii or min(self.radii) <= 0:
             raise ConfigError(f"an attack needs radii above 0, found {list(self.radii)}")
-        if self.attack not in get_args(AttackName):
-            raise unknown_name("attack", self.attack, get_args(AttackName))
+        _check_choice("attack", self.attack, AttackName)
+        _check_choice("noise mode", self.noise, NoiseMode)
+        _check_choice("precision", self.precision, Precision)
+        _check_choice("setting of kernels", self.kernels, Kernels)
         if self.noises < 1 or self.steps < 1:
             raise ConfigError(f"an attack needs noises >= 1 and steps >= 1, found {self.noises} and {self.steps}")
         if self.noise in ("uniform", "laplace"):
@@ -82,4 +80,11 @@ class AttackConfig:
 
 
 def _rising(radii: Sequence[float] | None) -> tuple[float, ...] | None:
+    if radii is not None and not isinstance(radii, Sequence):
+        raise ConfigError(f"radii are a list of numbers, for example [0.5, 1.0], found {radii!r}")
     return None if radii is None else tuple(sorted(radii))
+
+
+def _check_choice(what: str, given: str, choices: Any) -> None:
+    if given not in get_args(choices):
+        raise unknown_name(what, given, get_args(choices))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
@@ -24,14 +25,14 @@ def setting(text: str, *, flag: str | None = None, nested: bool = False, **defau
     return field(metadata={"help": text, "flag": flag, "nested": nested}, **default)
 
 
-def as_options(config: Any) -> list[str]:
-    """The command-line words that give these settings again; one that is None or off needs none."""
+def as_options(kind: type[Any], values: Mapping[str, Any]) -> list[str]:
+    """The command-line words that ask for these settings; one that is None, off or not named needs none."""
     words: list[str] = []
-    for entry in settings_of(type(config)):
-        value = getattr(config, entry.name)
+    for entry in settings_of(kind):
+        value = values.get(entry.name)
         if value is not None and value is not False:
-            values = () if value is True else value if isinstance(value, tuple) else (value,)
-            words += [option_of(entry), *map(str, values)]
+            parts = () if value is True else value if isinstance(value, tuple | list) else (value,)
+            words += [option_of(entry), *map(str, parts)]
     return words
 
 

@@ -32,13 +32,13 @@ class SoftLabels:
             raise ConfigError(f"soft_labels.folder must be a path, found {self.folder!r}")
 
     @classmethod
-    def read(cls, given: Self | Mapping[str, Any]) -> Self:
+    def read(cls, given: object) -> Self:
         """From ``{n, folder, settings}``, where a setting of the model may also stand beside n and folder."""
         if isinstance(given, cls):
             return given
-        values = dict(given)  # type: ignore[arg-type]
+        values = _mapping(given, "soft_labels")
         known = {name: values.pop(name) for name in ("n", "folder") if name in values}
-        return cls(**known, settings={**values.pop("settings", {}), **values})
+        return cls(**known, settings={**_mapping(values.pop("settings", None), "soft_labels.settings"), **values})
 
 
 @dataclass(frozen=True)
@@ -53,10 +53,18 @@ class SelfTraining:
             raise ConfigError(f"self_training.weight must be a number from 0 on, found {self.weight!r}")
 
     @classmethod
-    def read(cls, given: Self | Mapping[str, Any] | None) -> Self | None:
-        if isinstance(given, cls) or not given:
-            return given or None  # type: ignore[return-value]
-        return build_dataclass(cls, given, "setting of self_training")  # type: ignore[arg-type]
+    def read(cls, given: object) -> Self | None:
+        if isinstance(given, cls):
+            return given
+        values = _mapping(given, "self_training")
+        return build_dataclass(cls, values, "setting of self_training") if values else None
+
+
+def _mapping(given: object, name: str) -> dict[str, Any]:
+    """A copy of a mapping of settings; None is an empty one."""
+    if given is not None and not isinstance(given, Mapping):
+        raise ConfigError(f"{name} must be a mapping of settings, such as {{key: value}}, found {given!r}")
+    return dict(given or {})
 
 
 @dataclass(frozen=True)

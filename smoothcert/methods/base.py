@@ -61,7 +61,7 @@ class Method(ABC):
 
     @property
     def uses_soft_labels(self) -> bool:
-        """Whether `loss` reads ``batch.soft_labels``; training then makes them first (soft_labels.py)."""
+        """Whether `loss` reads ``batch.soft_labels``; training then makes them first (training/soft_labels.py)."""
         return False
 
     @abstractmethod

@@ -23,7 +23,7 @@ class CatRs(Method):
     L = L_low + lam * 1(K+ = M) * L_high (eq. 8; algorithm 1), with K ~ Bin(M, share of the M noisy copies answered with
     y), K+ = max(1, K), L_low = (1/M) sum of the K+ smallest CE(F(x + delta_i), y) (eq. 6) and
     L_high = max_i KL(yhat || F(x + n_i)) (eq. 7): n_i is delta_i after T steps of 2 epsilon / T up that divergence,
-    kept within epsilon of delta_i. yhat is the image's soft label (soft_labels.py, eq. 10). For ImageNet `count_from`
+    kept within epsilon of delta_i. yhat is the image's soft label (eq. 10). For ImageNet `count_from`
     "soft-labels" draws K from yhat_y instead, and epsilon doubles from epoch `double_from` on (appendix D.4).
 
     Ablations. Table 8: lam 0 (a); `mask` off with `low` "none" (b), "mean" (c), "bottom-k" (d). Table 9: `high` "mean"

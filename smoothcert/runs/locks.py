@@ -23,7 +23,9 @@ def locked(path: Path, busy: str | None) -> Iterator[None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout as error:
-        raise StoreError(f"{busy}: wait for it to end, or stop it") from error
+        raise StoreError(
+            f"{busy}: wait for it to end, or stop it (if none runs, on a disk without locks, delete {path})"
+        ) from error
     except OSError as error:
         raise write_error(path, error) from error
     try:

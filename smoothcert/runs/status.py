@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from smoothcert.errors import COLLAPSED
+from smoothcert.errors import COLLAPSED, StoreError
 from smoothcert.progress import time_left
 from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.store import ResultStore
@@ -15,22 +16,28 @@ from smoothcert.runs.store import ResultStore
 def status_lines(path: Path) -> list[str]:
     run = RunFolder(path)
     lines = [f"{path}: {_training(run)}"]
-    if made := run.records("environment.jsonl"):
-        lines.append(f"  computed on {made[-1]['device']}, {_computed(made[-1])}")
+    made: list[dict[str, Any]] = []
+    with suppress(StoreError):  # a damaged record of the environment is no reason to say nothing
+        made = run.records("environment.jsonl")
+    if made:
+        lines.append(f"  {_computed(made[-1])}")
     for manifest in sorted(path.glob("certify/*/manifest.json")):
         store = ResultStore(manifest.parent)
         lines.append(f"  certify {manifest.parent.name}: {_certification(store)}")
         about = store.manifest()
         if "skipped" in about.environment:
-            steps = {"kernels": ", ".join(about.identity.get("prepared", ())), "precision": about.identity["precision"]}
-            lines.append(f"    computed on {about.environment['device']}, {_computed({**about.environment, **steps})}")
+            steps = ", ".join(about.identity.get("prepared") or ())
+            how = {"kernels": steps, "precision": about.identity.get("precision")}
+            lines.append(f"    {_computed({**about.environment, **how})}")
     return lines
 
 
 def _computed(record: Mapping[str, Any]) -> str:
-    """With which kernels, and if not with our own, why."""
-    reasons = "; ".join(record.get("skipped", ()))
-    return f"{record['precision']}, {record['kernels'] or 'PyTorch alone'}{f' ({reasons})' if reasons else ''}"
+    """Where and with which kernels, and if not with our own, why. What the record does not say is left out."""
+    reasons = "; ".join(record.get("skipped") or ())
+    kernels = f"{record.get('kernels') or 'PyTorch alone'}{f' ({reasons})' if reasons else ''}"
+    precision = [str(record["precision"])] if record.get("precision") else []
+    return ", ".join([f"computed on {record.get('device', 'an unknown device')}", *precision, kernels])
 
 
 def _training(run: RunFolder) -> str:

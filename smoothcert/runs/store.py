@@ -75,7 +75,10 @@ class ResultStore:
         path = self.folder / "manifest.json"
         try:
             values = json.loads(path.read_bytes())
-            return Manifest(dict(values["identity"]), int(values["inputs"]), dict(values["environment"]))
+            identity, environment = values["identity"], values["environment"]
+            if not (isinstance(identity, dict) and isinstance(environment, dict)):
+                raise TypeError("identity and environment must be objects")
+            return Manifest(identity, int(values["inputs"]), environment)
         except FileNotFoundError as error:
             raise StoreError(f"{self.folder} is not a result store: it has no manifest.json") from error
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -85,12 +88,15 @@ class ResultStore:
             ) from error
 
     def parts(self) -> list[Lines]:
-        """The whole lines of every part; a line that is still being written is passed over."""
-        found = [read_lines(path, self.columns) for path in sorted(self.folder.glob("part-*.tsv"))]
+        """The whole lines of every part that this store could have written; an unfinished line is passed over."""
+        found = [read_lines(path, self.columns) for path in self.part_paths()]
         for part in found:
             if part.header != list(self.columns):
                 raise StoreError(f"{part.path} does not start with the header of such a store: move it away")
         return found
+
+    def part_paths(self) -> list[Path]:
+        return sorted(self.folder.glob("part-*.tsv"))
 
     def rows(self) -> Iterator[dict[str, str]]:
         """All rows, as text by column."""

@@ -90,6 +90,9 @@ def train_run(
         if run.finished:
             require_same_data(run, run.spec().data, data.fingerprint)
             return
+        if config.init_from is not None:
+            source, classes = load_start(config.init_from, config.normalisation)
+            start_from(network, source, data.train.classes, classes, config.init_from)
         votes = None if labels is None else make_soft_labels(labels, ranks, data, quiet, every)
         Loop(config, method, network, run, ranks, data, votes).run_epochs(track if ranks.is_main else (), every, quiet)
 
@@ -110,7 +113,4 @@ def _network(config: TrainConfig, train: Dataset | ImageFolder) -> nn.Module:
     seed = derive(config.seed, "init")
     network = build_model(config.model, train.classes, config.normalisation, seed=seed)
     check_network(network, torch.from_numpy(np.array(train.image(0))), train.classes)
-    if config.init_from is not None:
-        source, classes = load_start(config.init_from, config.normalisation)
-        start_from(network, source, train.classes, classes, config.init_from)
     return network

@@ -204,3 +204,17 @@ def test_the_model_is_evaluated_in_eval_mode():
         smoothed.certify(image, n=1000).radius
         == SmoothedClassifier(Linear(), 0.25, 2, noise="float").certify(image, n=1000).radius
     )
+
+
+@pytest.mark.parametrize("settings", [{"sigma": 1.0}, {"noise": "laplace"}])
+def test_a_plan_of_another_classifier_is_refused(settings):
+    """It holds the stopping rule and the law of that classifier's noise: other radii would come out."""
+    model = Linear()
+    mine, other = (SmoothedClassifier(model, classes=2, **{"sigma": 0.25, **s}) for s in ({}, settings))
+    plan = other.plan(SHAPE, 20, 256, 0.001, tolerance=0.05)
+    image = (model.image_at(0.3) * 255).round().clamp(0, 255).to(torch.uint8)
+    assert other.certify_planned([image], [0], plan)
+    with pytest.raises(ConfigError, match="make a plan with this classifier"):
+        mine.certify_planned([image], [0], plan)
+    with pytest.raises(DataError, match=r"expected images of \d+ values, as planned"):
+        other.certify_planned([image[:, 1:]], [0], plan)

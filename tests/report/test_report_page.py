@@ -139,10 +139,8 @@ def test_provenance_tells_how_to_do_it_again(make, tmp_path, write_store):
     train, certify, report_again = commands.splitlines()
     assert train == f"smoothcert train {run}/config.yaml --out {run}-again"
     assert certify.startswith(f"smoothcert certify {run} ")
-    given = (
-        "--name test --split test --start 0 --every 20 --sigma 0.5 --n0 100 --n 1000 --alpha 0.001 --noise quantised"
-    )
-    assert options(certify) == options(f"{given} --seed 0 --precision auto --kernels auto")
+    given = "--name test --split test --every 20 --sigma 0.5 --n0 100 --n 1000 --alpha 0.001 --noise quantised"
+    assert options(certify) == options(f"{given} --seed 0")
     assert report_again == f"smoothcert report {run}/certify/test"
     texts = dict(zip(page.text, page.text[1:], strict=False))
     assert any("name: gaussian" in part for part in page.text)
@@ -167,6 +165,15 @@ def test_the_command_has_all_that_decides_the_certificates(make, tmp_path, write
     page = Page(report(tmp_path, [read_store(folder)]))
     (commands,) = (part for part in page.text if part.startswith("smoothcert certify"))
     assert options(words).items() <= options(commands.splitlines()[0]).items()
+
+
+@pytest.mark.parametrize("odd", [{"sigma": None}, {"radii": 0.5}, {"every": "a"}, {"every": 0}])
+def test_a_manifest_with_odd_settings_is_shown_as_it_is(tmp_path, write_store, odd):
+    """The certificates stand whatever the manifest says of how they were asked for."""
+    folder = write_store([(0, 1, 1, 0.5)], inputs=1, dataset="mnist", split="test", **odd)
+    page = Page(report(tmp_path, [read_store(folder)]))
+    (commands,) = (part for part in page.text if part.startswith("smoothcert certify"))
+    assert "--alpha 0.001" in commands
 
 
 def test_the_command_of_a_corruption_names_it(make, tmp_path, write_store):

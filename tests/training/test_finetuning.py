@@ -1,6 +1,7 @@
 """Starting from the weights of another run or of a published checkpoint."""
 
 import dataclasses
+import shutil
 
 import pytest
 import torch
@@ -82,3 +83,14 @@ def test_a_resumed_run_goes_on_from_its_own_state(source, tmp_path):
     assert isinstance(RunFolder(run.path).config(), TrainConfig)
     with pytest.raises((StoreError, ConfigError), match="init_from"):
         train(run.path, dataclasses.replace(config, init_from=None))
+
+
+def test_a_finished_run_needs_its_source_no_more(source, tmp_path):
+    start = tmp_path / "start"
+    shutil.copytree(source.path, start)
+    config = dataclasses.replace(CONFIG, init_from=str(start))
+    run = fit(config, tmp_path / "run", train=tiny(), device="cpu", quiet=True)
+    before = (run.path / "weights.safetensors").read_bytes()
+    shutil.rmtree(start)
+    fit(config, tmp_path / "run", train=tiny(), device="cpu", quiet=True)
+    assert (run.path / "weights.safetensors").read_bytes() == before

@@ -75,8 +75,7 @@ def _options(c: Certificates) -> list[str]:
         words = ["--corruption", kind, *(["--severity", severity] if severity else [])]
     else:
         words = ["--split", str(identity["split"])] if "split" in identity else []
-    inputs = Selection(**{name: identity[name] for name in ("start", "every", "max") if identity.get(name) is not None})
-    return [*words, *as_options(inputs), *as_options(CertifyConfig.of(identity))]
+    return [*words, *as_options(Selection, identity), *as_options(CertifyConfig, identity)]
 
 
 def _line(*words: str) -> str:
