@@ -39,30 +39,26 @@ def test_values_outside_their_domain_are_refused(change, message):
         dataclasses.replace(TrainConfig(**GOOD), **change)
 
 
-@pytest.mark.parametrize(
-    ("line", "message"),
-    [
-        ("soft_labels: 5", "soft_labels must be a mapping of settings.*found 5"),
-        ("soft_labels: {settings: 3}", "soft_labels.settings must be a mapping"),
-        ("self_training: nofile", "self_training must be a mapping of settings.*found 'nofile'"),
-        ("self_training: {weight: 2}", "missing setting of self_training: path"),
-    ],
-)
-def test_nested_settings_that_are_no_mapping_are_refused_in_words(tmp_path, line, message):
-    path = tmp_path / "mine.yaml"
-    path.write_text(f"dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {{name: gaussian}}\n{line}\n")
-    with pytest.raises(ConfigError, match=message):
-        load_recipe(str(path))
+def config(**nested):
+    return TrainConfig("mnist", "lenet", 0.5, {"name": "gaussian"}, **nested)
 
 
-def test_nested_settings_may_be_empty_or_stand_side_by_side(tmp_path):
-    path = tmp_path / "mine.yaml"
-    base = "dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {name: gaussian}\n"
-    path.write_text(f"{base}soft_labels: null\nself_training: {{}}\n")
-    config = load_recipe(str(path)).config
-    assert (config.soft_labels, config.self_training) == (SoftLabels(), None)
-    path.write_text(f"{base}soft_labels: {{n: 5, epochs: 3}}\n")  # as configurations of older versions have it
-    assert load_recipe(str(path)).config.soft_labels == SoftLabels(5, None, {"epochs": 3})
+@pytest.mark.parametrize("given", [5, [1], "nofile"])
+@pytest.mark.parametrize("name", ["soft_labels", "self_training"])
+def test_nested_settings_that_are_no_mapping_are_refused_in_words(name, given):
+    with pytest.raises(ConfigError, match=f"{name} must be a mapping of settings.*found"):
+        config(**{name: given})
+    with pytest.raises(ConfigError, match="soft_labels.settings must be a mapping"):
+        config(soft_labels={"settings": given})
+    with pytest.raises(ConfigError, match="missing setting of self_training: path"):
+        config(self_training={"weight": 2})
+
+
+def test_nested_settings_may_be_empty_or_stand_side_by_side():
+    empty = config(soft_labels=None, self_training={})
+    assert (empty.soft_labels, empty.self_training) == (SoftLabels(), None)
+    older = config(soft_labels={"n": 5, "epochs": 3})  # as configurations of older versions have it
+    assert older.soft_labels == SoftLabels(5, None, {"epochs": 3})
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""What the formulas do not show: steps a batch, warm-ups, deferral, dropped margins, modes, noise used twice."""
+"""What the formulas do not show: steps per batch, warm-ups, deferral, dropped margins, modes, noise used twice."""
 
 import dataclasses
 
