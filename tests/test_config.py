@@ -48,7 +48,7 @@ def config(**nested):
 def test_nested_settings_that_are_no_mapping_are_refused_in_words(name, given):
     with pytest.raises(ConfigError, match=f"{name} must be a mapping of settings.*found"):
         config(**{name: given})
-    with pytest.raises(ConfigError, match="soft_labels.settings must be a mapping"):
+    with pytest.raises(ConfigError, match=r"soft_labels\.settings must be a mapping"):
         config(soft_labels={"settings": given})
     with pytest.raises(ConfigError, match="missing setting of self_training: path"):
         config(self_training={"weight": 2})
