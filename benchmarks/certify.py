@@ -12,7 +12,9 @@ time of the network's multiplications and additions at the rate of a large matri
 import argparse
 import json
 import platform
+import shlex
 import statistics
+import sys
 import time
 from pathlib import Path
 
@@ -24,6 +26,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import smoothcert
 from smoothcert import SmoothedClassifier
 from smoothcert.models import build_model
+from smoothcert.runs.environment import commit
 
 # name: (image shape, classes, normalisation, samples on CUDA, samples on a CPU)
 NETWORKS = {
@@ -147,7 +150,8 @@ def main() -> None:
         memory = "" if row["peak_bytes"] is None else f"  {row['peak_bytes'] / 2**20:.0f} MiB"
         print(f"lenet      n {row['n']:7}  {row['seconds']:.4f} s{memory}")
     record = {
-        "command": "python benchmarks/certify.py",
+        "commit": commit(),
+        "command": shlex.join(["python", *sys.argv]),
         "device": torch.cuda.get_device_name(device) if cuda else platform.processor() or platform.machine(),
         "threads": None if cuda else torch.get_num_threads(),
         "torch": torch.__version__,

@@ -11,6 +11,8 @@ runs no kernel.
 
 import argparse
 import json
+import shlex
+import sys
 import time
 from pathlib import Path
 
@@ -25,6 +27,7 @@ from smoothcert.methods import build_method
 from smoothcert.methods.base import Progress
 from smoothcert.models import build_model
 from smoothcert.recipes import load_recipe
+from smoothcert.runs.environment import commit
 from smoothcert.training.ranks import Ranks
 from smoothcert.training.steps import Stepper
 
@@ -103,7 +106,8 @@ def main() -> None:
             print(f"{name:30} {precision:9} {ours:8.3f} s   generic {shown:>10}   {ratio}", flush=True)
     if options.json is not None:
         device_name = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
-        about = {"command": "python benchmarks/training.py", "device": device_name, "torch": torch.__version__}
+        command = shlex.join(["python", *sys.argv])
+        about = {"commit": commit(), "command": command, "device": device_name, "torch": torch.__version__}
         record = {**about, "smoothcert": smoothcert.__version__, "rows": rows}
         options.json.write_text(json.dumps(record, indent=2) + "\n")
 

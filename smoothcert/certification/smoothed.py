@@ -15,14 +15,25 @@ from smoothcert.certification.batch_size import choose_batch_size
 from smoothcert.certification.counting import Counter, Request, count_within_memory, counter_for
 from smoothcert.certification.images import Image, check_image, check_images
 from smoothcert.certification.plan import Plan
-from smoothcert.config import ALPHA, N0, NOISE, AttackConfig, CertifyConfig, Kernels, N, NoiseMode, Precision
+from smoothcert.config import (
+    ALPHA,
+    N0,
+    NOISE,
+    AttackConfig,
+    CertifyConfig,
+    Kernels,
+    N,
+    NoiseMode,
+    Precision,
+    check_choice,
+)
 from smoothcert.devices.launching import launch_on
 from smoothcert.devices.memory import NO_MEMORY, is_out_of_memory
 from smoothcert.errors import ConfigError, DataError, ModelError
 from smoothcert.kernels.prepare import Prepared, check_precision, prepare
 from smoothcert.kernels.state import state_of
 from smoothcert.models.build import check_shape
-from smoothcert.noise.streams import Stage, check_mode, law_of, total_variation
+from smoothcert.noise.streams import Stage, law_of, total_variation
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import ABSTAIN, Certificate, from_claim, from_counts
 from smoothcert.statistics.sequential import NO_CLAIM, Claim, Procedure, procedure
@@ -54,7 +65,8 @@ class SmoothedClassifier:
         precision: Precision = "auto",
         kernels: Kernels = "auto",
     ) -> None:
-        check_mode(noise)
+        check_choice("noise mode", noise, NoiseMode)
+        check_choice("setting of kernels", kernels, Kernels)
         if classes < 2:
             raise ConfigError(f"a classifier has at least 2 classes, found classes={classes}")
         if batch_size is not None and batch_size < 1:

@@ -13,14 +13,21 @@ from smoothcert.imports import lazy
 if TYPE_CHECKING:
     from smoothcert.config.build import build_dataclass, read_mapping
     from smoothcert.config.certification import AttackConfig, CertifyConfig
-    from smoothcert.config.choices import AttackName, Kernels, NoiseMode, Precision, TrainingPrecision
+    from smoothcert.config.choices import (
+        AttackName,
+        Kernels,
+        NoiseMode,
+        Precision,
+        TrainingPrecision,
+        check_choice,
+    )
     from smoothcert.config.settings import ALPHA, N0, NOISE, N, as_options, option_of, setting, settings_of
     from smoothcert.config.training import SelfTraining, SoftLabels, TrainConfig, dump_config, read_config
 
 _HOME = {
     "build": ("build_dataclass", "read_mapping"),
     "certification": ("AttackConfig", "CertifyConfig"),
-    "choices": ("AttackName", "Kernels", "NoiseMode", "Precision", "TrainingPrecision"),
+    "choices": ("AttackName", "Kernels", "NoiseMode", "Precision", "TrainingPrecision", "check_choice"),
     "settings": ("ALPHA", "N", "N0", "NOISE", "as_options", "option_of", "setting", "settings_of"),
     "training": ("SelfTraining", "SoftLabels", "TrainConfig", "dump_config", "read_config"),
 }
@@ -42,6 +49,7 @@ __all__ = [
     "TrainingPrecision",
     "as_options",
     "build_dataclass",
+    "check_choice",
     "dump_config",
     "option_of",
     "read_config",

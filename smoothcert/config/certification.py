@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
 
-from smoothcert.config.choices import AttackName, Kernels, NoiseMode, Precision
+from smoothcert.config.choices import AttackName, Kernels, NoiseMode, Precision, check_choice
 from smoothcert.config.settings import ALPHA, KERNELS_HELP, N0, NOISE, N, setting
-from smoothcert.errors import ConfigError, unknown_name
+from smoothcert.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -37,9 +36,9 @@ class CertifyConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radii", _rising(self.radii))
-        _check_choice("noise mode", self.noise, NoiseMode)
-        _check_choice("precision", self.precision, Precision)
-        _check_choice("setting of kernels", self.kernels, Kernels)
+        check_choice("noise mode", self.noise, NoiseMode)
+        check_choice("precision", self.precision, Precision)
+        check_choice("setting of kernels", self.kernels, Kernels)
 
 
 @dataclass(frozen=True)
@@ -67,10 +66,10 @@ class AttackConfig:
         object.__setattr__(self, "radii", _rising(self.radii) or ())
         if not self.radii or min(self.radii) <= 0:
             raise ConfigError(f"an attack needs radii above 0, found {list(self.radii)}")
-        _check_choice("attack", self.attack, AttackName)
-        _check_choice("noise mode", self.noise, NoiseMode)
-        _check_choice("precision", self.precision, Precision)
-        _check_choice("setting of kernels", self.kernels, Kernels)
+        check_choice("attack", self.attack, AttackName)
+        check_choice("noise mode", self.noise, NoiseMode)
+        check_choice("precision", self.precision, Precision)
+        check_choice("setting of kernels", self.kernels, Kernels)
         if self.noises < 1 or self.steps < 1:
             raise ConfigError(f"an attack needs noises >= 1 and steps >= 1, found {self.noises} and {self.steps}")
         if self.noise in ("uniform", "laplace"):
@@ -83,8 +82,3 @@ def _rising(radii: Sequence[float] | None) -> tuple[float, ...] | None:
     if radii is not None and not isinstance(radii, Sequence):
         raise ConfigError(f"radii are a list of numbers, for example [0.5, 1.0], found {radii!r}")
     return None if radii is None else tuple(sorted(radii))
-
-
-def _check_choice(what: str, given: str, choices: Any) -> None:
-    if given not in get_args(choices):
-        raise unknown_name(what, given, get_args(choices))

@@ -113,7 +113,7 @@ def _run(job: Job, command: list[str], parallel: int) -> str | None:
 def outcome(job: Job, train: Sequence[str] = (), certify: Sequence[str] = ()) -> dict[str, Any] | None:
     """What came out of a finished job, with all that is needed to make it again; None if it is not finished."""
     run, store = RunFolder(job.folder), ResultStore(job.folder / "certify" / "test")
-    if not run.finished or not (store.folder / "manifest.json").is_file():
+    if not run.finished or not store.exists:
         return None
     manifest = store.manifest()
     if len(store.done()) < manifest.inputs:

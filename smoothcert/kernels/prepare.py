@@ -17,19 +17,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import get_args
 
 import torch
 from torch import Tensor, nn
 
-from smoothcert.config import Kernels, Precision
+from smoothcert.config import Kernels, Precision, check_choice
 from smoothcert.devices.memory import SMALLEST, is_out_of_memory
 from smoothcert.devices.products import float32_products, full_sums, tf32_products
-from smoothcert.errors import ConfigError, unknown_name
+from smoothcert.errors import ConfigError
 from smoothcert.kernels.generic.cpu import for_cpu
 from smoothcert.kernels.generic.folding import CannotFold, fold
 from smoothcert.kernels.generic.fusing import fuse
-from smoothcert.kernels.registry import NoKernels, check_kernels, sampling_kernels
+from smoothcert.kernels.registry import NoKernels, sampling_kernels
 from smoothcert.noise.streams import block_size
 
 _DTYPE = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -55,8 +54,7 @@ class Prepared:
 
 
 def check_precision(precision: str, device: torch.device) -> None:
-    if precision not in get_args(Precision):
-        raise unknown_name("precision", precision, get_args(Precision))
+    check_choice("precision", precision, Precision)
     if device.type == "cpu" and precision in ("tf32", "float16"):
         raise ConfigError(f"precision {precision} is for CUDA devices: use float32 or bfloat16 on the CPU")
 
@@ -74,7 +72,7 @@ def prepare(
     first decide which numbers are drawn, and the second count integers.
     """
     check_precision(precision, device)
-    check_kernels(kernels)
+    check_choice("setting of kernels", kernels, Kernels)
     wanted: str = precision if precision != "auto" else "float16" if device.type == "cuda" else "float32"
     model.eval()
     probe = _probe(shape, device)

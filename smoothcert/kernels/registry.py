@@ -6,14 +6,13 @@ To add a network: a folder beside `lenet` with an entry, and its name in `KERNEL
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import get_args
 
 import torch
 from torch import nn
 
-from smoothcert.config import Kernels
+from smoothcert.config import Kernels, check_choice
 from smoothcert.devices.launching import runs_triton
-from smoothcert.errors import ModelError, unknown_name
+from smoothcert.errors import ModelError
 from smoothcert.kernels.cifar_resnet.entry import CIFAR_RESNET
 from smoothcert.kernels.entry import Entry, Sampler, Shape
 from smoothcert.kernels.lenet.entry import LENET
@@ -44,15 +43,11 @@ def training_kernels(model: nn.Module, device: torch.device, precision: str, ker
     return entry.title, entry.training(model, _TRAINING[precision])
 
 
-def check_kernels(kernels: str) -> None:
-    if kernels not in get_args(Kernels):
-        raise unknown_name("setting of kernels", kernels, get_args(Kernels))
-
-
 def _entry(
     model: nn.Module, device: torch.device, precision: str, known: Mapping[str, torch.dtype], kernels: Kernels
 ) -> Entry:
     """The entry of a network, if kernels run at all."""
+    check_choice("setting of kernels", kernels, Kernels)
     if kernels == "off":
         raise NoKernels("no kernels: switched off by --kernels off")
     if not runs_triton(device):

@@ -14,7 +14,7 @@ from smoothcert.config import Kernels, TrainingPrecision
 from smoothcert.devices.launching import kernels_switched
 from smoothcert.devices.products import float32_products
 from smoothcert.kernels.generic.training import for_training
-from smoothcert.kernels.registry import NoKernels, check_kernels, training_kernels
+from smoothcert.kernels.registry import NoKernels, training_kernels
 
 _log = logging.getLogger("smoothcert")
 
@@ -35,7 +35,6 @@ def trainable(
     Networks that have kernels of their own train by them. Others are put into channels-last layout; with bfloat16 their
     layers run under autocast. Parameters, losses and optimiser stay in float32.
     """
-    check_kernels(kernels)
     try:
         title, network = training_kernels(model, device, precision, kernels)
     except NoKernels as reason:

@@ -50,7 +50,6 @@ def build_method(settings: Mapping[str, Any]) -> Method:
     return build_dataclass(method_class(name), values, f"hyperparameter of the method {name}")
 
 
-def resolved(config: TrainConfig) -> TrainConfig:
+def resolved(config: TrainConfig, method: Method) -> TrainConfig:
     """The configuration with the method's defaults written out, so that later versions cannot change its meaning."""
-    method = build_method(config.method)
     return dataclasses.replace(config, method={"name": config.method["name"], **dataclasses.asdict(method)})

@@ -27,9 +27,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from smoothcert.config import NoiseMode
+from smoothcert.config import NoiseMode, check_choice
 from smoothcert.devices.launching import launch_on, runs_triton
-from smoothcert.errors import ConfigError, DataError, unknown_name
+from smoothcert.errors import ConfigError, DataError
 from smoothcert.keys import derive
 from smoothcert.noise import exact as exact_noise
 from smoothcert.noise.exact import ExactNoise
@@ -56,11 +56,6 @@ _BLOCK_VALUES = {"cpu": 2**17, "cuda": 2**23}
 def block_size(values: int, device: torch.device) -> int:
     """How many samples of `values` values are drawn at once."""
     return max(1, _BLOCK_VALUES[device.type] // values)
-
-
-def check_mode(mode: str) -> None:
-    if mode not in get_args(NoiseMode):
-        raise unknown_name("noise mode", mode, get_args(NoiseMode))
 
 
 def law_of(mode: NoiseMode) -> Law:
@@ -100,7 +95,7 @@ class NoisyCopies:
         stage: Stage,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        check_mode(mode)
+        check_choice("noise mode", mode, NoiseMode)
         if image.device.type not in _BLOCK_VALUES:
             raise ConfigError(f"noise streams exist for cpu and cuda devices, found {image.device.type}")
         self._image, self._sigma, self._mode = image, sigma, mode

@@ -74,7 +74,8 @@ def train_run(
     every: float = CHECKPOINT_SECONDS,
 ) -> None:
     """`fit` on data that is loaded and ranks that are joined."""
-    method, config = build_method(config.method), resolved(config)
+    method = build_method(config.method)
+    config = resolved(config, method)
     labels = soft_labels.plan(config, run.path) if method.uses_soft_labels else None
     # all checks of the settings come before the folder is claimed for them
     pseudo = load_pseudo_labelled(config.self_training, data.train, least=config.batch_size)

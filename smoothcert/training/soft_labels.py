@@ -87,7 +87,8 @@ def plan(config: TrainConfig, out: Path) -> Plan:
 
 def check(wanted: Plan, train: Dataset | ImageFolder) -> None:
     """Refuse a folder of other labels, before anything is written for the run that wants them."""
-    RunFolder(wanted.model_folder).check(resolved(wanted.model))
+    model = resolved(wanted.model, build_method(wanted.model.method))
+    RunFolder(wanted.model_folder).check(model)
     if (wanted.folder / "labels.json").exists():
         _record(wanted.folder, _settings(wanted, train))
 

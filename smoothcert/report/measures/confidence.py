@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from smoothcert.errors import ConfigError
+from smoothcert.recipes.published import ALPHA, N
 from smoothcert.report.measures.analysis import Floats
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.statistics.saturation import saturation_radius
@@ -70,7 +71,7 @@ def saturation(c: Certificates) -> float | None:
     if c.sigma is None or identity.get("procedure", "fixed") != "fixed" or c.norm == "linf":
         return None
     if c.n is None and c.alpha is None:
-        field = saturation_radius(c.sigma, 100_000, 0.001)
+        field = saturation_radius(c.sigma, N, ALPHA)
         return field if format(float(c.radius.max()), ".3") == format(field, ".3") else None
     # the alpha of one input, unless the counts were re-analysed with another alpha
     alpha = identity.get("alpha_each", c.alpha) if c.alpha == identity.get("alpha") else c.alpha
