@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from smoothcert.certification.plan import Plan
+from smoothcert.certification.seeds import seed_of_store
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import subject
 from smoothcert.config import CertifyConfig
@@ -51,26 +53,34 @@ def certify_dataset(
     if config.noise != "float" and not dataset.eight_bit:
         raise DataError(f"{dataset.name} is not 8-bit data: quantise it, or certify with noise 'float'")
     indices = chosen.indices(len(dataset), f"{dataset.name} ({dataset.split})")
-    smoothed = SmoothedClassifier.of(model, dataset.classes, config, device=device, batch_size=batch_size)
+    about = subject(model, dataset, chosen)
+    seed = seed_of_store(config, about["model"], about["data"])
+    keyed = replace(config, seed=seed, beacon=None)
+    smoothed = SmoothedClassifier.of(model, dataset.classes, keyed, device=device, batch_size=batch_size)
     alpha_each = config.alpha / len(indices) if config.simultaneous else config.alpha
-    shape = dataset.image(indices[0]).shape
-    plan = smoothed.plan(shape, config.n0, config.n, alpha_each, config.radii, config.tolerance)
-    prepared = smoothed.prepare(shape)
+    first = dataset.image(indices[0])
+    plan = smoothed.plan(first.shape, config.n0, config.n, alpha_each, config.radii, config.tolerance)
+    prepared = smoothed.prepare(first)
     store = ResultStore(Path(out))
-    about = {**environment(smoothed.device), "values": plan.values, "skipped": list(prepared.skipped)}
-    identity = {**identity_of(config, plan, prepared, smoothed.device), **subject(model, dataset, chosen)}
-    store.claim(Manifest(identity, len(indices), about))
+    made = {**environment(smoothed.device), "values": plan.values, "skipped": list(prepared.skipped)}
+    identity = {**identity_of(config, plan, prepared, smoothed.device), "noise_seed": seed, **about}
+    store.claim(Manifest(identity, len(indices), made))
 
     def work(now: Sequence[int]) -> Iterator[Row]:
         labels = [int(dataset.labels[index]) for index in now]
         images = [dataset.image(index) for index in now]
         certificates = smoothed.certify_planned(images, now, plan, labels if config.skip_wrong else None)
         for index, label, certificate in zip(now, labels, certificates, strict=True):
-            yield certificate_row(certificate, index=index, label=label, noise=config.noise, seed=config.seed)
+            yield certificate_row(certificate, index=index, label=label, noise=config.noise, seed=seed)
 
     what = f"certify {dataset.name} {dataset.split}"
     note = "certified correct"
-    store.complete(chosen.mine(indices), chosen, work, what=what, unit="images", note=note, quiet=quiet)
+    try:
+        store.complete(chosen.mine(indices), chosen, work, what=what, unit="images", note=note, quiet=quiet)
+    finally:
+        rows, differing = smoothed.rechecked
+        if rows:
+            store.note_checks({"shard": f"{chosen.shard}/{chosen.shards}", "rechecked": rows, "differ": differing})
     return store
 
 
@@ -87,6 +97,7 @@ def identity_of(config: CertifyConfig, plan: Plan, prepared: Prepared, device: t
         "device_type": device_kind(device),
         "precision": prepared.precision,
         "prepared": list(prepared.steps),
+        "behaviour": [list(row) for row in prepared.behaviour],
     }
     return {name: value for name, value in entries.items() if value is not None}
 

@@ -14,7 +14,9 @@ from torch import Tensor, nn
 from smoothcert.certification.batch_size import choose_batch_size
 from smoothcert.certification.counting import Counter, Request, count_within_memory, counter_for
 from smoothcert.certification.images import Image, check_image, check_images
+from smoothcert.certification.network import Network, ready_network
 from smoothcert.certification.plan import Plan
+from smoothcert.certification.seeds import noise_seed, weights_name
 from smoothcert.config import (
     ALPHA,
     N0,
@@ -28,11 +30,9 @@ from smoothcert.config import (
     check_choice,
 )
 from smoothcert.devices.launching import launch_on
-from smoothcert.devices.memory import NO_MEMORY, is_out_of_memory
-from smoothcert.errors import ConfigError, DataError, ModelError
-from smoothcert.kernels.prepare import Prepared, check_precision, prepare
+from smoothcert.errors import ConfigError, DataError
+from smoothcert.kernels.prepare import Prepared, check_precision
 from smoothcert.kernels.state import state_of
-from smoothcert.models.build import check_shape
 from smoothcert.noise.streams import Stage, law_of, total_variation
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import ABSTAIN, Certificate, from_claim, from_counts
@@ -48,8 +48,8 @@ class SmoothedClassifier:
 
     The model is put into eval mode and prepared for sampling (kernels/prepare.py): the certificate is about the
     prepared network, in its `precision` (auto: float16 on CUDA, float32 on the CPU). Noise is a function of (`seed`,
-    `index`): give each input its own index, and the answer is reproducible whatever the batch size. The guarantee is
-    over the noise, so never pick a seed by its result.
+    `index`): give each input its own index, and the answer is reproducible whatever the batch size. Without a seed, it
+    is derived from the weights. The guarantee is over the noise, so never pick a seed by its result.
     """
 
     def __init__(
@@ -59,7 +59,8 @@ class SmoothedClassifier:
         classes: int,
         *,
         noise: NoiseMode = NOISE,
-        seed: int = 0,
+        seed: int | None = None,
+        beacon: str | None = None,
         device: str | torch.device | None = None,
         batch_size: int | None = None,
         precision: Precision = "auto",
@@ -75,11 +76,11 @@ class SmoothedClassifier:
         self.device = torch.device(device or (first.device if first is not None else "cpu"))
         self.model = model.to(self.device)
         self.sigma, self.classes = bounds.check_sigma(sigma), classes
-        self.noise, self.seed, self.batch_size = noise, seed, batch_size
+        self.noise, self.seed, self.beacon, self.batch_size = noise, seed, beacon, batch_size
         check_precision(precision, self.device)
         self.precision: Precision = precision
         self.kernels: Kernels = kernels
-        self._prepared: tuple[object, Prepared] | None = None
+        self._ready: tuple[object, int, Network] | None = None  # state of the model, seed, network
 
     @classmethod
     def of(
@@ -92,8 +93,8 @@ class SmoothedClassifier:
         batch_size: int | None = None,
     ) -> Self:
         """The classifier that the settings of a certification or an attack are about."""
-        names = ("noise", "seed", "precision", "kernels")
-        settings: dict[str, Any] = {name: getattr(config, name) for name in names}
+        names = ("noise", "seed", "beacon", "precision", "kernels")
+        settings: dict[str, Any] = {name: getattr(config, name) for name in names if hasattr(config, name)}
         return cls(model, config.sigma, classes, device=device, batch_size=batch_size, **settings)
 
     def certify(
@@ -234,54 +235,55 @@ class SmoothedClassifier:
         """Counts [requests, classes] of checked images."""
         return self._count(self._counter(images), requests)
 
-    def prepare(self, shape: tuple[int, ...]) -> Prepared:
-        """The network that is sampled from; made anew when weights, hooks or plain attributes have changed.
+    def prepare(self, image: Image) -> Prepared:
+        """The network that is sampled from, for images like this one; made and checked anew when the model has changed.
 
-        A change of other objects that the forward uses is not seen: make a new SmoothedClassifier then.
+        A change of weights, hooks and plain attributes is seen; of other objects that the forward uses, it is not: make
+        a new SmoothedClassifier then.
         """
+        return self._network(check_image(image))[1].prepared
+
+    @property
+    def rechecked(self) -> tuple[int, int]:
+        """How many answers were evaluated once more in other batches so far, and how many of them differed."""
+        rechecks = self._ready[2].rechecks if self._ready else None
+        return (rechecks.rows, rechecks.differing) if rechecks else (0, 0)
+
+    def _network(self, image: Tensor) -> tuple[int, Network]:
+        """The seed of the noise, and the network for images like this one."""
+        self.model.eval()
+        shape = tuple(image.shape)
         with launch_on(self.device):
-            state = (shape, state_of(self.model))
-            if self._prepared is None or self._prepared[0] != state:
-                try:
-                    ready = prepare(self.model, shape, self.device, self.precision, self.kernels)
-                except RuntimeError as error:
-                    if is_out_of_memory(error):
-                        raise ModelError(NO_MEMORY) from error
-                    raise
-                # again, since a lazy network has its weights only now
-                self._prepared = (shape, state_of(self.model)), ready
-        return self._prepared[1]
+            if self._ready is None or self._ready[0] != (shape, state_of(self.model)):
+                about = (weights_name(self.model) if self.seed is None else "", repr(self.sigma), self.noise)
+                seed = noise_seed(self.seed, self.beacon, *about)
+                settings: dict[str, Any] = {"noise": self.noise, "precision": self.precision, "kernels": self.kernels}
+                ready = ready_network(
+                    self.model, image.to(self.device), self.classes, sigma=self.sigma, seed=seed, **settings
+                )
+                # the state now, since a lazy network has its weights only now
+                self._ready = (shape, state_of(self.model)), seed, ready
+        return self._ready[1:]
 
     def _counter(self, images: Sequence[Tensor]) -> Counter:
-        self.model.eval()
-        prepared = self.prepare(tuple(images[0].shape))
+        seed, network = self._network(images[0])
+        prepared = network.prepared
         if self.batch_size is None:
             with launch_on(self.device):
-                self.batch_size = prepared.batch_size or choose_batch_size(self._forward, prepared.inputs, self.device)
-        settings: dict[str, Any] = {"sigma": self.sigma, "mode": self.noise, "seed": self.seed}
+                measured = prepared.batch_size or choose_batch_size(network.forward, prepared.inputs, self.device)
+            self.batch_size = measured
+        settings: dict[str, Any] = {"sigma": self.sigma, "mode": self.noise, "seed": seed}
         if len({(x.dtype, x.device) for x in images}) == 1:
             images = torch.stack(list(images)).to(self.device).unbind()  # one transfer
         else:
             images = [x.to(self.device) for x in images]
-        return counter_for(self.noise, self.device)(images, prepared, self._forward, self.classes, **settings)
+        return counter_for(self.noise, self.device)(images, prepared, network.answer, self.classes, **settings)
 
     @torch.inference_mode()
     def _count(self, counter: Counter, requests: Sequence[Request]) -> NDArray[np.int64]:
         assert self.batch_size is not None
+        assert self._ready is not None
         with launch_on(self.device):
             counts, self.batch_size = count_within_memory(counter, requests, self.batch_size)
+            self._ready[2].rechecks.read()
         return counts
-
-    def _forward(self, x: Tensor) -> Tensor:
-        assert self._prepared is not None
-        try:
-            logits = self._prepared[1].forward(x)
-        except Exception as error:  # a network of the user's may fail in any way
-            if isinstance(error, RuntimeError) and is_out_of_memory(error):
-                raise
-            kind = str(x.dtype).removeprefix("torch.")
-            raise ModelError(
-                f"the model could not take a {kind} batch of shape {list(x.shape)}: check the image's size, the "
-                f"channel count and the type of the weights. It says: {error}"
-            ) from error
-        return check_shape(logits, len(x), self.classes)

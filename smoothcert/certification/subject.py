@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hashlib import sha256
+from typing import Any
 
 from torch import nn
 
@@ -11,7 +12,7 @@ from smoothcert.models.weights import weights_hash
 from smoothcert.runs.selection import Selection
 
 
-def subject(model: nn.Module, dataset: Dataset | ImageFolder, selection: Selection) -> dict[str, str | int | None]:
+def subject(model: nn.Module, dataset: Dataset | ImageFolder, selection: Selection) -> dict[str, Any]:
     """What a store is about. The shard is not part of it: all shards of a set write to one store."""
     return {
         "model": weights_hash(model),

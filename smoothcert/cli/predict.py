@@ -15,7 +15,7 @@ ABOUT = "Class (or abstention) and certified radius of image files."
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("run", type=Path, help="run folder with a finished model")
     parser.add_argument("images", type=Path, nargs="+", help="image files (PNG, JPEG, ...) or .npy arrays")
-    names = ("n0", "n", "alpha", "noise", "seed", "precision", "kernels")
+    names = ("n0", "n", "alpha", "noise", "seed", "beacon", "precision", "kernels")
     add_settings(parser, CertifyConfig, names, n=10_000)
     add_machine(parser, data=False)
 

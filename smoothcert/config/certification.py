@@ -22,7 +22,10 @@ class CertifyConfig:
         "integer Gaussian noise, its exact law, the literature's float noise, or (for l1) uniform or Laplace noise",
         default=NOISE,
     )
-    seed: int = setting("seed of the noise", default=0)
+    seed: int | None = setting("seed of the noise; default: a hash of weights, data and procedure", default=None)
+    beacon: str | None = setting(
+        "public randomness, mixed into the seed: text that nobody knew when the model was made", default=None
+    )
     radii: tuple[float, ...] | None = setting(
         "only test these radii, with few samples (0 for clean accuracy)", flag="radius", default=None
     )
@@ -58,7 +61,7 @@ class AttackConfig:
     n: int = setting("noise samples of PREDICT on the attacked image", default=10_000)
     alpha: float = setting("failure probability of PREDICT", default=ALPHA)
     noise: NoiseMode = setting("noise of PREDICT; see `certify`", default=NOISE)
-    seed: int = setting("seed of the noise", default=0)
+    seed: int | None = setting("seed of the noise; default: a hash of weights, data and procedure", default=None)
     precision: Precision = setting("of the network's products; auto: that of the certificates, if any", default="auto")
     kernels: Kernels = setting(KERNELS_HELP, default="auto")
 

@@ -7,7 +7,7 @@ certified radius contradicts the certificate: it is reported as a soundness alar
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from smoothcert.attacks.ascent import pgd
 from smoothcert.attacks.ddn import ddn, ddn_test_gamma
 from smoothcert.attacks.foolbox_attack import foolbox_pgd
+from smoothcert.certification.seeds import seed_of_store
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import subject
 from smoothcert.config import AttackConfig, Precision
@@ -53,10 +54,12 @@ def attack_dataset(
     chosen = selection or Selection()
     bounds.check_alpha(config.alpha)
     indices = chosen.indices(len(dataset), f"{dataset.name} ({dataset.split})")
+    about = subject(model, dataset, chosen)
+    config = replace(config, seed=seed_of_store(config, about["model"], about["data"]))
     smoothed = SmoothedClassifier.of(model, dataset.classes, config, device=device)
     if certificates is not None:
         smoothed.precision = _certified_precision(certificates, smoothed)
-    prepared = smoothed.prepare(dataset.image(indices[0]).shape)
+    prepared = smoothed.prepare(dataset.image(indices[0]))
     identity = {
         **vars(config),
         "radii": list(config.radii),
@@ -64,11 +67,12 @@ def attack_dataset(
         "noise_stream": stream(config.noise, smoothed.device),
         "precision": prepared.precision,
         "prepared": list(prepared.steps),
-        **subject(model, dataset, chosen),
+        "behaviour": [list(row) for row in prepared.behaviour],
+        **about,
     }
     store = attack_store(out)
-    about = {**environment(smoothed.device), "skipped": list(prepared.skipped)}
-    store.claim(Manifest(identity, len(indices) * len(config.radii), about))
+    made = {**environment(smoothed.device), "skipped": list(prepared.skipped)}
+    store.claim(Manifest(identity, len(indices) * len(config.radii), made))
     proved = {} if certificates is None else _certified(certificates)
 
     def work(now: Sequence[tuple[int, float]]) -> Iterator[Row]:
@@ -106,6 +110,7 @@ def _answer_under_attack(
 ) -> tuple[int, float]:
     """What PREDICT answers on the adversarial image, and how far that is from the image."""
     smoothed.model.eval()
+    assert config.seed is not None
     key = derive(config.seed, "attack", index)
     with kernels_switched(config.kernels):
         found = adversarial_image(smoothed.model, unit_range(image), label, config, radius, key).detach()

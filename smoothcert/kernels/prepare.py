@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -36,6 +37,7 @@ _FALL_BACK = {"float16": "bfloat16", "bfloat16": "tf32", "tf32": "float32"}
 # how far logits may be from the plain network's, in units of how much these vary between images
 _NEAR = {"float32": 0.01, "tf32": 0.1, "float16": 0.1, "bfloat16": 0.3}
 _PROBES = SMALLEST
+_FINGERPRINT = 8
 _log = logging.getLogger("smoothcert")
 
 
@@ -51,6 +53,12 @@ class Prepared:
     batch_size: int | None = None  # that suits it; None: to be measured
     any_batch: bool = False  # logits of an image are the same bits in a batch of any size
     concurrent: bool = False  # several threads may call `forward` at once, each with a batch of its own
+    spread: float = math.inf  # how much the plain network's logits vary between probes; infinite: it failed on them
+    behaviour: tuple[tuple[float, ...], ...] = ()  # of the plain network on fixed probes
+
+    def near(self, precision: str | None = None) -> float:
+        """How far logits of one image may be apart by rounding alone, in its own precision or in another."""
+        return _NEAR[precision or self.precision] * self.spread
 
 
 def check_precision(precision: str, device: torch.device) -> None:
@@ -65,36 +73,46 @@ def prepare(
     device: torch.device,
     precision: Precision = "auto",
     kernels: Kernels = "auto",
+    examples: Tensor | None = None,
 ) -> Prepared:
     """The fastest equivalent of `model`, which is on `device` and stays as it is, for images of one shape.
 
-    With kernels "off" it is PyTorch that computes it. Noise and the counting of votes have kernels all the same: the
-    first decide which numbers are drawn, and the second count integers.
+    It must agree with the plain network on synthetic images, and on `examples` of those that it will see. With kernels
+    "off" it is PyTorch that computes it. Noise and the counting of votes have kernels all the same: the first decide
+    which numbers are drawn, and the second count integers.
     """
     check_precision(precision, device)
     check_choice("setting of kernels", kernels, Kernels)
     wanted: str = precision if precision != "auto" else "float16" if device.type == "cuda" else "float32"
     model.eval()
-    probe = _probe(shape, device)
-    try:
-        with torch.inference_mode(), arithmetic("float32"):
-            expected = model(probe)
-    except Exception as error:  # what is wrong with it is said, in words, by the first real batch
-        _raise_if_memory(error)
-        return Prepared(_logits_of(model, "float32"), _plain_inputs(shape, device), "float32", ("as it is",))
+    plain = plain_network(model, shape, device)
+    synthetic = synthetic_images(shape, device)
+    # a network may refuse what no image is like, but then it must be compared on images that it will see
+    probes = [synthetic] if examples is None else [torch.cat([synthetic, examples.to(synthetic)]), examples]
+    for probe in probes:
+        expected = _answers(plain, probe)
+        if expected is not None:
+            break
+    else:
+        return plain  # what is wrong with it is said, in words, by the first real batch
+    about: dict[str, Any] = {"spread": _spread(expected), "behaviour": _behaviour(expected)}
     skipped: list[str] = []
     while True:
         for ready in _candidates(model, shape, device, wanted, kernels, skipped):
             reason = _disagreement(ready, probe, expected)
             if reason is None:
-                return replace(ready, precision=wanted, skipped=tuple(skipped))
+                return replace(ready, precision=wanted, skipped=tuple(skipped), **about)
             _skip(skipped, f"not {' and '.join(ready.steps) or 'plain'} in {wanted}: {reason}")
         if wanted == "float32":
-            inputs = _plain_inputs(shape, device)
-            return Prepared(_logits_of(model, "float32"), inputs, "float32", ("as it is",), tuple(skipped))
+            return replace(plain, skipped=tuple(skipped), **about)
         slower = _FALL_BACK[wanted] if device.type == "cuda" else "float32"
         _log.warning("the network is not fit for %s, and is taken in %s: %s", wanted, slower, skipped[-1])
         wanted = slower
+
+
+def plain_network(model: nn.Module, shape: tuple[int, ...], device: torch.device) -> Prepared:
+    """The network as it is, in float32."""
+    return Prepared(_logits_of(model, "float32"), _plain_inputs(shape, device), "float32", ("as it is",))
 
 
 def _candidates(
@@ -117,7 +135,7 @@ def _candidates(
     steps, net = [], model
     try:
         with arithmetic("float32"):
-            folded = fold(model, _probe(shape, device)[:2])
+            folded = fold(model, synthetic_images(shape, device)[:2])
         net = for_cpu(folded) if device.type == "cpu" else fuse(folded)
         steps.append("folded")
     except CannotFold as error:
@@ -182,14 +200,24 @@ def _plain_inputs(
     return lambda count: torch.zeros((count, *shape), dtype=dtype, device=device).contiguous(memory_format=layout)
 
 
-def _probe(shape: tuple[int, ...], device: torch.device) -> Tensor:
-    """Images of all contrasts under noise, on which a prepared network must agree with the plain one."""
+def synthetic_images(shape: tuple[int, ...], device: torch.device) -> Tensor:
+    """Images of all contrasts under noise, the same for ever: networks are compared by their answers to them."""
     generator = torch.Generator("cpu").manual_seed(0)
     # not what the caller may have set as defaults
     base = torch.rand((_PROBES, *shape), generator=generator, dtype=torch.float32, device="cpu")
     noise = torch.randn(base.shape, generator=generator, dtype=torch.float32, device="cpu") * 0.5
     contrast = torch.linspace(0, 1, _PROBES, dtype=torch.float32, device="cpu").view(-1, 1, 1, 1)
     return (base.mul_(contrast).add_(noise) * 255).round().div(255).to(device)
+
+
+def _answers(network: Prepared, images: Tensor) -> object:
+    """What a network returns for some images; None if it fails."""
+    try:
+        with torch.inference_mode():
+            return network.forward(images)
+    except Exception as error:
+        _raise_if_memory(error)
+        return None
 
 
 def _disagreement(ready: Prepared, probe: Tensor, expected: object) -> str | None:
@@ -202,16 +230,48 @@ def _disagreement(ready: Prepared, probe: Tensor, expected: object) -> str | Non
     except Exception as error:  # whatever a backend cannot do, a slower one can
         _raise_if_memory(error)
         return _said(error)
-    if not isinstance(expected, Tensor) or expected.ndim != 2 or found.shape != expected.shape:
-        return None  # nothing to compare; the caller checks shapes
-    if bool(expected.isnan().any()):
-        return None  # refused later, in words
-    plain = expected.double()
-    spread = (plain - plain.mean(0)).norm().clamp_min(1e-3 * float(plain.norm())).clamp_min(1e-30)
-    distance = float((found.double() - plain).norm() / spread)
+    if not _comparable(expected) or found.shape != expected.shape:
+        return None  # nothing to compare; the caller checks shapes, and refuses NaN, in words
+    known = ~expected.isnan().any(1)
+    distance = float(row_distances(found, expected)[known].square().mean().sqrt()) / _spread(expected)
     if distance <= _NEAR[ready.precision]:
         return None
     return f"logits differ by {distance:.1g} of their spread"
+
+
+def row_distances(found: Tensor, expected: Tensor) -> Tensor:
+    """Root mean square over the classes of how far logits [b, classes] are apart, row by row; equal ones may be inf."""
+    return torch.where(found == expected, 0.0, found.double() - expected.double()).square().mean(1).sqrt()
+
+
+def _finite(logits: Tensor) -> Tensor:
+    """The rows without NaN in float64, with 0 where a class is masked out by an infinite logit."""
+    rows = logits[~logits.isnan().any(1)].double()
+    return rows.where(rows.isfinite(), 0.0)
+
+
+def _comparable(logits: object) -> TypeGuard[Tensor]:
+    return isinstance(logits, Tensor) and logits.ndim == 2 and not bool(logits.isnan().any(1).all())
+
+
+def _spread(logits: object) -> float:
+    """How much logits vary from image to image, as a root mean square; infinite if there is nothing to compare."""
+    if not _comparable(logits):
+        return math.inf
+    values = _finite(logits)
+    deviation, size = ((v.square().mean().sqrt()) for v in (values - values.mean(0), values))
+    return max(float(deviation), 1e-3 * float(size), 1e-30)
+
+
+def _behaviour(logits: object) -> tuple[tuple[float, ...], ...]:
+    """The answer to some probes, and largest logit, mean and spread of its logits in five digits.
+
+    Rounding differs between machines in later digits. Another forward with the same weights does in the first.
+    """
+    if not _comparable(logits):
+        return ()
+    rows = [(row.argmax(), row.max(), row.mean(), row.std()) for row in _finite(logits)[:_FINGERPRINT]]
+    return tuple(tuple(float(f"{float(value):.5g}") for value in row) for row in rows)
 
 
 def _said(error: Exception) -> str:

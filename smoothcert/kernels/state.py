@@ -2,40 +2,67 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
 _PIECE = 2**20
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
+_ODD = 0x5851F42D4C957F2D  # multiplied by an odd number, a sum modulo 2^64 keeps every bit
 
 
 def state_of(model: nn.Module) -> object:
-    """A value that differs after a change of weights, buffers, hooks or plain attributes of any module.
+    """A value that differs after a change of weights, buffers, hooks, forwards or plain attributes of any module.
 
     Contents are looked at, since versions of tensors are not enough: writing through ``.data``, replaying a CUDA graph
     or a kernel of one's own leaves them as they were.
     """
-    tensors = [t for t in (*model.parameters(), *model.buffers()) if not nn.parameter.is_lazy(t)]
+    modules = list(model.modules())
+    tensors = [t for t in (*model.parameters(), *model.buffers(), *_loose(modules)) if not nn.parameter.is_lazy(t)]
     places = tuple((id(t), t.data_ptr(), tuple(t.shape)) for t in tensors)
-    return places, _checksum(tensors), tuple(_plain(module) for module in model.modules())
+    return places, _checksums(tensors), tuple(_plain(module) for module in modules)
+
+
+def _loose(modules: list[nn.Module]) -> list[Tensor]:
+    """Tensors that are attributes of a module, but not registered as its buffers."""
+    return [value for module in modules for value in vars(module).values() if isinstance(value, Tensor)]
 
 
 def _plain(module: nn.Module) -> object:
-    hooks = (len(module._forward_hooks), len(module._forward_pre_hooks), id(vars(module).get("forward")))
+    # hooks and forwards themselves, not their ids: an id may come again, for another function
+    hooks = (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
+    forwards = (vars(module).get("forward"), type(module).forward)
     values = tuple(
         (k, v) for k, v in vars(module).items() if isinstance(v, bool | int | float | str) and k != "training"
     )
-    return type(module), hooks, values
+    return type(module), hooks, forwards, values
 
 
 @torch.no_grad()
-def _checksum(tensors: list[Tensor]) -> tuple[float, ...]:
-    """Of each device's tensors: the sum of all values, each with a weight of its own."""
-    sums = []
-    for device in sorted({str(t.device) for t in tensors if t.device.type != "meta"}):
-        flat = torch.cat([t.detach().flatten().float() for t in tensors if str(t.device) == device])
-        weight = torch.linspace(1.0, 2.0, min(_PIECE, max(1, len(flat))), dtype=torch.float64, device=device)
-        total = torch.zeros((), dtype=torch.float64, device=device)
-        for place, piece in enumerate(torch.split(flat, _PIECE)):
-            total += (place + 1) * torch.dot(piece.double(), weight[: len(piece)])
-        sums.append(float(total))
-    return tuple(sums)
+def _checksums(tensors: list[Tensor]) -> tuple[int, ...]:
+    """Of the tensors of each device and width: the sum of their bits as integers modulo 2^64, each with an odd weight.
+
+    Not a sum of floats, in which an infinite or very large value hides every other.
+    """
+    groups: dict[tuple[str, torch.dtype], list[Tensor]] = {}
+    for bits in (_bits(t) for t in tensors if t.device.type != "meta"):
+        groups.setdefault((str(bits.device), bits.dtype), []).append(bits)
+    return tuple(_weighted_sum(torch.cat(group)) for group in groups.values())
+
+
+def _weighted_sum(bits: Tensor) -> int:
+    total = torch.zeros((), dtype=torch.int64, device=bits.device)
+    for place, piece in enumerate(torch.split(bits, _PIECE)):
+        number = torch.arange(place * _PIECE, place * _PIECE + len(piece), device=bits.device)
+        total += (piece * ((2 * number + 1) * _ODD)).sum()
+    return int(total)
+
+
+def _bits(tensor: Tensor) -> Tensor:
+    """The bits of each number as an integer, flat; a complex number is two."""
+    flat: Any = tensor.detach().contiguous().flatten()
+    if flat.is_complex():
+        flat = torch.view_as_real(flat).flatten()
+    integers: Tensor = flat.view(_INTEGERS[flat.element_size()])
+    return integers

@@ -48,7 +48,7 @@ def test_counts_do_not_depend_on_the_batch_size(arch, options, shape, sizes, n, 
 def test_more_samples_extend_the_same_stream():
     """The first 500 of 1000 votes are the 500 votes: nothing depends on how many come later."""
     model, image = build_model("lenet", seed=0), torch.from_numpy(load_dataset("mnist-mini").image(0))
-    smoothed = SmoothedClassifier(model, 0.5, 10, batch_size=100)
+    smoothed = SmoothedClassifier(model, 0.5, 10, seed=0, batch_size=100)
     votes = []
     with torch.inference_mode():
         noisy = NoisyCopies(image, 0.5, "quantised", seed=0, index=0, stage="estimation")
@@ -95,7 +95,7 @@ def test_out_of_memory_halves_the_batch_and_changes_no_count():
     image = torch.full(SHAPE, 128, dtype=torch.uint8)
     model = Greedy()
     smoothed = SmoothedClassifier(model, 0.5, 2, batch_size=512)
-    smoothed.prepare(SHAPE)
+    smoothed.prepare(image)
     model.tried.clear()
     counts = smoothed.count(image, 1000, "estimation", 0)
     assert smoothed.batch_size == 64

@@ -18,8 +18,9 @@ from smoothcert import SmoothedClassifier
 from smoothcert.models import build_model
 from smoothcert.noise.streams import stream
 smoothed = SmoothedClassifier(build_model("lenet", seed=0), 0.5, 10, device="cuda")
-certificate = smoothed.certify(torch.zeros(1, 28, 28, dtype=torch.uint8), n=2000)
-print(int(certificate.counts.sum()), stream("quantised", smoothed.device), smoothed.prepare((1, 28, 28)).steps)
+image = torch.zeros(1, 28, 28, dtype=torch.uint8)
+certificate = smoothed.certify(image, n=2000)
+print(int(certificate.counts.sum()), stream("quantised", smoothed.device), smoothed.prepare(image).steps)
 """
 
 

@@ -179,7 +179,7 @@ def test_counts_do_not_depend_on_threads(noise):
     assert len(expected.nonzero()[0]) > 1
     for size in (None, 32, 100, 167):  # blocks of noise hold 167 samples: 100 of them make threads share blocks
         smoothed = SmoothedClassifier(model, 0.5, 10, noise=noise, batch_size=size)
-        assert smoothed.prepare((1, 28, 28)).concurrent
+        assert smoothed.prepare(image).concurrent
         assert smoothed.count(image, 1000, "estimation", 3).tolist() == expected.tolist()
 
 

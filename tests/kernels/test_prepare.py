@@ -127,8 +127,8 @@ def test_new_weights_make_a_new_network():
     model, image = build_model("lenet", seed=0), torch.zeros(1, 28, 28, dtype=torch.uint8)
     smoothed = SmoothedClassifier(model, 0.5, 10, batch_size=32)
     before = smoothed.count(image, 64, "estimation", 0)
-    same = smoothed.prepare((1, 28, 28))
-    assert smoothed.prepare((1, 28, 28)) is same
+    same = smoothed.prepare(image)
+    assert smoothed.prepare(image) is same
     with torch.no_grad():
         model[1].fc2.bias[3] += 100
     after = smoothed.count(image, 64, "estimation", 0)
@@ -225,7 +225,7 @@ def test_no_change_of_the_model_goes_unseen(change):
 
 
 def test_a_prepared_network_with_other_logits_is_refused_even_if_it_names_the_same_class():
-    probe = prepare_module._probe((1, 8, 8), CPU)
+    probe = prepare_module.synthetic_images((1, 8, 8), CPU)
     expected = torch.stack([probe.flatten(1).sum(1) + 100, probe.flatten(1).sum(1)], 1)  # always class 0
     constant = torch.tensor([100.0, 0.0]).expand(len(probe), 2)
     wrong = Prepared(lambda _: constant, lambda n: torch.zeros(n, 1, 8, 8), "float16", ("other",))
@@ -260,15 +260,10 @@ def test_odd_networks_are_certified_as_they_are(model):
 
 
 def test_reasons_are_kept_but_do_not_decide_whether_a_store_is_the_same(tmp_path):
-    class Random(nn.Module):
-        def forward(self, x):
-            score = x.flatten(1)[:, 0] + torch.rand(len(x)) if len(x) else x
-            return torch.stack([score, -score], 1)
-
     settings = {"sigma": 0.5, "n0": 10, "n": 50, "alpha": 0.01, "quiet": True}
     data = Dataset("two", "test", np.zeros((2, 1, 4, 4), np.uint8), np.zeros(2, np.int64), 2)
     for _ in range(2):
-        store = certify_with(Random(), data, tmp_path, **settings)
+        store = certify_with(Votes(), data, tmp_path, **settings)
     assert store.manifest().environment["skipped"]
 
 

@@ -1,0 +1,95 @@
+"""Which noise is drawn: one that nobody chose, unless a seed is asked for."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from smoothcert import CertifyConfig
+from smoothcert.certification.seeds import noise_seed, seed_of_store
+from smoothcert.certification.smoothed import SmoothedClassifier
+from smoothcert.data import load_dataset
+from smoothcert.errors import StoreError
+from smoothcert.noise.streams import NoisyCopies
+from smoothcert.runs.selection import Selection
+from tests.certification.closed_form import SHAPE
+from tests.results import cells, certify_with
+
+SETTINGS = {"sigma": 0.5, "n0": 10, "n": 100, "alpha": 0.01, "quiet": True}
+CONFIG = CertifyConfig(sigma=0.5)
+
+
+class Recognising(nn.Module):
+    """Class 1 by nature, and class 0 on the very samples that a seed gives for index 0 of one image."""
+
+    def __init__(self, image, seed, n):
+        super().__init__()
+        known = [
+            NoisyCopies(image, 0.5, "exact", seed=seed, index=0, stage=stage).take(0, n).flatten(1)[:, :8]
+            for stage in ("selection", "estimation")
+        ]
+        self.register_buffer("known", torch.cat(known))
+
+    def forward(self, x):
+        seen = (x.flatten(1)[:, None, :8] == self.known).all(2).any(1).float()
+        return torch.stack([2 * seen, torch.ones_like(seen)], 1)
+
+
+def test_a_network_that_knows_the_samples_of_a_public_seed_gains_nothing():
+    image = torch.full(SHAPE, 128, dtype=torch.uint8)
+    model = Recognising(image, 0, 1000)
+    asked = SmoothedClassifier(model, 0.5, 2, noise="exact", seed=0).certify(image, n0=100, n=1000)
+    assert (asked.predict, asked.radius > 1) == (0, True)  # what it was made for
+    for other in ({}, {"seed": 1}, {"seed": 0, "beacon": "the lottery of tomorrow"}):
+        assert SmoothedClassifier(model, 0.5, 2, noise="exact", **other).certify(image, n0=100, n=1000).predict == 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"sigma": 0.25}, {"n": 1000}, {"n0": 10}, {"alpha": 0.01}, {"noise": "float"}, {"radii": (0.5,)},
+     {"tolerance": 0.1}, {"simultaneous": True}, {"beacon": "x"}],
+    ids=str,
+)  # fmt: skip
+def test_another_experiment_draws_other_noise(change):
+    assert seed_of_store(CONFIG, "w", "d") == seed_of_store(CONFIG, "w", "d")
+    assert seed_of_store(dataclasses.replace(CONFIG, **change), "w", "d") != seed_of_store(CONFIG, "w", "d")
+
+
+def test_weights_and_data_decide_and_a_seed_overrules_them():
+    seeds = {seed_of_store(CONFIG, *about) for about in (("w", "d"), ("v", "d"), ("w", "e"))}
+    assert len(seeds) == 3
+    asked = dataclasses.replace(CONFIG, seed=7)
+    assert seed_of_store(asked, "w", "d") == seed_of_store(asked, "v", "e") == 7
+    assert noise_seed(7, "a") != noise_seed(7, "b") != noise_seed(8, "b")
+    assert noise_seed(7, "a", "w") == noise_seed(7, "a", "v")
+
+
+def test_the_same_command_gives_the_same_rows_and_a_beacon_others(tmp_path):
+    data, model = load_dataset("mnist-mini"), nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+    first, second, beacon = (
+        certify_with(model, data, tmp_path / name, selection=Selection(max=4), **SETTINGS, **more)
+        for name, more in (("a", {}), ("b", {}), ("c", {"beacon": "5 12 19 23 44 45"}))
+    )
+    assert counts(first) == counts(second) != counts(beacon)
+    assert "seed" not in first.manifest().identity
+    assert {row["seed"] for row in beacon.rows()} == {str(beacon.manifest().identity["noise_seed"])}
+    assert beacon.manifest().identity["beacon"] == "5 12 19 23 44 45"
+    with pytest.raises(StoreError, match="noise_seed"):
+        certify_with(model, data, tmp_path / "a", selection=Selection(max=4), **SETTINGS, seed=3)
+
+
+def counts(store):
+    place = store.columns.index("counts")
+    return [row[place] for row in cells(store)]
+
+
+def test_a_store_is_named_by_the_number_that_keyed_its_noise(tmp_path):
+    """Whoever asks for the derived seed by its number draws the same noise, and may go on in the store."""
+    data, model = load_dataset("mnist-mini"), nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+    store = certify_with(model, data, tmp_path, selection=Selection(max=4, shard=0, shards=2), **SETTINGS)
+    seed = store.manifest().identity["noise_seed"]
+    certify_with(model, data, tmp_path, selection=Selection(max=4, shard=1, shards=2), **SETTINGS, seed=seed)
+    assert len(store.done()) == 4
+    assert np.unique([row["seed"] for row in store.rows()]).tolist() == [str(seed)]
