@@ -91,7 +91,7 @@ def identity_of(config: CertifyConfig, plan: Plan, prepared: Prepared, device: t
         **plan.describe(),
         "alpha_each": plan.alpha,
         "split_alpha": bounds.DEFAULT_SPLIT,
-        "noise_stream": stream(config.noise, device),
+        "noise_stream": stream(config.noise),
         "tau": plan.slack,
         "norm": bounds.NORMS[plan.law],
         "device_type": device_kind(device),

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any, get_args
+from typing import Any
 
 import numpy as np
 import torch
@@ -23,9 +23,10 @@ from smoothcert.devices.memory import NO_MEMORY, SMALLEST, is_out_of_memory
 from smoothcert.errors import ModelError
 from smoothcert.kernels.generic.cpu import workers
 from smoothcert.kernels.prepare import Prepared, arithmetic
-from smoothcert.noise.streams import IntegerNoise, NoisyCopies, Stage, fused_noise, pixel_levels
+from smoothcert.noise.exact import Stage
+from smoothcert.noise.streams import NoisyCopies, fused_noise, law_of, pixel_levels
 
-_KEPT = 64  # images whose last block of noise is kept for their next samples: half a MiB each
+_KEPT = 64  # images whose last block of float noise is kept for their next samples: half a MiB each
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,7 @@ class Counter(ABC):
 
 
 def counter_for(mode: NoiseMode, device: torch.device) -> type[Counter]:
-    return FusedCounter if mode in get_args(IntegerNoise) and fused_noise(device) else PlainCounter
+    return FusedCounter if fused_noise(mode, device) else PlainCounter
 
 
 class Votes:
@@ -91,7 +92,7 @@ class Votes:
 
 
 class PlainCounter(Counter):
-    # kept between calls: the next samples of an image begin in the block of noise where the last ones ended
+    # kept between calls: the next samples of an image begin in the block of float noise where the last ones ended
     _copies: dict[tuple[int, int, Stage], NoisyCopies]
 
     def __init__(self, *args: Any, **settings: Any) -> None:
@@ -144,11 +145,10 @@ class FusedCounter(Counter):
         from smoothcert.noise.fused import FusedNoise
 
         super().__init__(*args, **settings)
-        assert self._mode == "quantised" or self._mode == "exact"
         self._pixels = torch.stack(
             [x if x.dtype == torch.uint8 else pixel_levels(x).to(torch.uint8) for x in self._images]
         )
-        self._noise = FusedNoise(self._sigma, self._mode, self._seed, self._device)
+        self._noise = FusedNoise(law_of(self._mode), self._sigma, self._seed, self._device)
 
     def count(self, requests: Sequence[Request], batch_size: int) -> NDArray[np.int64]:
         from smoothcert.certification.votes import Rows, add_votes

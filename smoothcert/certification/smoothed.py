@@ -33,7 +33,8 @@ from smoothcert.devices.launching import launch_on
 from smoothcert.errors import ConfigError, DataError
 from smoothcert.kernels.prepare import Prepared, check_precision
 from smoothcert.kernels.state import state_of
-from smoothcert.noise.streams import Stage, law_of, total_variation
+from smoothcert.noise.exact import Stage
+from smoothcert.noise.streams import law_of, total_variation
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import ABSTAIN, Certificate, from_claim, from_counts
 from smoothcert.statistics.sequential import NO_CLAIM, Claim, Procedure, procedure

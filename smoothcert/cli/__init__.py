@@ -19,6 +19,7 @@ from typing import NoReturn
 from jsonargparse import ArgumentParser
 
 import smoothcert
+from smoothcert.config import GONE
 from smoothcert.errors import SmoothcertError
 
 _FIRST = ("demo", "train", "certify", "predict", "report", "status")  # what a newcomer needs; the others by name
@@ -49,10 +50,11 @@ def commands() -> dict[str, ModuleType]:
 
 
 class Parser(ArgumentParser):
-    """Calls a missing option by the name that it is typed with."""
+    """Calls a missing option by the name that it is typed with, and says what to do about words that are gone."""
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        super().error(re.sub(r"(required: )[\w-]+\.([\w-]+)", r"\1--\2", message), ex)
+        advice = [f"\n  {text}" for word, text in GONE.items() if message.endswith(f"Got value: {word}")]
+        super().error("".join([re.sub(r"(required: )[\w-]+\.([\w-]+)", r"\1--\2", message), *advice]), ex)
         raise AssertionError("an error ends the program")
 
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from smoothcert.config.build import build_dataclass, read_mapping
     from smoothcert.config.certification import AttackConfig, CertifyConfig
     from smoothcert.config.choices import (
+        GONE,
         AttackName,
         Kernels,
         NoiseMode,
@@ -27,13 +28,14 @@ if TYPE_CHECKING:
 _HOME = {
     "build": ("build_dataclass", "read_mapping"),
     "certification": ("AttackConfig", "CertifyConfig"),
-    "choices": ("AttackName", "Kernels", "NoiseMode", "Precision", "TrainingPrecision", "check_choice"),
+    "choices": ("AttackName", "GONE", "Kernels", "NoiseMode", "Precision", "TrainingPrecision", "check_choice"),
     "settings": ("ALPHA", "N", "N0", "NOISE", "as_options", "option_of", "setting", "settings_of"),
     "training": ("SelfTraining", "SoftLabels", "TrainConfig", "dump_config", "read_config"),
 }
 
 __all__ = [
     "ALPHA",
+    "GONE",
     "N0",
     "NOISE",
     "AttackConfig",

@@ -19,7 +19,7 @@ class CertifyConfig:
     n: int = setting("fresh noise samples that bound its probability", default=N)
     alpha: float = setting("failure probability of a certificate", default=ALPHA)
     noise: NoiseMode = setting(
-        "integer Gaussian noise, its exact law, the literature's float noise, or (for l1) uniform or Laplace noise",
+        "Gaussian noise with its exact law; for l1, uniform or Laplace noise; or the literature's float noise",
         default=NOISE,
     )
     seed: int | None = setting("seed of the noise; default: a hash of weights, data and procedure", default=None)

@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from smoothcert.errors import unknown_name
+from smoothcert.errors import ConfigError, unknown_name
 
-NoiseMode = Literal["quantised", "exact", "float", "uniform", "laplace"]
+NoiseMode = Literal["exact", "uniform", "laplace", "float"]
 Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]
 TrainingPrecision = Literal["tf32", "float32", "bfloat16"]
 Kernels = Literal["auto", "off"]
 AttackName = Literal["pgd", "ddn", "stein", "vanilla", "foolbox"]
 
 
+GONE = {
+    "quantised": "the noise 'quantised' is gone: use 'exact', the same noise with a known law, which is the default. "
+    "Results made with 'quantised' are still read, reported and analysed again, but not resumed: certify under "
+    "another --name",
+}
+"""Words of older versions, and what to do instead."""
+
+
 def check_choice(what: str, given: str, choices: Any) -> None:
     """Refuse a word that is none of a Literal's, and offer the nearest."""
+    if given in GONE:
+        raise ConfigError(GONE[given])
     if given not in get_args(choices):
         raise unknown_name(what, given, get_args(choices))

@@ -12,7 +12,7 @@ from smoothcert.config.choices import NoiseMode
 N0, N, ALPHA = 100, 100_000, 0.001
 """Samples of the two stages and failure probability of the field's tables."""
 
-NOISE: NoiseMode = "quantised"
+NOISE: NoiseMode = "exact"
 
 KERNELS_HELP = "auto: kernels of our own where the network has some; off: PyTorch's alone"
 

@@ -64,7 +64,7 @@ def attack_dataset(
         **vars(config),
         "radii": list(config.radii),
         "device_type": device_kind(smoothed.device),
-        "noise_stream": stream(config.noise, smoothed.device),
+        "noise_stream": stream(config.noise),
         "precision": prepared.precision,
         "prepared": list(prepared.steps),
         "behaviour": [list(row) for row in prepared.behaviour],

@@ -30,7 +30,7 @@ from smoothcert.kernels.generic.cpu import for_cpu
 from smoothcert.kernels.generic.folding import CannotFold, fold
 from smoothcert.kernels.generic.fusing import fuse
 from smoothcert.kernels.registry import NoKernels, sampling_kernels
-from smoothcert.noise.streams import block_size
+from smoothcert.noise.blocks import block_size
 
 _DTYPE = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _FALL_BACK = {"float16": "bfloat16", "bfloat16": "tf32", "tf32": "float32"}
@@ -157,7 +157,7 @@ def _candidates(
         yield Prepared(_logits_of(net, precision), inputs, precision, tuple(steps))
     else:
         # A traced network keeps nothing between its layers but values; one as it is may write to itself. Two blocks of
-        # noise fit a core's cache with their activations, and no block is then drawn by two threads.
+        # noise fit a core's cache with their activations, and no block of float noise is then drawn by two threads.
         size = max(SMALLEST, 2 * block_size(math.prod(shape), device))
         forward = _logits_of(net, precision)
         yield Prepared(forward, inputs, precision, tuple(steps), batch_size=size, concurrent=True)

@@ -1,105 +1,200 @@
-"""Rounded Gaussian noise from integers alone: the same on every device, at a known distance from the true law.
+"""Integer noise from the words of a counter: the same on every device, at a known distance from the true law.
 
-T = round(255 sigma z) for a Gaussian z has P(T <= t) = Phi((t + 1/2) / (255 sigma)). With u uniform on the integers
-below 2^62 and thresholds c_t = 2^62 Phi((t + 1/2) / (255 sigma)), rounded to integers in 60-digit arithmetic,
+The uniform integer u of a coordinate, of which laws.py makes noise, is u = w 2^30 + floor(w' / 4) of two 32-bit words.
+They are words of Philox4x32-10 under a key that is a 64-bit hash of the seed and the law, at the counters
 
-    T = number of thresholds c_t <= u, minus M        (t from -M to M - 1)
+    w:   (group of four coordinates, sample, input index, stage)
+    w':  (group of four coordinates, sample, input index, stage + 2^31)
 
-has this law but for less than 2^-62 at each threshold. T is cut at +-M, where its sum with any pixel is clipped anyway.
-So the law of a noisy image of d values is within tau = d (2M + 1) 2^-62 of the true one in total variation, and every
-probability that is estimated from such images is within tau of the true one.
+and word k of each belongs to coordinate 4 group + k. Inputs, stages and samples have counters of their own under one
+key, so their words never coincide by construction. A threshold whose upper 32 bits differ from w is below or above u
+whatever w' is. So w alone decides almost always, and w' is computed only where w is the upper bits of a threshold.
 
-Layout: the words of Philox4x32-10 at the counter (pair of coordinates, sample, input index, stage), under a key that is
-a 64-bit hash of the seed. Words 0 and 1 make u of the pair's first coordinate, words 2 and 3 of its second:
-u = word 0 * 2^30 + floor(word 1 / 4). Different inputs, stages and samples have different counters under one key, so
-their words never coincide by construction.
+This file is the way of the CPU, in NumPy: 65,536 entries by the upper half of w hold the number of thresholds that lie
+below, and the lower half of the one that may lie between. reference.py and fused_kernels.py draw the same integers.
 """
 
 from __future__ import annotations
 
-import math
-from decimal import Decimal, localcontext
 from functools import lru_cache
+from typing import Any, Literal, get_args
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from smoothcert.errors import ConfigError
 from smoothcert.keys import derive
-from smoothcert.noise.philox import philox4x32
+from smoothcert.noise import laws
+from smoothcert.statistics.bounds import Law
 
-BITS = 62  # of int64's 63, so that a threshold of 2^BITS still fits
-_DIGITS = 60
-_PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803")
+Stage = Literal["selection", "estimation", "prediction"]
+Words = NDArray[np.uint32]
+
+SECOND = 2**31
+"""What the stage's word of a counter has beside the stage where w' comes from."""
+
+_MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_WEYL = (0x9E3779B9, 0xBB67AE85)
+_LOW, _HALF_WORD = np.uint64(0xFFFFFFFF), np.uint64(32)
+_PIECE = 2**14  # counters that are worked on at once: their words and products fit a core's cache
+_UNDECIDED = 0xFFFF
 
 
-def reach(sigma: float) -> int:
-    """Sums are clipped to [-reach, reach + 1] in units of the image: met only beyond 6 sigma."""
-    return math.ceil(6 * sigma)
+def key_of(seed: int, law: Law) -> tuple[int, int]:
+    key = derive(seed, f"{law} noise", bits=64)
+    return key & 0xFFFFFFFF, key >> 32
 
 
-def largest(sigma: float) -> int:
-    """M: a pixel of 0..255 plus noise of M or more is clipped, whatever the pixel."""
-    return 255 * (reach(sigma) + 1)
+def check_counters(index: int, last: int) -> None:
+    if not (0 <= index < 2**32 and last <= 2**32):
+        raise ConfigError(
+            f"an input's index and its samples are numbered below 2^32, found index {index} and {last} samples"
+        )
 
 
-def distance(sigma: float, values: int) -> float:
-    """tau: total variation distance of a noisy image of `values` values from x + round(255 sigma z), at most."""
-    return values * (2 * largest(sigma) + 1) * 2.0**-BITS
+class Table:
+    """The thresholds of a law that are neither below nor above all u, and their number <= u as far as w decides it."""
+
+    def __init__(self, law: Law, sigma: float) -> None:
+        every = np.array(laws.thresholds(law, sigma))
+        self.thresholds = every[(every > 0) & (every < 2**laws.BITS)]
+        self.shift = laws.largest(sigma) - int((every <= 0).sum())  # T is the number of `thresholds` <= u, minus this
+        self.upper = (self.thresholds >> 30).astype(np.uint32)
+        self.entries = self._entries() if len(self.thresholds) < _UNDECIDED else None
+
+    def _entries(self) -> Words:
+        """For each upper half a number which, with w added (mod 2^32), has T + shift in its upper half.
+
+        Adding the lower half of w carries into the upper one beyond the threshold between. At the threshold the lower
+        half of the sum is 0xFFFF; with several thresholds between, the upper half is.
+        """
+        start = np.arange(2**16 + 1) << 16
+        below = np.searchsorted(self.upper, start)
+        between = np.diff(below)
+        first = np.append(self.upper, 0)[below[:-1]].astype(np.int64) & 0xFFFF
+        entry = (below[:-1] << 16) + np.where(between == 1, 0xFFFF - first, 0)
+        entries: Words = (np.where(between > 1, _UNDECIDED << 16, entry) - start[:-1]).astype(np.uint32)
+        return entries
 
 
 @lru_cache(maxsize=16)
-def thresholds(sigma: float) -> tuple[int, ...]:
-    """c_t for t = -M, ..., M - 1. By symmetry, only Phi of positive numbers is needed."""
-    m = largest(sigma)
-    with localcontext() as context:
-        context.prec = _DIGITS
-        scale = 255 * Decimal(sigma)  # exactly the float that was given
-        upper = [normal_cdf((t + Decimal("0.5")) / scale) for t in range(m)]
-        both = [1 - p for p in reversed(upper)] + upper
-        return tuple(int((p * 2**BITS).to_integral_value()) for p in both)
-
-
-def normal_cdf(x: Decimal) -> Decimal:
-    """Phi(x) for x >= 0, to an absolute 1e-57 in a decimal context of 60 digits.
-
-    1/2 + phi(x) (x + x^3/3 + x^5/(3 5) + ...): all terms are positive, so nothing cancels.
-    """
-    if x > 17:
-        return Decimal(1)  # up to 5e-65
-    square, term, k = x * x, x * (-x * x / 2).exp() / (2 * _PI).sqrt(), 1
-    total = Decimal("0.5")
-    smallest = Decimal(10) ** -_DIGITS
-    while term > smallest or square > k:  # terms grow until k reaches x^2
-        total += term
-        k += 2
-        term = term * square / k
-    return min(total, Decimal(1))
+def table_of(law: Law, sigma: float) -> Table:
+    return Table(law, sigma)
 
 
 class ExactNoise:
     """The integer noise T of one input and stage: ``draw(a, b)`` gives samples a to b-1, float32 [b-a, values]."""
 
-    def __init__(self, sigma: float, values: int, device: torch.device, *, seed: int, index: int, stage: int) -> None:
-        if not 0 <= index < 2**32:
-            raise ConfigError(f"an input's index must lie between 0 and 2^32 - 1 for exact noise, found {index}")
-        self._values, self._place = values, (index, stage)
-        self._thresholds = torch.tensor(thresholds(sigma), dtype=torch.int64, device=device)
-        key = derive(seed, "exact noise", bits=64)
-        self._key = (key & 0xFFFFFFFF, key >> 32)
+    def __init__(self, law: Law, sigma: float, values: int, *, seed: int, index: int, stage: Stage) -> None:
+        check_counters(index, 0)
+        self._table, self._values = table_of(law, sigma), values
+        self._index, self._stage, self._key = index, get_args(Stage).index(stage), key_of(seed, law)
 
     def draw(self, first: int, last: int) -> Tensor:
-        found = torch.searchsorted(self._thresholds, self.uniform(first, last), right=True, out_int32=True)
-        return found.float().sub_(len(self._thresholds) // 2)
+        check_counters(self._index, last)
+        found = np.empty((last - first, self._values), np.float32)
+        groups = np.arange(-(-self._values // 4), dtype=np.uint64)[None, :]
+        samples = np.arange(first, last, dtype=np.uint64)[:, None]
+        width = min(groups.shape[1], _PIECE)
+        height = _PIECE // width
+        room = Room(min(len(samples), height) * width)
+        for top in range(0, len(samples), height):
+            for left in range(0, groups.shape[1], width):
+                group, sample = groups[:, left : left + width], samples[top : top + height]
+                words = philox_words(group, sample, self._index, self._stage, self._key, room)
+                counts = self._counts(words, group, sample, room)
+                there = found[top : top + height, 4 * left : 4 * (left + width)]
+                np.subtract(counts[:, : there.shape[1]], np.float32(self._table.shift), out=there, dtype=np.float32)
+        return torch.from_numpy(found)
 
-    def uniform(self, first: int, last: int) -> Tensor:
-        """u, uniform on 0 ... 2^62 - 1: int64 [last-first, values]."""
-        if last > 2**32:
-            raise ConfigError(f"exact noise has 2^32 samples per input, found sample {last} asked for")
-        device = self._thresholds.device
-        pair = torch.arange((self._values + 1) // 2, device=device)[None, :]
-        sample = torch.arange(first, last, device=device)[:, None]
-        index, stage = (torch.full((1, 1), word, device=device) for word in self._place)
-        words = philox4x32((pair, sample, index, stage), self._key)
-        pairs = torch.stack([words[0] << 30 | words[1] >> 2, words[2] << 30 | words[3] >> 2], dim=2)
-        return pairs.flatten(1)[:, : self._values].contiguous()
+    def _counts(self, words: Words, group: NDArray[np.uint64], sample: NDArray[np.uint64], room: Room) -> Words:
+        """How many thresholds are <= u, [samples, 4 groups], from the first words [samples, groups, 4]."""
+        w, entries = words.reshape(-1), self._table.entries
+        counts = room.counts[: w.size]
+        if entries is None:
+            unsure = np.arange(w.size)
+        else:
+            place = room.place[: w.size]
+            np.right_shift(w, np.uint32(16), out=place)
+            np.take(entries, place, out=counts, mode="clip")
+            np.add(counts, w, out=counts)
+            unsure = np.flatnonzero(counts.view(np.uint16) == _UNDECIDED) >> 1
+            np.right_shift(counts, np.uint32(16), out=counts)
+        if len(unsure):
+            row, column = np.divmod(unsure, 4 * group.shape[1])
+            counts[unsure] = self._searched(w[unsure], group[0, column // 4], sample[row, 0], column % 4)
+        return counts.reshape(len(words), -1)
+
+    def _searched(
+        self, w: Words, group: NDArray[np.uint64], sample: NDArray[np.uint64], lane: NDArray[np.intp]
+    ) -> NDArray[np.intp]:
+        """The same for single words, by a search; by their second words where they do not decide."""
+        table = self._table
+        found = np.searchsorted(table.upper, w)
+        tied = np.flatnonzero(np.searchsorted(table.upper, w, side="right") > found)
+        if len(tied):
+            counter = group[tied, None], sample[tied, None], self._index, self._stage + SECOND
+            second = philox_words(*counter, self._key, Room(len(tied)))[np.arange(len(tied)), 0, lane[tied]]
+            u = w[tied].astype(np.int64) << 30 | second >> np.uint32(2)
+            found[tied] = np.searchsorted(table.thresholds, u, side="right")
+        return found
+
+
+class Room:
+    """Memory for `counters` counters, used for one piece after the other: fresh memory would cost more than the work.
+
+    It belongs to one call, since threads draw at the same time.
+    """
+
+    def __init__(self, counters: int) -> None:
+        self.products = [np.empty(counters, np.uint64) for _ in range(4)]
+        self.halves = [np.empty(counters, np.uint32) for _ in range(2)]
+        self.words = np.empty(4 * counters, np.uint32)
+        self.counts = np.empty(4 * counters, np.uint32)
+        self.place = np.empty(4 * counters, np.intp)
+
+
+def philox_words(
+    group: NDArray[np.uint64],
+    sample: NDArray[np.uint64],
+    index: int,
+    stage: int,
+    key: tuple[int, int],
+    room: Room,
+) -> Words:
+    """Philox4x32-10 of counters whose first two words broadcast against each other: [rows, columns, 4].
+
+    Salmon, Moraes, Dror and Shaw, Parallel random numbers: as easy as 1, 2, 3 (SC 2011). A round multiplies two words
+    to 64 bits. Their halves are read where the products lie.
+    """
+    rows, columns = np.broadcast_shapes(group.shape, sample.shape)
+    products = [place[: rows * columns].reshape(rows, columns) for place in room.products]
+    halves = [place[: rows * columns].reshape(rows, columns) for place in room.halves]
+    words = room.words[: 4 * rows * columns].reshape(rows, columns, 4)
+    keys = [[np.uint64(k + r * weyl & 0xFFFFFFFF) for k, weyl in zip(key, _WEYL, strict=True)] for r in range(10)]
+    # two rounds in which every word depends on the group or on the sample alone, except one at their end
+    c0: NDArray[Any] = group
+    c1: NDArray[Any] = sample
+    c2: NDArray[Any] = np.full((1, 1), index, np.uint64)
+    c3: NDArray[Any] = np.full((1, 1), stage, np.uint64)
+    a: NDArray[np.uint64]
+    b: NDArray[np.uint64]
+    for k0, k1 in keys[:2]:
+        a, b = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
+        c0, c1, c2, c3 = b >> _HALF_WORD ^ c1 ^ k0, b & _LOW, a >> _HALF_WORD ^ c3 ^ k1, a & _LOW
+    c1, c3 = c1.astype(np.uint32), c3.astype(np.uint32)
+    for number, (k0, k1) in enumerate(keys[2:], start=2):
+        # by turns, since c1 and c3 lie in the products of the round before
+        a, b = products[:2] if number % 2 else products[2:]
+        np.multiply(c0, _MULTIPLIERS[0], out=a)
+        np.multiply(c2, _MULTIPLIERS[1], out=b)
+        c0, c2 = (words[..., 0], words[..., 2]) if number == 9 else halves
+        np.bitwise_xor(b.view(np.uint32)[:, 1::2], c1, out=halves[0])
+        np.bitwise_xor(halves[0], np.uint32(k0), out=c0)
+        np.bitwise_xor(a.view(np.uint32)[:, 1::2], c3, out=halves[1])
+        np.bitwise_xor(halves[1], np.uint32(k1), out=c2)
+        c1, c3 = b.view(np.uint32)[:, 0::2], a.view(np.uint32)[:, 0::2]
+    words[..., 1], words[..., 3] = c1, c3
+    return words

@@ -1,41 +1,37 @@
-"""The host's side of fused_kernels.py: which rows a launch fills, and the tables of exact noise."""
+"""The host's side of fused_kernels.py: which rows a launch fills, and the tables of the noise."""
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import get_args
+from typing import NamedTuple, get_args
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from smoothcert.errors import ConfigError
-from smoothcert.keys import derive
-from smoothcert.noise import exact as exact_noise
+from smoothcert.noise import laws
+from smoothcert.noise.exact import Stage, Table, check_counters, key_of, table_of
 from smoothcert.noise.fused_kernels import GROUPS, noisy_rows
-from smoothcert.noise.streams import IntegerNoise, Stage
+from smoothcert.statistics.bounds import Law
+
+GUIDE_BITS = 7
 
 
 class FusedNoise:
     """Writes noisy copies of 8-bit images into batches, on the device."""
 
-    def __init__(self, sigma: float, mode: IntegerNoise, seed: int, device: torch.device) -> None:
-        self.sigma, self.mode, self.device = sigma, mode, device
-        self._key = derive(seed, f"{mode} noise", bits=64)
-        # quantised noise reads no table
-        self._thresholds, self._guide, self._steps = _on_device(sigma if mode == "exact" else None, device)
+    def __init__(self, law: Law, sigma: float, seed: int, device: torch.device) -> None:
+        self.sigma, self.device = sigma, device
+        self._key = key_of(seed, law)
+        self._tables = _on_device(law, sigma, device)
 
     def words(self, requests: Sequence[tuple[int, Stage, int]]) -> Tensor:
         """Counter words and keys, [requests, 4], for (index, stage, end of the samples) of each request."""
-        stages = get_args(Stage)
         for index, _, last in requests:
-            if not (0 <= index < 2**32 and last <= 2**32):
-                raise ConfigError(
-                    f"an input's index and its samples are numbered below 2^32, found index {index} and {last} samples"
-                )
-        rows = [(index, stages.index(stage), self._key & 0xFFFFFFFF, self._key >> 32) for index, stage, _ in requests]
+            check_counters(index, last)
+        rows = [(index, get_args(Stage).index(stage), *self._key) for index, stage, _ in requests]
         bits = np.array(rows, dtype=np.uint32).reshape(-1, 4).view(np.int32)
         return torch.from_numpy(bits).to(self.device)
 
@@ -47,21 +43,21 @@ class FusedNoise:
         rows, _, height, width = out.shape
         values = images[0].numel()
         row_stride, channel, line, pixel = out.stride()
-        per_group = 2 if self.mode == "exact" else 4
-        groups = -(-values // per_group)
-        grid = (-(-rows * groups // GROUPS),)
+        tables, reach = self._tables, laws.reach(self.sigma)
+        grid = (-(-rows * -(-values // 4) // GROUPS),)
         noisy_rows[grid](
             out,
             images,
             words,
             request,
             sample,
-            self._thresholds,
-            self._guide,
+            tables.thresholds,
+            tables.upper,
+            tables.guide,
             rows,
-            255.0 * self.sigma,
-            -255.0 * exact_noise.reach(self.sigma),
-            255.0 * (exact_noise.reach(self.sigma) + 1),
+            float(tables.shift),
+            -255.0 * reach,
+            255.0 * (reach + 1),
             row_stride,
             VALUES=values,
             HEIGHT=height,
@@ -69,37 +65,49 @@ class FusedNoise:
             CHANNEL_STRIDE=channel,
             LINE_STRIDE=line,
             PIXEL_STRIDE=pixel,
-            FLAT=out.is_contiguous() and values % per_group == 0,
-            EXACT=self.mode == "exact",
-            STEPS=self._steps,
+            FLAT=out.is_contiguous() and values % 4 == 0,
+            BITS=GUIDE_BITS,
+            STEPS=tables.steps,
+            SEARCH=tables.search,
             GROUPS=GROUPS,
         )
 
 
+class DeviceTables(NamedTuple):
+    """What the kernel reads; both lists have room to read past their end."""
+
+    thresholds: Tensor
+    upper: Tensor
+    guide: Tensor
+    steps: int  # of a search that begins at the guide
+    search: int  # steps of a search among all thresholds
+    shift: int
+
+
 @lru_cache(maxsize=8)
-def _on_device(sigma: float | None, device: torch.device) -> tuple[Tensor, Tensor, int]:
-    thresholds, guide, steps = ((0,), (0,), 0) if sigma is None else _tables(sigma)
-    return torch.tensor(thresholds, device=device), torch.tensor(guide, dtype=torch.int32, device=device), steps
+def _on_device(law: Law, sigma: float, device: torch.device) -> DeviceTables:
+    table = table_of(law, sigma)
+    guide, steps = guide_of(table)
+    search = max(1, len(table.thresholds).bit_length())
+    room = 2 ** max(search, steps)
+    thresholds = np.append(table.thresholds, np.full(room, 2**63 - 1))
+    upper = np.append(table.upper, np.full(room, 2**32 - 1, np.uint32)).view(np.int32)
+    first, second, third = (torch.from_numpy(array).to(device) for array in (thresholds, upper, guide))
+    return DeviceTables(first, second, third, steps, search, table.shift)
 
 
-def _tables(sigma: float) -> tuple[tuple[int, ...], tuple[int, ...], int]:
-    """Thresholds (with room to read past their end), the guide of count_thresholds(), and its number of steps.
+def guide_of(table: Table) -> tuple[NDArray[np.int32], int]:
+    """How many upper words come before each bucket of count_below(), for both ends; and the steps within one."""
+    far = table.upper >= 2**31
+    near_end, far_end = _buckets(table.upper[~far]), _buckets(~table.upper[far])[::-1]
+    bucket = np.arange(32 << GUIDE_BITS)
+    before = np.searchsorted(near_end, bucket), len(table.upper) - np.searchsorted(far_end, bucket, side="right")
+    widest = max(int(np.bincount(side, minlength=1).max()) for side in (near_end, far_end))
+    return np.concatenate(before).astype(np.int32), widest.bit_length()
 
-    Bucket 0 holds the distance 0; bucket 1 + 128 e + m the distances that float32 rounds into
-    [2^e (1 + m/128), 2^e (1 + (m+1)/128)). Ends are taken wider than that, which costs nothing.
-    """
-    thresholds, top, half = exact_noise.thresholds(sigma), 2**exact_noise.BITS - 1, 2 ** (exact_noise.BITS - 1)
-    lower: list[int] = []
-    upper: list[int] = []
-    widest = 1
-    for bucket in range(64 * 128):
-        exponent, m = divmod(max(bucket - 1, 0), 128)
-        start, end = 2**exponent * (128 + m) // 128, 2**exponent * (129 + m) // 128 + 1
-        # float32 rounds to the nearest of its 24-bit numbers; no distance is over half of all
-        nearest, farthest = (0, 0) if bucket == 0 else (min(half, max(0, start - (start >> 23) - 1)), min(half, end))
-        for side, ends in ((lower, (nearest, farthest)), (upper, (top - farthest, top - nearest))):
-            first, last = (bisect_right(thresholds, u) for u in ends)
-            side.append(first)
-            widest = max(widest, last - first)
-    steps = widest.bit_length()
-    return (*thresholds, *[2**63 - 1] * 2**steps), (*lower, *upper), steps
+
+def _buckets(distance: NDArray[np.uint32]) -> NDArray[np.int64]:
+    """Of distances to the nearer end, as the kernel finds them: they rise with the distance."""
+    bits = distance.astype(np.float32).view(np.int32).astype(np.int64)
+    buckets: NDArray[np.int64] = np.maximum((bits >> (23 - GUIDE_BITS)) - (127 << GUIDE_BITS) + 1, 0)
+    return buckets

@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, kolmogorov, ndtr
 from torch import Tensor
 
-from smoothcert.config import NoiseMode
+from smoothcert.config import NOISE, NoiseMode
 from smoothcert.errors import ConfigError
-from smoothcert.noise import exact as exact_noise
-from smoothcert.noise.streams import NoisyCopies, Stage, law_of
+from smoothcert.noise import laws
+from smoothcert.noise.exact import Stage
+from smoothcert.noise.reference import ReferenceNoise
+from smoothcert.noise.streams import NoisyCopies, law_of
 from smoothcert.statistics import bounds
 
 Array = NDArray[np.float64]
@@ -60,7 +62,7 @@ class Check:
 
 
 def selftest_noise(
-    mode: NoiseMode = "quantised",
+    mode: NoiseMode = NOISE,
     *,
     device: str | torch.device = "cpu",
     sigma: float = 0.5,
@@ -75,7 +77,7 @@ def selftest_noise(
         raise ConfigError(f"the self-test needs at least {len(_SOURCES) * 2 * 784} values, found values={values}")
     image = torch.zeros(_SHAPE, dtype=torch.uint8, device=device)
     scale = _FINE if mode == "float" else 255.0 * sigma  # cells per sigma
-    reach = exact_noise.reach(sigma) / sigma  # integer noise is clipped there, on both sides of a black image's 0
+    reach = laws.reach(sigma) / sigma  # integer noise is clipped there, on both sides of a black image's 0
     # cell k holds [k - 1/2, k + 1/2) / scale, in units of sigma; the outermost ones hold all that is beyond
     last = round(reach * scale)
     observed = np.zeros(2 * last + 1)
@@ -96,8 +98,8 @@ def selftest_noise(
             before = {**before, stage: z}
     checks = [*_from_cells(observed, scale, law_of(mode)), *(value.check(name) for name, value in dependence.items())]
     checks += [stages.check("stages and inputs"), _repeats(seen)]
-    if mode == "exact":
-        checks.append(_bits_of_u(sigma, seed, device, each))
+    if mode != "float":
+        checks.append(_bits_of_u(law_of(mode), sigma, seed, device, each))
     return [Check(name, statistic, p, FALSE_ALARM / len(checks)) for name, statistic, p in checks]
 
 
@@ -133,15 +135,14 @@ def _from_cells(observed: Array, scale: float, law: bounds.Law) -> Iterator[Resu
     yield _worst("bits of the noise", np.array(deviations))
 
 
-def _bits_of_u(sigma: float, seed: int, device: str | torch.device, samples: int) -> Result:
-    """The uniform integers behind exact noise, bit by bit."""
-    ones, total = torch.zeros(exact_noise.BITS, dtype=torch.int64, device=device), 0
+def _bits_of_u(law: bounds.Law, sigma: float, seed: int, device: str | torch.device, samples: int) -> Result:
+    """The uniform integers behind integer noise, bit by bit."""
+    ones, total = torch.zeros(laws.BITS, dtype=torch.int64, device=device), 0
     for stage, index in _SOURCES:
-        place = get_args(Stage).index(stage)
-        source = exact_noise.ExactNoise(sigma, 784, torch.device(device), seed=seed, index=index, stage=place)
+        source = ReferenceNoise(law, sigma, 784, torch.device(device), seed=seed, index=index, stage=stage)
         for first in range(0, samples, _CHUNK):
             u = source.uniform(first, min(first + _CHUNK, samples))
-            ones += torch.stack([(u >> bit & 1).sum() for bit in range(exact_noise.BITS)])
+            ones += torch.stack([(u >> bit & 1).sum() for bit in range(laws.BITS)])
             total += u.numel()
     return _worst("bits of the uniform integers", (ones.cpu().numpy() / total - 0.5) * 2 * np.sqrt(total))
 

@@ -9,6 +9,7 @@ A soft-label folder holds, each written whole or not at all:
 
 Votes are hard, as in the paper's equation. Like the published code they are taken on one augmented view of each image,
 not on the image as stored. All noise is keyed by the image, so a killed process goes on and ends with the same counts.
+Votes on other noise are votes as good: finished labels are read whatever their `noise_stream`, but parts are not mixed.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from torch import nn
 
 from smoothcert.certification.counting import Request
 from smoothcert.certification.smoothed import SmoothedClassifier
-from smoothcert.config import TrainConfig, build_dataclass
+from smoothcert.config import NoiseMode, TrainConfig, build_dataclass
 from smoothcert.data import Dataset, ImageFolder
 from smoothcert.data.augment import crop_flip
 from smoothcert.errors import ConfigError, StoreError
@@ -36,6 +37,7 @@ from smoothcert.files import atomic_write, file_sha256, write_text
 from smoothcert.keys import derive
 from smoothcert.methods import build_method, resolved
 from smoothcert.models.weights import weights_hash
+from smoothcert.noise.streams import stream
 from smoothcert.progress import ProgressBar
 from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.identity import require_same
@@ -104,12 +106,13 @@ def vote(wanted: Plan, model: nn.Module, train: Dataset | ImageFolder, ranks: Ra
     """The votes [images, classes] of the plan's model, memory-mapped: read if they are there, else made to the end."""
     identity = {**_settings(wanted, train), "model": weights_hash(model)}
     if not (wanted.folder / "labels.json").exists():
-        key = hashlib.sha256(json.dumps(identity, sort_keys=True).encode()).hexdigest()[:16]
+        made_with = {**identity, "noise_stream": stream(_noise(train))}
+        key = hashlib.sha256(json.dumps(made_with, sort_keys=True).encode()).hexdigest()[:16]
         parts = wanted.folder / f"parts-{key}"
         _make_parts(parts, wanted, model, train, ranks, quiet)
         ranks.wait()
         if ranks.is_main:
-            _join(parts, wanted.folder, identity, len(train), train.classes)
+            _join(parts, wanted.folder, made_with, len(train), train.classes)
     ranks.wait()
     return _read(wanted.folder, identity)
 
@@ -122,7 +125,7 @@ def _make_parts(
         model,
         wanted.model.sigma,
         train.classes,
-        noise="quantised" if train.eight_bit else "float",
+        noise=_noise(train),
         seed=derive(wanted.model.seed, "soft-labels"),
         device=ranks.device,
     )
@@ -138,6 +141,10 @@ def _make_parts(
             with atomic_write(_part(parts, first)) as file:
                 np.save(file, smoothed.count_many(views, requests).astype(small))
             bar.advance()
+
+
+def _noise(train: Dataset | ImageFolder) -> NoiseMode:
+    return "exact" if train.eight_bit else "float"
 
 
 def _view(config: TrainConfig, train: Dataset | ImageFolder, i: int) -> torch.Tensor:

@@ -5,18 +5,19 @@ import pytest
 import torch
 
 from smoothcert.errors import ConfigError
-from smoothcert.keys import derive
-from smoothcert.noise import exact as exact_noise
-from smoothcert.noise.philox import philox4x32
+from smoothcert.noise import exact, laws
+from smoothcert.noise.exact import ExactNoise, table_of
 from smoothcert.noise.streams import NoisyCopies
+from tests.noise.literal import plain_noise, plain_uniform
 
 triton = pytest.importorskip("triton")
 import triton.language as tl  # noqa: E402
 
-from smoothcert.noise import fused as fast_noise  # noqa: E402
+from smoothcert.noise import fused  # noqa: E402
 from smoothcert.noise.fused import FusedNoise  # noqa: E402
-from smoothcert.noise.fused_kernels import count_thresholds  # noqa: E402
+from smoothcert.noise.fused_kernels import count_below  # noqa: E402
 
+LAWS = ["gaussian", "uniform", "laplace"]
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
@@ -36,61 +37,81 @@ def filled(noise, pictures, requests, rows, out=None, dtype=torch.float32):
     return out
 
 
-@pytest.mark.parametrize("sigma", [0.12, 0.25, 0.5, 1.0, 3.3])
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("sigma", [1e-6, 0.12, 0.5, 1.0, 3.3])
 @pytest.mark.parametrize("shape", [(1, 5, 5), (3, 4, 4)])
-def test_exact_noise_is_bit_identical_to_the_reference(sigma, shape):
+def test_noise_is_bit_identical_to_that_of_the_cpu(law, sigma, shape):
     pictures = images(2, shape)
     rows = [(0, 3), (1, 7), (0, 4), (1, 2**32 - 1), (0, 2**31)]
-    out = filled(FusedNoise(sigma, "exact", 7, DEVICE), pictures, [(5, "selection"), (2**32 - 1, "estimation")], rows)
+    requests = [(5, "selection"), (2**32 - 1, "estimation")]
+    out = filled(FusedNoise(law, sigma, 7, DEVICE), pictures, requests, rows)
+    mode = "exact" if law == "gaussian" else law
     for (request, sample), found in zip(rows, out, strict=True):
-        index, stage = [(5, "selection"), (2**32 - 1, "estimation")][request]
-        reference = NoisyCopies(pictures[request].cpu(), sigma, "exact", seed=7, index=index, stage=stage)
+        index, stage = requests[request]
+        reference = NoisyCopies(pictures[request].cpu(), sigma, mode, seed=7, index=index, stage=stage)
         assert torch.equal(found.cpu(), reference.take(sample, sample + 1)[0])
 
 
+def crowded(law, sigma, seed):
+    """Thresholds among which every first word of the test below is one's upper word, so that second words decide."""
+    place = {"seed": seed, "index": 5, "stage": "selection"}
+    u = [x for sample in range(4) for x in plain_uniform(law, 48, sample, **place)]
+    rng = np.random.default_rng(0)
+    return tuple(
+        sorted((x & ~(2**30 - 1)) + int(low) for x, low in zip(u, rng.integers(0, 2**30, len(u)), strict=True))
+    )
+
+
+def test_second_words_decide_where_first_words_do_not(monkeypatch):
+    table = crowded("gaussian", 0.5, 7)
+    monkeypatch.setattr(laws, "thresholds", lambda law, sigma: table)
+    monkeypatch.setattr(laws, "largest", lambda sigma: len(table) // 2)
+    for made in (exact.table_of, fused._on_device):
+        made.cache_clear()
+    black = torch.zeros((1, 3, 4, 4), dtype=torch.uint8, device=DEVICE)
+    found = filled(FusedNoise("gaussian", 0.5, 7, DEVICE), black, [(5, "selection")], [(0, s) for s in range(4)])
+    place = {"seed": 7, "index": 5, "stage": "selection"}
+    expected = [[plain_noise(table, u) for u in plain_uniform("gaussian", 48, s, **place)] for s in range(4)]
+    assert (found.double() * 255).round().int().flatten(1).tolist() == expected
+    assert ExactNoise("gaussian", 0.5, 48, **place).draw(0, 4).int().tolist() == expected
+    for made in (exact.table_of, fused._on_device):
+        made.cache_clear()
+
+
 @triton.jit
-def _search(u, thresholds, guide, out, STEPS: tl.constexpr):
+def _search(words, upper, guide, out, ties, BITS: tl.constexpr, STEPS: tl.constexpr):
     at = tl.program_id(0) * 128 + tl.arange(0, 128)
-    tl.store(out + at, count_thresholds(tl.load(u + at), thresholds, guide, STEPS))
+    count, tied = count_below(tl.load(words + at).to(tl.uint32, bitcast=True), upper, guide, BITS, STEPS)
+    tl.store(out + at, count)
+    tl.store(ties + at, tied.to(tl.int32))
 
 
-@pytest.mark.parametrize("sigma", [0.12, 0.25, 0.5, 1.0, 2.0])
-def test_threshold_search_is_right_at_every_threshold_and_end(sigma):
-    """u just below, at and above each of the thresholds, at powers of two and at both ends."""
-    table, top = exact_noise.thresholds(sigma), 2**62 - 1
-    powers = [2**k + d for k in range(62) for d in (-1, 0, 1)]
-    edges = {*powers, *[top - p for p in powers], 0, top, *[c + d for c in table for d in (-1, 0, 1)]}
-    u = np.array(sorted(e for e in edges if 0 <= e <= top))
-    u = np.concatenate([u, np.full(-len(u) % 128, top)])
-    thresholds, guide, steps = fast_noise._on_device(sigma, DEVICE)
-    out = torch.zeros(len(u), dtype=torch.int32, device=DEVICE)
-    _search[(len(u) // 128,)](torch.from_numpy(u).to(DEVICE), thresholds, guide, out, STEPS=steps)
-    assert out.tolist() == np.searchsorted(np.array(table), u, side="right").tolist()
+@pytest.mark.parametrize("law", LAWS)
+@pytest.mark.parametrize("sigma", [1e-6, 0.12, 0.25, 0.5, 1.0, 2.0])
+def test_threshold_search_is_right_at_every_threshold_and_end(law, sigma):
+    """Words just below, at and above each of the thresholds, at powers of two and at both ends."""
+    upper, top = table_of(law, sigma).upper.astype(np.int64), 2**32 - 1
+    powers = [2**k + d for k in range(32) for d in (-1, 0, 1)]
+    edges = {*powers, *[top - p for p in powers], 0, top, *[c + d for c in upper.tolist() for d in (-1, 0, 1)]}
+    w = np.array(sorted(e for e in edges if 0 <= e <= top))
+    w = np.concatenate([w, np.full(-len(w) % 128, top)])
+    tables = fused._on_device(law, sigma, DEVICE)
+    out, ties = (torch.zeros(len(w), dtype=torch.int32, device=DEVICE) for _ in range(2))
+    words = torch.from_numpy(w.astype(np.uint32).view(np.int32)).to(DEVICE)
+    steps = {"BITS": fused.GUIDE_BITS, "STEPS": tables.steps}
+    _search[(len(w) // 128,)](words, tables.upper, tables.guide, out, ties, **steps)
+    sure = ties.cpu().numpy() == 0
+    assert np.array_equal(out.cpu().numpy()[sure], np.searchsorted(upper, w)[sure])
+    tied = np.isin(w, upper)
+    assert not (sure & tied).any()
+    assert set(w[~sure & ~tied].tolist()) <= {top}  # beyond the last threshold: sought, and found
 
 
-def test_quantised_noise_is_box_muller_on_philox_words():
-    """Against float64 from the reference words; only values within rounding error of a half may differ."""
-    pictures, sigma, samples = images(1, (1, 8, 6)), 0.5, range(1000, 1064)
-    out = filled(FusedNoise(sigma, "quantised", 3, DEVICE), pictures, [(9, "estimation")], [(0, s) for s in samples])
-    key = derive(3, "quantised noise", bits=64)
-    counter = torch.meshgrid(torch.arange(12), torch.tensor(samples), indexing="xy")  # four coordinates, sample
-    place = [torch.full((1, 1), word) for word in (9, 1)]
-    words = [w.double().numpy() for w in philox4x32((*counter, *place), (key & 0xFFFFFFFF, key >> 32))]
-    z = []
-    for first, second in (words[:2], words[2:]):
-        radius, angle = np.sqrt(-2 * np.log((first + 0.5) / 2**32)), 2 * np.pi * second / 2**32
-        z += [radius * np.cos(angle), radius * np.sin(angle)]
-    exact = 255 * sigma * np.stack(z, axis=-1).reshape(len(samples), 48)
-    found = (out.cpu().double() * 255).round().numpy().reshape(len(samples), 48) - pictures.cpu().numpy().reshape(48)
-    assert np.abs(found - exact).max() < 0.5 + 1e-3
-    assert (found == np.floor(exact + 0.5)).mean() > 0.999
-
-
-@pytest.mark.parametrize("mode", ["quantised", "exact"])
+@pytest.mark.parametrize("law", ["gaussian", "uniform"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_what_enters_the_network_is_a_function_of_the_integer_sum(mode, dtype):
+def test_what_enters_the_network_is_a_function_of_the_integer_sum(law, dtype):
     pictures, rows = images(1, (1, 28, 28)), [(0, s) for s in range(40)]
-    noise = FusedNoise(0.5, mode, 1, DEVICE)
+    noise = FusedNoise(law, 0.5, 1, DEVICE)
     levels = (filled(noise, pictures, [(0, "estimation")], rows).double() * 255).round()
     assert levels.min() >= -3 * 255
     assert levels.max() <= 4 * 255
@@ -103,10 +124,10 @@ def test_what_enters_the_network_is_a_function_of_the_integer_sum(mode, dtype):
     torch.testing.assert_close(found.double(), levels.flatten() / 255, rtol=torch.finfo(dtype).eps, atol=0.0)
 
 
-@pytest.mark.parametrize("mode", ["quantised", "exact"])
-def test_layout_of_the_batch_changes_no_value(mode):
+@pytest.mark.parametrize("law", ["gaussian", "uniform"])
+def test_layout_of_the_batch_changes_no_value(law):
     pictures, rows = images(2, (3, 8, 8)), [(s % 2, s) for s in range(11)]
-    noise, requests = FusedNoise(0.25, mode, 1, DEVICE), [(3, "selection"), (4, "prediction")]
+    noise, requests = FusedNoise(law, 0.25, 1, DEVICE), [(3, "selection"), (4, "prediction")]
     flat = filled(noise, pictures, requests, rows, dtype=torch.float16)
     last = torch.zeros(11, 3, 8, 8, dtype=torch.float16, device=DEVICE).contiguous(memory_format=torch.channels_last)
     assert torch.equal(filled(noise, pictures, requests, rows, out=last), flat)
@@ -120,7 +141,7 @@ def test_layout_of_the_batch_changes_no_value(mode):
 
 
 def test_indices_and_samples_beyond_32_bits_are_refused():
-    noise = FusedNoise(0.25, "quantised", 1, DEVICE)
+    noise = FusedNoise("gaussian", 0.25, 1, DEVICE)
     for index, last in ((2**32, 5), (-1, 5), (0, 2**32 + 1)):
         with pytest.raises(ConfigError, match="numbered below 2\\^32"):
             noise.words([(index, "selection", last)])
