@@ -76,8 +76,8 @@ def test_captured_steps_of_a_resnet_equal_plain_steps(name, precision):
         fast, fast_weights, stepper = train(method, "cuda", capture=True, resnet=precision)
     assert stepper.capture
     assert fast[0]["loss"] == pytest.approx(plain[0]["loss"], rel=0.05)
-    key = "1.bn1.running_mean"
-    assert torch.allclose(plain_weights[key], fast_weights[key], rtol=0.05, atol=1e-3)
+    one, two = (weights["1.bn1.running_mean"] for weights in (plain_weights, fast_weights))
+    assert (one - two).norm() < 0.05 * one.norm()  # attacks amplify the last bits of sums
     key = "1.bn1.num_batches_tracked"
     assert torch.equal(plain_weights[key], fast_weights[key])
 
