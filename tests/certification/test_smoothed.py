@@ -8,7 +8,7 @@ from torch import nn
 
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.errors import ConfigError, DataError, ModelError
-from tests.certification.closed_form import DEVICES, SHAPE, Linear
+from tests.certification.closed_form import DEVICES, SHAPE, Linear, OnePixel
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -48,14 +48,6 @@ def test_quantised_noise_certifies_the_same_radius(device):
     assert certificate.predict == certificate.selected == 0
     assert certificate.counts0.sum() == 100
     assert certificate.counts.sum() == 200_000
-
-
-class OnePixel(nn.Module):
-    """Class 0 where the first pixel is above grey: whatever the norm, the true radius is that pixel's margin."""
-
-    def forward(self, x):
-        score = x[:, 0, 0, 0] - 127.5 / 255
-        return torch.stack([score, -score], 1)
 
 
 @pytest.mark.parametrize("device", DEVICES)
