@@ -39,8 +39,8 @@ def profile(work):
     return {event.key: event.self_device_time_total / 1000 for event in found.key_averages()}
 
 
-def noise(shape, batch, mode):
-    source = FusedNoise(0.5, mode, 0, DEVICE)
+def noise(shape, batch, law, sigma=0.5):
+    source = FusedNoise(law, sigma, 0, DEVICE)
     images = torch.randint(0, 256, (1, *shape), dtype=torch.uint8, device=DEVICE)
     out, sample = (
         torch.empty(batch, *shape, dtype=torch.float16, device=DEVICE),
@@ -93,8 +93,8 @@ def training(name, model, shape, batch):
 
 def main() -> None:
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
-    for mode in ("quantised", "exact"):
-        print(f"{mode} noise, 1x28x28: {noise((1, 28, 28), 32768, mode) * 1e5 / 32768:.2f} ms for 100,000")
+    for law in ("gaussian", "uniform", "laplace"):
+        print(f"{law} noise, 1x28x28: {noise((1, 28, 28), 32768, law) * 1e5 / 32768:.2f} ms for 100,000")
     lenet = build_model("lenet", seed=0).to(DEVICE).eval()
     resnet = calibrated(build_model("resnet110", 10, "cifar10", seed=0).to(DEVICE), (3, 32, 32), DEVICE)
     with torch.inference_mode():

@@ -17,7 +17,7 @@ below, and the lower half of the one that may lie between. reference.py and fuse
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Literal, get_args
+from typing import Literal, get_args
 
 import numpy as np
 import torch
@@ -35,7 +35,7 @@ Words = NDArray[np.uint32]
 SECOND = 2**31
 """What the stage's word of a counter has beside the stage where w' comes from."""
 
-_MULTIPLIERS = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
+_MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW, _HALF_WORD = np.uint64(0xFFFFFFFF), np.uint64(32)
 _PIECE = 2**14  # counters that are worked on at once: their words and products fit a core's cache
@@ -98,15 +98,17 @@ class ExactNoise:
         groups = np.arange(-(-self._values // 4), dtype=np.uint64)[None, :]
         samples = np.arange(first, last, dtype=np.uint64)[:, None]
         width = min(groups.shape[1], _PIECE)
-        height = _PIECE // width
-        room = Room(min(len(samples), height) * width)
+        pieces = -(-len(samples) * width // _PIECE)
+        height = -(-len(samples) // pieces)
+        room = Room(height * width)
         for top in range(0, len(samples), height):
             for left in range(0, groups.shape[1], width):
                 group, sample = groups[:, left : left + width], samples[top : top + height]
                 words = philox_words(group, sample, self._index, self._stage, self._key, room)
                 counts = self._counts(words, group, sample, room)
+                np.subtract(counts, np.uint32(self._table.shift), out=counts)  # the bits of an int32
                 there = found[top : top + height, 4 * left : 4 * (left + width)]
-                np.subtract(counts[:, : there.shape[1]], np.float32(self._table.shift), out=there, dtype=np.float32)
+                there[...] = counts.view(np.int32)[:, : there.shape[1]]
         return torch.from_numpy(found)
 
     def _counts(self, words: Words, group: NDArray[np.uint64], sample: NDArray[np.uint64], room: Room) -> Words:
@@ -118,7 +120,7 @@ class ExactNoise:
         else:
             place = room.place[: w.size]
             np.right_shift(w, np.uint32(16), out=place)
-            np.take(entries, place, out=counts, mode="clip")
+            np.take(entries, place, out=counts, mode="wrap")  # no check: every place exists
             np.add(counts, w, out=counts)
             unsure = np.flatnonzero(counts.view(np.uint16) == _UNDECIDED) >> 1
             np.right_shift(counts, np.uint32(16), out=counts)
@@ -149,9 +151,10 @@ class Room:
     """
 
     def __init__(self, counters: int) -> None:
-        self.products = [np.empty(counters, np.uint64) for _ in range(4)]
-        self.halves = [np.empty(counters, np.uint32) for _ in range(2)]
-        self.words = np.empty(4 * counters, np.uint32)
+        self.factors = np.empty((2, counters), np.uint32)
+        self.others = np.empty((2, counters), np.uint32)
+        self.products = np.empty((2, 2, counters), np.uint64)
+        self.words = np.empty((counters, 4), np.uint32)
         self.counts = np.empty(4 * counters, np.uint32)
         self.place = np.empty(4 * counters, np.intp)
 
@@ -166,35 +169,28 @@ def philox_words(
 ) -> Words:
     """Philox4x32-10 of counters whose first two words broadcast against each other: [rows, columns, 4].
 
-    Salmon, Moraes, Dror and Shaw, Parallel random numbers: as easy as 1, 2, 3 (SC 2011). A round multiplies two words
-    to 64 bits. Their halves are read where the products lie.
+    Salmon, Moraes, Dror and Shaw, Parallel random numbers: as easy as 1, 2, 3 (SC 2011). A round multiplies words 0 and
+    2 to 64 bits, and their halves are read where the products lie.
     """
-    rows, columns = np.broadcast_shapes(group.shape, sample.shape)
-    products = [place[: rows * columns].reshape(rows, columns) for place in room.products]
-    halves = [place[: rows * columns].reshape(rows, columns) for place in room.halves]
-    words = room.words[: 4 * rows * columns].reshape(rows, columns, 4)
-    keys = [[np.uint64(k + r * weyl & 0xFFFFFFFF) for k, weyl in zip(key, _WEYL, strict=True)] for r in range(10)]
+    shape = np.broadcast_shapes(group.shape, sample.shape)
+    size = shape[0] * shape[1]
+    keys = [[k + r * weyl & 0xFFFFFFFF for k, weyl in zip(key, _WEYL, strict=True)] for r in range(10)]
     # two rounds in which every word depends on the group or on the sample alone, except one at their end
-    c0: NDArray[Any] = group
-    c1: NDArray[Any] = sample
-    c2: NDArray[Any] = np.full((1, 1), index, np.uint64)
-    c3: NDArray[Any] = np.full((1, 1), stage, np.uint64)
-    a: NDArray[np.uint64]
-    b: NDArray[np.uint64]
-    for k0, k1 in keys[:2]:
+    c0, c1, c2, c3 = group, sample, np.full((1, 1), index, np.uint64), np.full((1, 1), stage, np.uint64)
+    for k0, k1 in np.array(keys[:2], np.uint64):
         a, b = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
         c0, c1, c2, c3 = b >> _HALF_WORD ^ c1 ^ k0, b & _LOW, a >> _HALF_WORD ^ c3 ^ k1, a & _LOW
-    c1, c3 = c1.astype(np.uint32), c3.astype(np.uint32)
-    for number, (k0, k1) in enumerate(keys[2:], start=2):
-        # by turns, since c1 and c3 lie in the products of the round before
-        a, b = products[:2] if number % 2 else products[2:]
-        np.multiply(c0, _MULTIPLIERS[0], out=a)
-        np.multiply(c2, _MULTIPLIERS[1], out=b)
-        c0, c2 = (words[..., 0], words[..., 2]) if number == 9 else halves
-        np.bitwise_xor(b.view(np.uint32)[:, 1::2], c1, out=halves[0])
-        np.bitwise_xor(halves[0], np.uint32(k0), out=c0)
-        np.bitwise_xor(a.view(np.uint32)[:, 1::2], c3, out=halves[1])
-        np.bitwise_xor(halves[1], np.uint32(k1), out=c2)
-        c1, c3 = b.view(np.uint32)[:, 0::2], a.view(np.uint32)[:, 0::2]
-    words[..., 1], words[..., 3] = c1, c3
-    return words
+    factors, others = room.factors[:, :size], room.others[:, :size]
+    for place, word in zip((*factors, *others), (c0, c2, c1, c3), strict=True):
+        place.reshape(shape)[...] = word
+    for number, keys_now in enumerate(np.array(keys[2:], np.uint32)):
+        products = room.products[number % 2, :, :size]  # by turns, since `others` lie in those of the round before
+        np.multiply(factors, _MULTIPLIERS, out=products)
+        halves = products.view(np.uint32)[::-1]
+        np.bitwise_xor(halves[:, 1::2], others, out=factors)
+        np.bitwise_xor(factors, keys_now[:, None], out=factors)
+        others = halves[:, 0::2]
+    words = room.words[:size]
+    for column, word in enumerate((factors[0], others[0], factors[1], others[1])):
+        words[:, column] = word
+    return words.reshape(*shape, 4)

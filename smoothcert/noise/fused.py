@@ -16,7 +16,7 @@ from smoothcert.noise.exact import Stage, Table, check_counters, key_of, table_o
 from smoothcert.noise.fused_kernels import GROUPS, noisy_rows
 from smoothcert.statistics.bounds import Law
 
-GUIDE_BITS = 7
+_BITS = range(6, 10)  # that a guide may have: more cost more than the steps that they save
 
 
 class FusedNoise:
@@ -24,15 +24,16 @@ class FusedNoise:
 
     def __init__(self, law: Law, sigma: float, seed: int, device: torch.device) -> None:
         self.sigma, self.device = sigma, device
-        self._key = key_of(seed, law)
+        # their bits as signed numbers: the kernel's arguments then have one type whatever the seed
+        self._key = np.array(key_of(seed, law), dtype=np.uint32).view(np.int32).tolist()
         self._tables = _on_device(law, sigma, device)
 
     def words(self, requests: Sequence[tuple[int, Stage, int]]) -> Tensor:
-        """Counter words and keys, [requests, 4], for (index, stage, end of the samples) of each request."""
+        """Counter words, [requests, 2], for (index, stage, end of the samples) of each request."""
         for index, _, last in requests:
             check_counters(index, last)
-        rows = [(index, get_args(Stage).index(stage), *self._key) for index, stage, _ in requests]
-        bits = np.array(rows, dtype=np.uint32).reshape(-1, 4).view(np.int32)
+        rows = [(index, get_args(Stage).index(stage)) for index, stage, _ in requests]
+        bits = np.array(rows, dtype=np.uint32).reshape(-1, 2).view(np.int32)
         return torch.from_numpy(bits).to(self.device)
 
     def fill(self, out: Tensor, images: Tensor, words: Tensor, request: Tensor, sample: Tensor) -> None:
@@ -59,6 +60,7 @@ class FusedNoise:
             -255.0 * reach,
             255.0 * (reach + 1),
             row_stride,
+            *self._key,
             VALUES=values,
             HEIGHT=height,
             WIDTH=width,
@@ -66,7 +68,7 @@ class FusedNoise:
             LINE_STRIDE=line,
             PIXEL_STRIDE=pixel,
             FLAT=out.is_contiguous() and values % 4 == 0,
-            BITS=GUIDE_BITS,
+            BITS=tables.bits,
             STEPS=tables.steps,
             SEARCH=tables.search,
             GROUPS=GROUPS,
@@ -79,7 +81,8 @@ class DeviceTables(NamedTuple):
     thresholds: Tensor
     upper: Tensor
     guide: Tensor
-    steps: int  # of a search that begins at the guide
+    bits: int  # of the guide
+    steps: int  # of a search that begins there
     search: int  # steps of a search among all thresholds
     shift: int
 
@@ -87,27 +90,34 @@ class DeviceTables(NamedTuple):
 @lru_cache(maxsize=8)
 def _on_device(law: Law, sigma: float, device: torch.device) -> DeviceTables:
     table = table_of(law, sigma)
-    guide, steps = guide_of(table)
+    for bits in _BITS:
+        guide, steps = guide_of(table, bits)
+        if steps == 1:
+            break
     search = max(1, len(table.thresholds).bit_length())
     room = 2 ** max(search, steps)
     thresholds = np.append(table.thresholds, np.full(room, 2**63 - 1))
     upper = np.append(table.upper, np.full(room, 2**32 - 1, np.uint32)).view(np.int32)
     first, second, third = (torch.from_numpy(array).to(device) for array in (thresholds, upper, guide))
-    return DeviceTables(first, second, third, steps, search, table.shift)
+    return DeviceTables(first, second, third, bits, steps, search, table.shift)
 
 
-def guide_of(table: Table) -> tuple[NDArray[np.int32], int]:
-    """How many upper words come before each bucket of count_below(), for both ends; and the steps within one."""
+def guide_of(table: Table, bits: int) -> tuple[NDArray[np.int32], int]:
+    """How many upper words come before each bucket of count_below(), for both ends; and the steps within one.
+
+    Far out many thresholds share their upper word. The buckets there hold one word each, which one step finds tied.
+    """
     far = table.upper >= 2**31
-    near_end, far_end = _buckets(table.upper[~far]), _buckets(~table.upper[far])[::-1]
-    bucket = np.arange(32 << GUIDE_BITS)
+    near_end, far_end = _buckets(table.upper[~far], bits), _buckets(~table.upper[far], bits)[::-1]
+    bucket = np.arange(32 << bits)
     before = np.searchsorted(near_end, bucket), len(table.upper) - np.searchsorted(far_end, bucket, side="right")
-    widest = max(int(np.bincount(side, minlength=1).max()) for side in (near_end, far_end))
-    return np.concatenate(before).astype(np.int32), widest.bit_length()
+    single = int(_buckets(np.array([2 << bits], np.uint32), bits)[0])  # buckets below it hold one word
+    widest = max(int(np.bincount(side[side >= single], minlength=1).max()) for side in (near_end, far_end))
+    return np.concatenate(before).astype(np.int32), max(1, widest.bit_length())
 
 
-def _buckets(distance: NDArray[np.uint32]) -> NDArray[np.int64]:
+def _buckets(distance: NDArray[np.uint32], bits: int) -> NDArray[np.int64]:
     """Of distances to the nearer end, as the kernel finds them: they rise with the distance."""
-    bits = distance.astype(np.float32).view(np.int32).astype(np.int64)
-    buckets: NDArray[np.int64] = np.maximum((bits >> (23 - GUIDE_BITS)) - (127 << GUIDE_BITS) + 1, 0)
+    pattern = distance.astype(np.float32).view(np.int32).astype(np.int64)
+    buckets: NDArray[np.int64] = np.maximum((pattern >> (23 - bits)) - (127 << bits) + 1, 0)
     return buckets

@@ -1,7 +1,7 @@
 """Keyed noise, integer addition, clipping, scaling and cast in one Triton kernel.
 
 A launch fills rows of a batch that may belong to several images. Row b is sample `sample[b]` of request `request[b]`;
-a request is an image with its Philox counter words and key. Words and integers are those of exact.py, bit for bit:
+a request is an image with its Philox counter words. Words and integers are those of exact.py, bit for bit:
 first words w of Philox4x32-10 at (group of four coordinates, sample, input index, stage), and second words only in a
 program in which some w is the upper half of a threshold.
 
@@ -17,7 +17,7 @@ import triton
 import triton.language as tl
 
 # One program draws this many groups of four values.
-GROUPS = 256
+GROUPS = 128
 
 
 @triton.jit
@@ -69,11 +69,11 @@ def count_all(w, second, thresholds, SEARCH: tl.constexpr):
     return place
 
 
-@triton.jit(do_not_specialize=["rows"])  # one kernel for all sizes of the last batch
+@triton.jit(do_not_specialize=["rows", "k0", "k1"])  # one kernel for all sizes of the last batch, and all seeds
 def noisy_rows(
     out,
     image,  # [requests, VALUES] uint8
-    word,  # [requests, 4] int32: input index, stage, key
+    word,  # [requests, 2] int32: input index, stage
     request,  # [rows] int32
     sample,  # [rows] int32
     thresholds,  # int64, with room to search past their end
@@ -84,6 +84,8 @@ def noisy_rows(
     low,
     high,
     row_stride,
+    k0,  # int32: the key
+    k1,
     VALUES: tl.constexpr,
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
@@ -106,10 +108,9 @@ def noisy_rows(
     owner = tl.load(request + row, mask=row < rows, other=0)
     c0 = place.to(tl.uint32)
     c1 = tl.load(sample + row, mask=row < rows, other=0).to(tl.uint32, bitcast=True)
-    c2 = tl.load(word + 4 * owner).to(tl.uint32, bitcast=True)
-    c3 = tl.load(word + 4 * owner + 1).to(tl.uint32, bitcast=True)
-    k0 = tl.load(word + 4 * owner + 2).to(tl.uint32, bitcast=True)
-    k1 = tl.load(word + 4 * owner + 3).to(tl.uint32, bitcast=True)
+    c2 = tl.load(word + 2 * owner).to(tl.uint32, bitcast=True)
+    c3 = tl.load(word + 2 * owner + 1).to(tl.uint32, bitcast=True)
+    k0, k1 = k0.to(tl.uint32, bitcast=True), k1.to(tl.uint32, bitcast=True)
     w0, w1, w2, w3 = philox(c0, c1, c2, c3, k0, k1)
     w = in_order(w0, w1, w2, w3)
     count, tied = count_below(w, upper, guide, BITS, STEPS)

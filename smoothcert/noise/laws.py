@@ -24,6 +24,8 @@ BITS = 62  # of int64's 63, so that a threshold of 2^BITS still fits
 _DIGITS = 60
 _HALF = Decimal("0.5")
 _PI = Decimal("3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803")
+_SQRT2 = Decimal("1.41421356237309504880168872420969807856967187537694807317667973799073247846210703")
+_SQRT12 = Decimal("3.46410161513775458705489268301174473388561050762076125611161395890386603381760007")
 
 
 def reach(sigma: float) -> int:
@@ -72,12 +74,12 @@ def normal(x: Decimal) -> Decimal:
 
 def uniform(x: Decimal) -> Decimal:
     """On [-sqrt(3), sqrt(3)]."""
-    return min(_HALF + x / Decimal(12).sqrt(), Decimal(1))
+    return min(_HALF + x / _SQRT12, Decimal(1))
 
 
 def laplace(x: Decimal) -> Decimal:
     """Of scale 1/sqrt(2)."""
-    return 1 - (-x * Decimal(2).sqrt()).exp() / 2
+    return 1 - (-x * _SQRT2).exp() / 2
 
 
 _DISTRIBUTION: dict[Law, Callable[[Decimal], Decimal]] = {"gaussian": normal, "uniform": uniform, "laplace": laplace}

@@ -140,10 +140,9 @@ def _bits_of_u(law: bounds.Law, sigma: float, seed: int, device: str | torch.dev
     ones, total = torch.zeros(laws.BITS, dtype=torch.int64, device=device), 0
     for stage, index in _SOURCES:
         source = ReferenceNoise(law, sigma, 784, torch.device(device), seed=seed, index=index, stage=stage)
-        for first in range(0, samples, _CHUNK):
-            u = source.uniform(first, min(first + _CHUNK, samples))
-            ones += torch.stack([(u >> bit & 1).sum() for bit in range(laws.BITS)])
-            total += u.numel()
+        u = source.uniform(0, min(_CHUNK, samples))
+        ones += torch.stack([(u >> bit & 1).sum() for bit in range(laws.BITS)])
+        total += u.numel()
     return _worst("bits of the uniform integers", (ones.cpu().numpy() / total - 0.5) * 2 * np.sqrt(total))
 
 

@@ -22,7 +22,6 @@ from smoothcert.kernels.lenet import sampling as lenet
 from smoothcert.kernels.lenet import sampling_kernels as lenet_kernels
 from smoothcert.kernels.lenet import training as lenet_training
 from smoothcert.kernels.lenet import training_kernels as lenet_training_kernels
-from smoothcert.noise import fused
 from smoothcert.noise import fused_kernels as noise_kernels
 
 DTYPES = {"first": {"sample": "fp16", "train": "fp32"}, "second": {"sample": "bf16", "train": "bf16"}}
@@ -53,7 +52,7 @@ def blocks(number: int) -> dict[str, int | None]:
 
 
 STRIDES = {"VALUES": 784, "HEIGHT": 28, "WIDTH": 28, "CHANNEL_STRIDE": 784, "LINE_STRIDE": 28, "PIXEL_STRIDE": 1}
-GROUPS = {"GROUPS": noise_kernels.GROUPS, "BITS": fused.GUIDE_BITS, "SEARCH": 11}
+GROUPS = {"GROUPS": noise_kernels.GROUPS, "BITS": 8, "SEARCH": 11}
 PLANE = {"HEIGHT": 32, "WIDTH": 32, "CHANNELS": 16, "SCALE": 1.0007}
 CONV = {**PLANE, **conv._TILE, "num_warps": conv._TILE["WARPS"], "maxnreg": conv._REGISTERS}
 CONV_WEIGHTS = {**PLANE, **conv._WEIGHTS_TILE, "num_warps": conv._WEIGHTS_TILE["WARPS"]}
@@ -62,7 +61,7 @@ STEP = {"VALUES": 784, "BLOCK": 1024}
 LOGITS = {"CLASSES": 10, "COLUMNS": 16, "ROWS": 16}
 TF32 = {"PRECISION": "tf32"}
 
-NOISE = "*{sample} *u8 *i32 *i32 *i32 *i64 *i32 *i32 i32 fp32 fp32 fp32 i32"
+NOISE = "*{sample} *u8 *i32 *i32 *i32 *i64 *i32 *i32 i32 fp32 fp32 fp32 i32 i32 i32"
 VOTES = "*fp32 *i32 *i64 *i64 i32 i32"
 NLL = "*fp32 *i64 *fp32 *fp32 i32 fp32"
 STEP_UP = "*fp32 *fp32 *fp32 *fp32 *fp32 fp32 fp32 fp32"

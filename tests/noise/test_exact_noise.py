@@ -85,7 +85,7 @@ def test_the_table_decides_exactly_the_words_that_it_may(law, sigma):
         assert undecided.mean() < 0.005  # the search is for the tails
 
 
-@pytest.mark.parametrize("sigma", [1e-6, 0.01, 0.5, 3.3, 20.0])
+@pytest.mark.parametrize("sigma", [1e-6, 0.01, 0.5, 3.3])
 @pytest.mark.parametrize("law", LAWS)
 def test_words_at_every_edge(law, sigma, monkeypatch):
     """Words at, below and above the upper bits of thresholds, and at the ends; second words likewise."""
@@ -110,11 +110,9 @@ def test_words_at_every_edge(law, sigma, monkeypatch):
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize(("sigma", "values"), [(0.5, 6), (0.02, 7), (40.0, 5)])
+@pytest.mark.parametrize(("sigma", "values"), [(0.5, 6), (0.02, 7), (1.0, 5)])
 def test_the_layout_is_the_documented_one(law, sigma, values):
     """T of every coordinate from the words of a second Philox, by the definition."""
-    if law == "gaussian":
-        sigma = min(sigma, 2.0)  # larger ones cost seconds
     place = {"seed": 5, "index": 2**32 - 1, "stage": "prediction"}
     table = thresholds(law, sigma)
     fast = ExactNoise(law, sigma, values, **place)
@@ -145,12 +143,12 @@ def test_millions_of_values_agree_with_the_definition(law, sigma):
 
 
 def test_a_law_of_more_thresholds_than_the_table_holds():
-    """At the largest sigma every word is sought."""
+    """Every word is sought then."""
     place = {"seed": 3, "index": 17, "stage": "selection"}
-    assert table_of("uniform", 1000.0).entries is None
-    fast = ExactNoise("uniform", 1000.0, 785, **place).draw(5, 30)
-    assert torch.equal(fast, ReferenceNoise("uniform", 1000.0, 785, torch.device("cpu"), **place).draw(5, 30))
-    assert 255e3 * 3**0.5 - 1e5 < fast.max() <= 255e3 * 3**0.5 + 1
+    assert table_of("uniform", 90.0).entries is None
+    fast = ExactNoise("uniform", 90.0, 785, **place).draw(5, 30)
+    assert torch.equal(fast, ReferenceNoise("uniform", 90.0, 785, torch.device("cpu"), **place).draw(5, 30))
+    assert 22950 * 3**0.5 - 100 < fast.max() <= 22950 * 3**0.5 + 1
 
 
 @given(st.integers(1, 40), st.integers(1, 90), st.integers(1, 64))

@@ -38,7 +38,7 @@ def filled(noise, pictures, requests, rows, out=None, dtype=torch.float32):
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("sigma", [1e-6, 0.12, 0.5, 1.0, 3.3])
+@pytest.mark.parametrize("sigma", [1e-6, 0.5, 3.3])
 @pytest.mark.parametrize("shape", [(1, 5, 5), (3, 4, 4)])
 def test_noise_is_bit_identical_to_that_of_the_cpu(law, sigma, shape):
     pictures = images(2, shape)
@@ -52,7 +52,7 @@ def test_noise_is_bit_identical_to_that_of_the_cpu(law, sigma, shape):
         assert torch.equal(found.cpu(), reference.take(sample, sample + 1)[0])
 
 
-def crowded(law, sigma, seed):
+def crowded(law, seed):
     """Thresholds among which every first word of the test below is one's upper word, so that second words decide."""
     place = {"seed": seed, "index": 5, "stage": "selection"}
     u = [x for sample in range(4) for x in plain_uniform(law, 48, sample, **place)]
@@ -63,7 +63,7 @@ def crowded(law, sigma, seed):
 
 
 def test_second_words_decide_where_first_words_do_not(monkeypatch):
-    table = crowded("gaussian", 0.5, 7)
+    table = crowded("gaussian", 7)
     monkeypatch.setattr(laws, "thresholds", lambda law, sigma: table)
     monkeypatch.setattr(laws, "largest", lambda sigma: len(table) // 2)
     for made in (exact.table_of, fused._on_device):
@@ -87,7 +87,7 @@ def _search(words, upper, guide, out, ties, BITS: tl.constexpr, STEPS: tl.conste
 
 
 @pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("sigma", [1e-6, 0.12, 0.25, 0.5, 1.0, 2.0])
+@pytest.mark.parametrize("sigma", [1e-6, 0.12, 0.5, 1.0, 4.0])
 def test_threshold_search_is_right_at_every_threshold_and_end(law, sigma):
     """Words just below, at and above each of the thresholds, at powers of two and at both ends."""
     upper, top = table_of(law, sigma).upper.astype(np.int64), 2**32 - 1
@@ -98,7 +98,7 @@ def test_threshold_search_is_right_at_every_threshold_and_end(law, sigma):
     tables = fused._on_device(law, sigma, DEVICE)
     out, ties = (torch.zeros(len(w), dtype=torch.int32, device=DEVICE) for _ in range(2))
     words = torch.from_numpy(w.astype(np.uint32).view(np.int32)).to(DEVICE)
-    steps = {"BITS": fused.GUIDE_BITS, "STEPS": tables.steps}
+    steps = {"BITS": tables.bits, "STEPS": tables.steps}
     _search[(len(w) // 128,)](words, tables.upper, tables.guide, out, ties, **steps)
     sure = ties.cpu().numpy() == 0
     assert np.array_equal(out.cpu().numpy()[sure], np.searchsorted(upper, w)[sure])
@@ -107,11 +107,10 @@ def test_threshold_search_is_right_at_every_threshold_and_end(law, sigma):
     assert set(w[~sure & ~tied].tolist()) <= {top}  # beyond the last threshold: sought, and found
 
 
-@pytest.mark.parametrize("law", ["gaussian", "uniform"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_what_enters_the_network_is_a_function_of_the_integer_sum(law, dtype):
-    pictures, rows = images(1, (1, 28, 28)), [(0, s) for s in range(40)]
-    noise = FusedNoise(law, 0.5, 1, DEVICE)
+def test_what_enters_the_network_is_a_function_of_the_integer_sum(dtype):
+    pictures, rows = images(1, (1, 28, 28)), [(0, s) for s in range(10)]
+    noise = FusedNoise("gaussian", 0.5, 1, DEVICE)
     levels = (filled(noise, pictures, [(0, "estimation")], rows).double() * 255).round()
     assert levels.min() >= -3 * 255
     assert levels.max() <= 4 * 255
