@@ -29,6 +29,7 @@ def reanalyse(
 ) -> Certificates:
     """The certificates that the counts of a store prove at `alpha`, by `bound`, in `norm` (default: as certified).
 
+    Where the alpha of a store is for all its inputs together (`simultaneous`), so is the alpha given here.
     Choose alpha, bound and norm before you see results: each answer holds with probability 1 - alpha on its own, the
     best of several does not. For norm "linf", give the number of `values` of an input if the store does not record it.
     """
@@ -46,7 +47,8 @@ def reanalyse(
             "re-analyse, or take its radii as they are"
         )
     law = stored.law
-    level = bounds.check_alpha(identity.get("alpha_each", identity["alpha"]) if alpha is None else alpha)
+    stored = replace(stored, alpha=stored.alpha if alpha is None else bounds.check_alpha(alpha))
+    level = bounds.check_alpha(stored.alpha_each or 0.0)
     selected, top, other, n = _tops(stored).T
     p, radius = _bounds(bound, top, other, n, level, identity, law)
     certified = p >= 0.5 if bound == "binary" else radius > 0
@@ -61,9 +63,16 @@ def reanalyse(
         radius=np.where(certified, radius, 0.0),
         correct=predict == stored.label,
         p_lower=p,
-        alpha=level,
         norm=norm or stored.norm,
+        warnings=(*stored.warnings, *_told(identity, stored.alpha, bound)),
     )
+
+
+def _told(identity: dict[str, Any], alpha: float | None, bound: Bound) -> list[str]:
+    """How the certificates differ from those that were stored."""
+    changes = [f"alpha {alpha:g} (certified with {identity['alpha']:g})"] if alpha != identity["alpha"] else []
+    changes += ["the multiclass bound"] if bound == "multiclass" else []
+    return [f"stored counts were analysed again with {' and '.join(changes)}"] if changes else []
 
 
 def _bounds(

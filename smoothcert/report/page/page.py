@@ -94,6 +94,7 @@ def render_report(
         **_gallery(gallery),
         "norms": norm_names(c.norm for c in results),
         "gaussian": all(c.law == "gaussian" for c in results),
+        "together": any(c.identity.get("simultaneous") for c in results),
         "measured": sum(c.tested_radii is None for c in results),
         "saturated": any(saturation(c) is not None for c in results),
         "runs": [provenance(c, label) for c, label in zip(results, labels, strict=True)],

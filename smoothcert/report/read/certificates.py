@@ -75,6 +75,13 @@ class Certificates:
         return dict(self.manifest["identity"]) if self.manifest else {}
 
     @property
+    def alpha_each(self) -> float | None:
+        """The failure probability of one certificate: alpha, or its share where alpha is for all inputs together."""
+        if self.alpha is None or not self.identity.get("simultaneous"):
+            return self.alpha
+        return self.alpha / int((self.manifest or {})["inputs"])
+
+    @property
     def corruption(self) -> tuple[str, str] | None:
         """Type and severity (maybe empty) of the corruption that a store is about; None for other stores."""
         if not str(self.identity.get("dataset")).endswith("-c"):
