@@ -20,6 +20,7 @@ from smoothcert.statistics.certificate import from_counts
 from tests.results import certify_with
 
 IDENTITY = {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "split_alpha": 0.9, "noise": "quantised"}
+IDENTITY |= {"start": 0, "every": 1}
 COUNTS0 = [[90, 10, 0], [5, 90, 5], [30, 30, 40], [50, 50, 0]]
 COUNTS = [[990, 0, 10], [20, 900, 80], [300, 250, 450], [400, 600, 0]]
 
@@ -27,8 +28,8 @@ COUNTS = [[990, 0, 10], [20, 900, 80], [300, 250, 450], [400, 600, 0]]
 def make(folder, rows=((0, 1), (2, 3)), environment=None, **identity):
     full = {**IDENTITY, **identity}
     store = ResultStore(folder)
-    store.claim(Manifest(full, 4, environment or {"values": 784}))
     law = full["noise"] if full["noise"] in ("uniform", "laplace") else "gaussian"
+    store.claim(Manifest(full | {"norm": bounds.NORMS[law]}, 4, environment or {"values": 784}))
     alpha = full["alpha"] / 4 if full.get("simultaneous") else full["alpha"]
     for part, indices in enumerate(rows):
         with store.writer(part, len(rows)) as writer:

@@ -15,7 +15,12 @@ from smoothcert.runs.rows import nothing_yet
 if TYPE_CHECKING:
     from smoothcert.statistics.bounds import Law
 
-_LAWS: dict[str | None, Law] = {"uniform": "uniform", "laplace": "laplace"}
+_LAWS: dict[str, Law] = {"uniform": "uniform", "laplace": "laplace"}
+
+
+def law_of(noise: object) -> Law:
+    """The law of a noise mode: all but `uniform` and `laplace` are Gaussian."""
+    return _LAWS.get(str(noise), "gaussian")
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,8 +71,7 @@ class Certificates:
 
     @property
     def law(self) -> Law:
-        """The law of the noise: every mode but `uniform` and `laplace` is Gaussian."""
-        return _LAWS.get(self.noise, "gaussian")
+        return law_of(self.noise)
 
     @property
     def identity(self) -> dict[str, Any]:

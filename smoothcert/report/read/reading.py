@@ -34,17 +34,26 @@ def read_log(path: str | Path) -> Certificates:
 
 
 def read_store(folder: str | Path) -> Certificates:
-    """Read one store, `manifest.json` and `part-*.tsv`, complete or still being written."""
+    """Read one store, `manifest.json` and `part-*.tsv`, complete or still being written.
+
+    Each row is recomputed from its counts, and refused if they do not prove it.
+    """
+    from smoothcert.report.read.recompute import check_rows  # with SciPy, which logs do not need
+
     folder = Path(folder)
     store = ResultStore(folder)
     manifest = store.manifest()
     parts = [read_lines(path) for path in store.part_paths()]  # a store made elsewhere may have other columns too
     if not any(part.fields for part in parts):
         raise nothing_yet(folder)
-    columns = merge([typed_columns(part) for part in parts if part.fields], folder)
+    notes = [_torn(part.path) for part in parts if part.torn]
+    typed = {part.path: typed_columns(part) for part in parts if part.fields}
+    for part in parts:
+        if part.fields:
+            notes += (note for note in check_rows(part, typed[part.path], manifest) if note not in notes)
+    columns = merge(list(typed.values()), folder)
     identity = manifest.identity
     rows, expected = len(columns["idx"]), manifest.inputs
-    notes = [_torn(part.path) for part in parts if part.torn]
     config = _config(folder, notes)
     if rows > expected:
         notes.append(f"{rows} inputs stored, but the manifest promises {expected}")
