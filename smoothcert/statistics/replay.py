@@ -16,28 +16,35 @@ Answers = NDArray[np.bool_]
 ROUNDING = 1e-11
 """Difference between bounds that two versions of SciPy may compute."""
 
+_NEVER = 2**60
+
 
 def radius_claims(test: RadiusTest, look: Integers, count: Integers, passed: Integers) -> Answers:
     """Whether sampling may have stopped at `look` with `count` and with the first `passed` radii certified."""
     looks = np.array(test.looks)
-    certify = np.array([table.certify for table in test.tables])  # [radii, looks]
-    futile = np.array([table.futile for table in test.tables])
-    certify = np.where(certify > looks, np.iinfo(np.int64).max, certify)  # more than all samples: never
-    ever = np.minimum.accumulate(certify, axis=1)  # the least count by which a radius may have been certified
-    # A radius given up at an earlier look had at least `count` less all samples since.
-    slack = np.maximum.accumulate(futile - looks, axis=1)
-    given_up = np.concatenate([np.full((len(futile), 1), -looks[-1] - 1), slack[:, :-1]], axis=1)
+    certify, futile = (np.array([getattr(table, name) for table in test.tables]) for name in ("certify", "futile"))
+    certify = np.where(certify > looks, _NEVER, certify)  # [radii, looks]; a count above all samples cannot be
+    rising = bool((np.diff(certify, axis=0) >= 0).all())  # then smaller radii are certified no later than larger ones
+    ever = np.minimum.accumulate(certify, axis=1)  # the least count with which a radius may have been certified
+    surplus = np.maximum.accumulate(futile - looks, axis=1)  # the same for giving up: all samples since then succeeded
     found = np.zeros(len(look), bool)
     for certified in range(len(certify) + 1):
         rows = np.flatnonzero(passed == certified)
         at, k = look[rows], count[rows]
-        possible = (k >= ever[:certified, at]).all(axis=0)
-        now = (k >= certify[:certified, at]).any(axis=0)  # the last radius was certified at this very look ...
+        least = k - np.diff(looks, prepend=0)[at]  # the count at the look before, or more
+        new = (k >= certify[:certified, at]) & (least < _before(certify, _NEVER)[:certified, at])
+        stopped = new[certified - 1] if rising and certified else new.any(axis=0)
         if certified < len(certify):
-            now &= k - looks[at] <= given_up[certified, at]
-            now |= k <= futile[certified, at]  # ... or the next one was given up at it
-        found[rows] = possible & now
+            given_up = k <= futile[certified, at]
+            stopped &= given_up | (k - looks[at] <= _before(surplus, -_NEVER)[certified, at])
+            stopped |= given_up & (k > _before(futile, -1)[certified, at])
+        found[rows] = stopped & (k >= ever[:certified, at]).all(axis=0)
     return found
+
+
+def _before(values: Integers, first: int) -> Integers:
+    """The values [radii, looks] of the look before; `first` where there is none."""
+    return np.concatenate([np.full((len(values), 1), first), values[:, :-1]], axis=1)
 
 
 def bound_claims(test: RepeatedBounds, look: int, count: Integers, p: Floats) -> Answers:

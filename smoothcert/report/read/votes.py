@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 
-_CELL = re.compile(r"\d{1,15}:\d{1,15}(,\d{1,15}:\d{1,15})*")
+_CELL = re.compile(r"[0-9]{1,15}:[0-9]{1,15}(,[0-9]{1,15}:[0-9]{1,15})*")
 
 
 class BadCounts(ValueError):
