@@ -17,7 +17,7 @@ def at_most(bound: float, digits: int) -> str:
 
 def doubt(noise: str | None) -> str:
     """What must stand beside all numbers that were made with this mode of noise; empty if nothing."""
-    return "float noise, not formally sound" if noise == "float" else ""
+    return "float noise: not formally sound" if noise == "float" else ""
 
 
 def _rounded(bound: float, digits: int, rounding: str) -> str:

@@ -26,7 +26,7 @@ def test_predict_reads_pictures_and_arrays(capsys, certified, tmp_path):
         capsys, "predict", certified, tmp_path / "digit.png", "--n", 500, "--noise", "float"
     ).splitlines()
     assert "certified radius" in answer
-    assert note == "note: float noise, not formally sound"
+    assert note == "note: float noise: not formally sound"
     assert "note" in run(capsys, "predict", certified, tmp_path / "grey.npy", "--n", 20, "--noise", "float")
     (line,) = run(capsys, "predict", certified, tmp_path / "digit.png", "--n", 500, "--noise", "laplace").splitlines()
     assert ", certified l1 radius " in line

@@ -17,7 +17,7 @@ from smoothcert.report.tables.formats import Table
 from smoothcert.report.tables.tables import class_table, difference_table, envelope_table
 from smoothcert.statistics.printed import at_least, at_most
 
-WORDS = "float noise, not formally sound"
+WORDS = "float noise: not formally sound"
 
 
 @pytest.fixture
