@@ -25,6 +25,7 @@ def run(options: Options) -> None:
     from smoothcert.data.image_file import read_image
     from smoothcert.devices.pick import pick_device
     from smoothcert.runs.folder import RunFolder
+    from smoothcert.statistics.printed import at_least, doubt
 
     model, spec = RunFolder(options.run).load_model()
     config = read_settings(options, CertifyConfig, sigma=spec.sigma)
@@ -36,6 +37,8 @@ def run(options: Options) -> None:
             print(f"{path}: abstains (no class is certain at alpha {config.alpha:g} with {config.n} samples)")
             continue
         label = spec.class_names[certificate.predict] if spec.class_names else str(certificate.predict)
-        shown = int(certificate.radius * 1e4) / 1e4  # cut, not rounded: a printed radius must be a proved one
         kind = "radius" if certificate.norm == "l2" else f"{certificate.norm} radius"
-        print(f"{path}: {label}, certified {kind} {shown:.4f} (p >= {certificate.p_lower:.6f})")
+        radius, p = at_least(certificate.radius, 4), at_least(certificate.p_lower, 6)
+        print(f"{path}: {label}, certified {kind} {radius} (p >= {p})")
+    if doubt(config.noise):
+        print(f"note: {doubt(config.noise)}")

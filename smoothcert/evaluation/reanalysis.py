@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smoothcert.errors import ConfigError, StoreError, unknown_name
 from smoothcert.report import Certificates, read_store
+from smoothcert.report.read.votes import Votes, read_votes
 from smoothcert.runs.store import ResultStore
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import ABSTAIN
@@ -29,6 +29,7 @@ def reanalyse(
 ) -> Certificates:
     """The certificates that the counts of a store prove at `alpha`, by `bound`, in `norm` (default: as certified).
 
+    Where the alpha of a store is for all its inputs together (`simultaneous`), so is the alpha given here.
     Choose alpha, bound and norm before you see results: each answer holds with probability 1 - alpha on its own, the
     best of several does not. For norm "linf", give the number of `values` of an input if the store does not record it.
     """
@@ -46,62 +47,52 @@ def reanalyse(
             "re-analyse, or take its radii as they are"
         )
     law = stored.law
-    level = bounds.check_alpha(identity.get("alpha_each", identity["alpha"]) if alpha is None else alpha)
-    selected, top, other, n = _tops(stored).T
-    p, radius = _bounds(bound, top, other, n, level, identity, law)
+    stored = replace(stored, alpha=stored.alpha if alpha is None else bounds.check_alpha(alpha))
+    level = bounds.check_alpha(stored.alpha_each or 0.0)
+    assert stored.counts0 is not None
+    assert stored.counts is not None
+    votes = read_votes(stored.counts0, stored.counts)
+    p, radius = _bounds(bound, votes, level, identity, law)
     certified = p >= 0.5 if bound == "binary" else radius > 0
     if norm == "linf":
         radius = bounds.linf_radius(radius, _values(folder, manifest, law, values))
     elif norm == "l2" and law != "gaussian":
         raise ConfigError(f"{law} noise gives l1 radii, found norm 'l2' asked: leave norm out")
-    predict = np.where(certified, selected, ABSTAIN)
+    predict = np.where(certified, votes.selected, ABSTAIN)
     return replace(
         stored,
         predict=predict,
         radius=np.where(certified, radius, 0.0),
         correct=predict == stored.label,
         p_lower=p,
-        alpha=level,
         norm=norm or stored.norm,
+        warnings=(*stored.warnings, *_told(identity, stored.alpha, bound)),
     )
+
+
+def _told(identity: dict[str, Any], alpha: float | None, bound: Bound) -> list[str]:
+    """How the certificates differ from those that were stored."""
+    changes = [f"alpha {alpha:g} (certified with {identity['alpha']:g})"] if alpha != identity["alpha"] else []
+    changes += ["the multiclass bound"] if bound == "multiclass" else []
+    return [f"stored counts were analysed again with {' and '.join(changes)}"] if changes else []
 
 
 def _bounds(
     bound: Bound,
-    top: NDArray[np.int64],
-    other: NDArray[np.int64],
-    n: NDArray[np.int64],
+    votes: Votes,
     alpha: float,
     identity: dict[str, Any],
     law: bounds.Law,
 ) -> tuple[bounds.Array, bounds.Array]:
     """The lower bound of p_A and the radius of each input: 0 for inputs that were skipped after selection."""
     sigma, slack = identity["sigma"], identity.get("tau", 0.0)
-    sampled, drawn = n > 0, np.maximum(n, 1)
+    top, other, sampled, drawn = votes.top, votes.other, votes.n > 0, np.maximum(votes.n, 1)
     if bound == "binary":
         p = np.where(sampled, bounds.lower_bound(top, drawn, alpha, slack), 0.0)
         return p, bounds.radius(p, sigma, law)
     split = identity.get("split_alpha", bounds.DEFAULT_SPLIT)
     p = np.where(sampled, bounds.lower_bound(top, drawn, split * alpha, slack), 0.0)
     return p, np.where(sampled, bounds.multiclass_radius(top, other, drawn, alpha, sigma, split, slack, law), 0.0)
-
-
-def _tops(stored: Certificates) -> NDArray[np.int64]:
-    """Selected class, its count, the largest other count and n: [inputs, 4]."""
-    assert stored.counts0 is not None
-    assert stored.counts is not None
-    found = []
-    for counts0, counts in zip(map(_counts, stored.counts0), map(_counts, stored.counts), strict=True):
-        # as the certificate chose: the most frequent class, the lowest of several
-        selected = min(counts0, key=lambda label: (-counts0[label], label))
-        others = (count for label, count in counts.items() if label != selected)
-        found.append((selected, counts.get(selected, 0), max(others, default=0), sum(counts.values())))
-    return np.array(found, dtype=np.int64)
-
-
-def _counts(text: str) -> dict[int, int]:
-    pairs = (entry.split(":") for entry in text.split(",") if entry)
-    return {int(label): int(count) for label, count in pairs}
 
 
 def _values(folder: Path, manifest: dict[str, Any], law: bounds.Law, given: int | None) -> int:

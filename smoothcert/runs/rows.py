@@ -177,8 +177,12 @@ def merge(parts: Sequence[dict[str, Column]], source: Path) -> dict[str, Column]
 def _convert(lines: Lines, name: str, kind: Callable[[str], Any]) -> Column:
     place = lines.header.index(name)
     dtype = {whole: np.int64, str: object}.get(kind, np.float64)
+    cells = [fields[place] for fields in lines.fields]
+    # Python's own conversions take a third of the time, and say the same but for underscores and empty cells.
+    plain = "_" not in "".join(cells) and all(cells)
+    quick: Callable[[str], Any] = kind if kind is str or not plain else int if kind is whole else float
     try:
-        return np.array([kind(fields[place]) for fields in lines.fields], dtype=dtype)
+        return np.array(list(map(quick, cells)), dtype=dtype)
     except (ValueError, OverflowError):
         for row, fields in enumerate(lines.fields):
             try:

@@ -141,7 +141,12 @@ def multiclass_radius(
     if not 0.0 < split < 1.0:
         raise ConfigError(f"split is the share of alpha spent on the top class, between 0 and 1, found {split!r}")
     p_a = lower_bound(top, n, split * alpha, slack)
-    p_b = np.minimum(upper_bound(other, n, (1.0 - split) * alpha, slack), 1.0 - p_a)
+    return two_class_radius(p_a, upper_bound(other, n, (1.0 - split) * alpha, slack), sigma, law)
+
+
+def two_class_radius(p_a: Array, p_b: Array, sigma: float, law: Law = "gaussian") -> Array:
+    """The radius by a lower bound of the top class's probability and an upper bound of the second's, rounded down."""
+    p_b = np.minimum(p_b, 1.0 - p_a)
     scale = _scale(sigma, law)
     with np.errstate(invalid="ignore", divide="ignore"):
         if law == "gaussian":

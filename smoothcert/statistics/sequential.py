@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from smoothcert.errors import ConfigError
 from smoothcert.statistics import bounds
@@ -244,26 +244,30 @@ class RepeatedBounds:
         self.start: RepeatedBounds.State = (0.0, False)
 
     def advance(self, state: RepeatedBounds.State, look: int, count: int) -> RepeatedBounds.State:
+        best = max(state[0], float(self.bound(look, count)))
+        return best, bool(self.enough(look, count, best))
+
+    def bound(self, look: int, count: ArrayLike) -> Array:
+        """The lower bound of the probability at one look."""
+        return bounds.lower_bound(count, self.looks[look], self.alphas[look], self._slack)
+
+    def enough(self, look: int, count: ArrayLike, best: ArrayLike) -> NDArray[np.bool_]:
+        """Whether all n samples could not raise the radius of the lower bound `best` by more than the tolerance."""
         seen, n = self.looks[look], self.looks[-1]
-        here = float(bounds.lower_bound(count, seen, self.alphas[look], self._slack))
-        best = max(state[0], here)
         if seen == n:
-            return best, True
-        p_upper = float(bounds.upper_bound(count, seen, self._beta, self._slack))
-        final_count = min(count + n - seen, math.ceil(p_upper * n))
-        final_bound = float(bounds.lower_bound(final_count, n, self.alphas[-1], self._slack))
-        gain = self._radius(final_bound) - self._radius(best)
-        return best, gain <= self._tolerance
+            return np.ones(np.shape(count), bool)
+        p_upper = bounds.upper_bound(count, seen, self._beta, self._slack)
+        final_count = np.minimum(np.asarray(count) + n - seen, np.ceil(p_upper * n))
+        final_bound = bounds.lower_bound(final_count, n, self.alphas[-1], self._slack)
+        final, now = (bounds.radius(p, self._sigma, self._law) for p in (final_bound, best))
+        return np.asarray(final - now <= self._tolerance)
 
     def finished(self, state: RepeatedBounds.State) -> bool:
         return state[1]
 
     def claim(self, state: RepeatedBounds.State) -> Claim:
         p = state[0]
-        return Claim(p, self._radius(p) if p >= 0.5 else None)
-
-    def _radius(self, p: float) -> float:
-        return float(bounds.radius(p, self._sigma, self._law))
+        return Claim(p, float(bounds.radius(p, self._sigma, self._law)) if p >= 0.5 else None)
 
     def describe(self) -> dict[str, Any]:
         rules = {"looks": list(self.looks), "early_alpha": self._early, "beta": self._beta}

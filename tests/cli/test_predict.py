@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.data import load_dataset
+from smoothcert.runs.folder import RunFolder
 from tests.cli.commands import fails, run
 
 
@@ -20,9 +22,30 @@ def test_predict_reads_pictures_and_arrays(capsys, certified, tmp_path):
     assert re.fullmatch(r"\w+, certified radius \d\.\d{4} \(p >= 0\.\d{6}\)", answers[0])
     assert answers[0].split(",")[0] == answers[1].split(",")[0]
     assert "needs an 8-bit image" in fails(capsys, "predict", certified, tmp_path / "grey.npy", "--n", 500)
-    assert ": " in run(capsys, "predict", certified, tmp_path / "grey.npy", "--n", 20, "--noise", "float")
+    answer, note = run(
+        capsys, "predict", certified, tmp_path / "digit.png", "--n", 500, "--noise", "float"
+    ).splitlines()
+    assert "certified radius" in answer
+    assert note == "note: float noise: not formally sound"
+    assert "note" in run(capsys, "predict", certified, tmp_path / "grey.npy", "--n", 20, "--noise", "float")
     (line,) = run(capsys, "predict", certified, tmp_path / "digit.png", "--n", 500, "--noise", "laplace").splitlines()
     assert ", certified l1 radius " in line
+
+
+def test_printed_numbers_never_exceed_the_proved_ones(capsys, certified, tmp_path):
+    test = load_dataset("mnist-mini", "test")
+    model, spec = RunFolder(certified).load_model()
+    smoothed = SmoothedClassifier(model, spec.sigma, spec.classes, device="cpu")
+    paths = [tmp_path / f"{i}.npy" for i in range(8)]
+    for i, path in enumerate(paths):
+        np.save(path, test.image(i))
+    lines = run(capsys, "predict", certified, *paths, "--n", 500, "--device", "cpu").splitlines()
+    for i, line in enumerate(lines):
+        proved = smoothed.certify(test.image(i), n=500, index=i)
+        if found := re.search(r"radius ([\d.]+) \(p >= ([\d.]+)\)", line):
+            assert 0 <= proved.radius - float(found[1]) < 1e-4
+            assert 0 <= proved.p_lower - float(found[2]) < 1e-6
+    assert sum("radius" in line for line in lines) >= 4
 
 
 @pytest.mark.parametrize(

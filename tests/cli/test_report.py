@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.cli.commands import run
+from tests.cli.commands import fails, run
 
 
 def test_train_certify_status_report(capsys, certified, tmp_path):
@@ -30,3 +30,23 @@ def test_report_judges_stored_counts_again(capsys, certified):
     _, _, norm, _, acr = linf[2].split()[:5]
     assert norm == "linf"
     assert float(acr) == pytest.approx(float(usual[2].split()[3]) / 28, abs=0.002)
+
+
+def test_another_alpha_is_for_all_inputs_together_where_the_first_was(capsys, certified):
+    """Certified together at alpha 0.2, six inputs: judged again at 0.6, each has 0.1."""
+    options = ["--every", 100, "--max", 6, "--n", 200, "--device", "cpu", "--noise", "float"]
+    run(capsys, "certify", certified, *options, "--name", "together", "--simultaneous", "--alpha", 0.2)
+    run(capsys, "certify", certified, *options, "--name", "each", "--alpha", 0.1)
+    again = run(capsys, "report", certified / "certify" / "together", "--alpha", 0.6)
+    wanted = run(capsys, "report", certified / "certify" / "each")
+    assert again.splitlines()[2].split()[1:] == wanted.splitlines()[2].split()[1:]
+    assert "alpha is for all inputs together" in again
+    assert "analysed again with alpha 0.6 (certified with 0.2)" in again
+    assert "not formally sound" in again
+
+
+@pytest.mark.parametrize("words", [["--radii", "0", "0.5"], ["--radius", "0,0.5"], ["--radii", "0,0.5"]])
+def test_radii_with_spaces_or_commas_between_them(capsys, certified, words):
+    head = run(capsys, "report", certified / "certify" / "six", *words).splitlines()[0]
+    assert head.split()[-2:] == ["r=0.00", "r=0.50"]
+    assert "--radius takes numbers" in fails(capsys, "report", certified, "--radii", "half")

@@ -20,6 +20,7 @@ from smoothcert.statistics.certificate import from_counts
 from tests.results import certify_with
 
 IDENTITY = {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "split_alpha": 0.9, "noise": "quantised"}
+IDENTITY |= {"start": 0, "every": 1}
 COUNTS0 = [[90, 10, 0], [5, 90, 5], [30, 30, 40], [50, 50, 0]]
 COUNTS = [[990, 0, 10], [20, 900, 80], [300, 250, 450], [400, 600, 0]]
 
@@ -27,14 +28,14 @@ COUNTS = [[990, 0, 10], [20, 900, 80], [300, 250, 450], [400, 600, 0]]
 def make(folder, rows=((0, 1), (2, 3)), environment=None, **identity):
     full = {**IDENTITY, **identity}
     store = ResultStore(folder)
-    store.claim(Manifest(full, 4, environment or {"values": 784}))
     law = full["noise"] if full["noise"] in ("uniform", "laplace") else "gaussian"
+    store.claim(Manifest(full | {"norm": bounds.NORMS[law]}, 4, environment or {"values": 784}))
+    alpha = full["alpha"] / 4 if full.get("simultaneous") else full["alpha"]
     for part, indices in enumerate(rows):
         with store.writer(part, len(rows)) as writer:
             for index in indices:
-                (certificate,) = from_counts(
-                    np.array([COUNTS0[index]]), np.array([COUNTS[index]]), 0.5, full["alpha"], law=law
-                )
+                counts = np.array([COUNTS0[index]]), np.array([COUNTS[index]])
+                (certificate,) = from_counts(*counts, 0.5, alpha, law=law, slack=full.get("tau", 0.0))
                 row = certificate_row(certificate, index=index, label=0, noise=full["noise"], seed=0)
                 writer.add({**row, "time": clock(1.0)})
     return store
@@ -83,9 +84,27 @@ def test_the_l_infinity_norm(tmp_path):
     assert reanalyse(store, norm="linf", values=4).radius == pytest.approx(plain.radius / 2)
 
 
-def test_simultaneous_stores_keep_their_own_alpha(tmp_path):
-    found = reanalyse(make(tmp_path, alpha_each=0.001 / 4))
-    assert found.p_lower.tolist() == [c.p_lower for c in expected(0.001 / 4)]
+@pytest.mark.parametrize("alpha", [None, 0.05, 1e-6])
+def test_an_alpha_for_all_inputs_together_is_divided_by_their_number(tmp_path, alpha):
+    """4 inputs are promised, though only 3 are stored yet: a share of alpha belongs to the fourth."""
+    found = reanalyse(make(tmp_path, rows=((0, 1, 2),), simultaneous=True), alpha=alpha)
+    wanted = expected((alpha or 0.001) / 4)[:3]
+    assert found.p_lower.tolist() == [c.p_lower for c in wanted]
+    assert found.radius.tolist() == [c.radius for c in wanted]
+    assert (found.alpha, found.alpha_each) == (alpha or 0.001, (alpha or 0.001) / 4)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        ({}, ()),
+        ({"alpha": 0.001, "norm": "linf"}, ()),
+        ({"alpha": 0.05}, ("stored counts were analysed again with alpha 0.05 (certified with 0.001)",)),
+        ({"bound": "multiclass"}, ("stored counts were analysed again with the multiclass bound",)),
+    ],
+)
+def test_what_was_changed_is_told(tmp_path, arguments, told):
+    assert reanalyse(make(tmp_path), **arguments).warnings == told
 
 
 @pytest.mark.parametrize(

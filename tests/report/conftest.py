@@ -5,7 +5,11 @@ import json
 import numpy as np
 import pytest
 
+from smoothcert.certification.certify import certificate_row
 from smoothcert.report import Certificates
+from smoothcert.statistics import bounds
+from smoothcert.statistics.certificate import from_claim, from_counts
+from smoothcert.statistics.sequential import procedure
 
 HEADER = ["idx", "label", "predict", "radius", "correct", "time"]
 OURS = ["n0", "n", "counts0", "counts", "p_lower", "multiclass_radius", "noise", "seed"]
@@ -50,21 +54,58 @@ def write_log(tmp_path):
 
 @pytest.fixture
 def write_store(tmp_path):
-    """Write RUN/certify/NAME with one part file for each list of (idx, label, predict, radius)."""
+    """Write RUN/certify/NAME with one part file for each list of (idx, label, predict, radius).
+
+    Each row has counts whose radius is the nearest to the one asked for; an abstention has half of them.
+    """
 
     def write(*parts, run="run", name="test", inputs=4, tail="", **identity):
         folder = tmp_path / run / "certify" / name
         folder.mkdir(parents=True)
-        settings = {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "seed": 0, "noise": "quantised"} | identity
+        every = 20 if any(row[0] >= 20 for rows in parts for row in rows) else 1
+        settings = {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "seed": 0, "noise": "exact", "norm": "l2"}
+        settings = settings | {"start": 0, "every": every} | identity
+        law = settings["noise"] if settings["noise"] in ("uniform", "laplace") else "gaussian"
+        alpha = settings["alpha"] / inputs if settings.get("simultaneous") else settings["alpha"]
+        rules = {key: settings.get(key) for key in ("radii", "tolerance") if "procedure" in settings}
+        test = procedure(settings["n"], alpha, 0.5, law=law, **rules)
+        settings |= test.describe() if test else {}
         manifest = {"identity": settings, "inputs": inputs, "environment": {"smoothcert": "0.1.0"}}
         (folder / "manifest.json").write_text(json.dumps(manifest))
         for shard, rows in enumerate(parts):
             lines = ["\t".join(HEADER + OURS)]
             for idx, label, predict, radius in rows:
-                fixed = [f"0:00:0{shard}.5", 100, 1000, f"{label}:100", f"{label}:1000", 0.99, radius, "quantised", 0]
-                lines.append("\t".join(map(str, [idx, label, predict, radius, int(label == predict), *fixed])))
+                certificate = _certificate(
+                    label if predict < 0 else predict,
+                    None if predict < 0 else float(radius),
+                    settings["n"],
+                    alpha,
+                    law,
+                    test,
+                )
+                row = certificate_row(certificate, index=idx, label=label, noise=settings["noise"], seed=0)
+                cells = row | {"time": f"0:00:0{shard}.5"}
+                lines.append("\t".join(str(cells[column]) for column in HEADER + OURS))
             text = "\n".join(lines) + "\n" + (tail if shard == 0 else "")
             (folder / f"part-{shard}-of-{len(parts)}.tsv").write_text(text)
         return folder
 
     return write
+
+
+def _certificate(selected, radius, n, alpha, law, test):
+    """The certificate of a class with about this radius; without one, of a class that half of the samples name."""
+    radii = bounds.radius(bounds.lower_bound(np.arange(n + 1), n, alpha), 0.5, law)
+    top = n // 2 if radius is None else int(np.where(radii > 0, np.abs(radii - radius), np.inf).argmin())
+    shares = np.zeros(10)
+    shares[selected], shares[(selected + 1) % 10] = top / n, 1 - top / n
+    counts0 = np.where(np.arange(10) == selected, 100, 0)
+    if test is None:
+        (certificate,) = from_counts(counts0[None], np.round(n * shares).astype(int)[None], 0.5, alpha, law=law)
+        return certificate
+    state = test.start
+    for look, seen in enumerate(test.looks):
+        counts = np.round(seen * shares).astype(int)
+        state = test.advance(state, look, int(counts[selected]))
+        if test.finished(state):
+            return from_claim(counts0, counts, test.claim(state), 0.5, alpha, law=law)

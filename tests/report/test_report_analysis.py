@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from smoothcert.errors import ConfigError
 from smoothcert.report.measures.analysis import (
@@ -98,23 +99,33 @@ def test_default_radii(make, tops, radii):
 
 
 def test_high_probability_version_known_answer(make):
-    """Cohen et al.: with alpha = rho = 0.001 and 500 inputs, 0.001 + sqrt(.001 .999 ln 1000 / 500) + ln 1000 / 1500."""
+    """Alpha = rho = 0.001 and 500 inputs: 0.001 + sqrt(2 .001 .999 ln 1000 / 500) + ln 1000 / 1500."""
     c = make(np.linspace(0, 1, 500), alpha=0.001)
-    loss = 0.001 + math.sqrt(0.001 * 0.999 * math.log(1000) / 500) + math.log(1000) / 1500
-    assert loss == pytest.approx(0.00932, abs=1e-5)
+    loss = 0.001 + math.sqrt(2 * 0.001 * 0.999 * math.log(1000) / 500) + math.log(1000) / 1500
+    assert loss == pytest.approx(0.01086, abs=1e-5)
     assert certified_accuracy_whp(c, [0.0, 0.5, 2.0]).tolist() == pytest.approx([1 - loss, 0.5 - loss, 0.0])
     assert certified_accuracy_whp(c, 0.0, alpha=0.01) < certified_accuracy_whp(c, 0.0)
 
 
-def test_high_probability_version_holds_in_simulation(make):
-    """If each certificate fails with probability alpha, the bound exceeds the true share in at most rho of the runs."""
-    rng = np.random.default_rng(0)
-    alpha, rho, n = 0.05, 0.1, 200
-    c = make(np.ones(n), alpha=alpha)
-    bound = float(certified_accuracy_whp(c, 1.0, rho=rho))
-    truth = 1 - rng.binomial(n, alpha, size=4000) / n
-    assert (truth < bound).mean() <= rho
-    assert (truth < bound + 0.05).mean() > rho  # and it is not idly small
+@pytest.mark.parametrize("n", [10, 100, 500, 1000, 10_000])
+@pytest.mark.parametrize("alpha", [0.001, 0.01, 0.05, 0.1, 0.3, 0.5])
+@pytest.mark.parametrize("rho", [0.2, 0.05, 0.001, 1e-6])
+def test_high_probability_version_holds_exactly(make, n, alpha, rho):
+    """At worst, Binomial(N, alpha) certificates are false: the bound exceeds the true share with probability <= rho."""
+    bound = float(certified_accuracy_whp(make(np.ones(n), alpha=alpha), 1.0, rho=rho))
+    allowed = math.floor((1 - bound) * n + 1e-9)
+    assert binom.sf(allowed, n, alpha) <= rho
+
+
+def test_high_probability_version_is_not_idly_small(make):
+    bound = float(certified_accuracy_whp(make(np.ones(200), alpha=0.05), 1.0, rho=0.1))
+    assert binom.sf(math.floor((1 - bound - 0.05) * 200), 200, 0.05) > 0.1
+
+
+def test_high_probability_version_where_alpha_is_for_all_inputs_together(make):
+    manifest = {"identity": {"simultaneous": True}, "inputs": 500}
+    together, each = (make(np.ones(500), alpha=a, manifest=m) for a, m in ((0.5, manifest), (0.001, None)))
+    assert certified_accuracy_whp(together, 1.0) == certified_accuracy_whp(each, 1.0)
 
 
 def test_high_probability_version_needs_alpha(make):

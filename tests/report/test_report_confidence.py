@@ -45,10 +45,10 @@ def test_saturation_of_a_log_is_known_only_if_its_largest_radius_shows_it(make):
 
 def test_saturation_of_a_store_is_that_of_its_procedure(make):
     known = {"sigma": 0.5, "n": 1000, "alpha": 0.001}
-    together = make([0.1], **known, manifest={"identity": {"alpha": 0.001, "simultaneous": True, "alpha_each": 1e-5}})
+    together = make([0.1], **known, manifest={"identity": {"alpha": 0.001, "simultaneous": True}, "inputs": 100})
     assert saturation(together) == saturation_radius(0.5, 1000, 1e-5)
     again = make([0.1], **known | {"alpha": 0.01}, manifest=together.manifest)
-    assert saturation(again) == saturation_radius(0.5, 1000, 0.01)
+    assert saturation(again) == saturation_radius(0.5, 1000, 0.0001)  # another alpha is for all inputs together too
     sequential = make([0.1], **known, manifest={"identity": {"alpha": 0.001, "procedure": "tolerance"}})
     assert saturation(sequential) is None
 

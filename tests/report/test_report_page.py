@@ -139,7 +139,7 @@ def test_provenance_tells_how_to_do_it_again(make, tmp_path, write_store):
     train, certify, report_again = commands.splitlines()
     assert train == f"smoothcert train {run}/config.yaml --out {run}-again"
     assert certify.startswith(f"smoothcert certify {run} ")
-    given = "--name test --split test --every 20 --sigma 0.5 --n0 100 --n 1000 --alpha 0.001 --noise quantised"
+    given = "--name test --split test --start 0 --every 20 --sigma 0.5 --n0 100 --n 1000 --alpha 0.001 --noise exact"
     assert options(certify) == options(f"{given} --seed 0")
     assert report_again == f"smoothcert report {run}/certify/test"
     texts = dict(zip(page.text, page.text[1:], strict=False))
@@ -157,7 +157,7 @@ def test_provenance_tells_how_to_do_it_again(make, tmp_path, write_store):
             {"procedure": "tolerance", "tolerance": 0.01, "precision": "bfloat16"},
             "--precision bfloat16 --tolerance 0.01",
         ),
-        ({"skip_wrong": True, "simultaneous": True, "alpha_each": 1e-5}, "--skip-wrong --simultaneous"),
+        ({"skip_wrong": True, "simultaneous": True, "alpha_each": 0.001}, "--skip-wrong --simultaneous"),
     ],
 )
 def test_the_command_has_all_that_decides_the_certificates(make, tmp_path, write_store, settings, words):

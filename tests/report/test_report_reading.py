@@ -1,5 +1,6 @@
 """Logs and stores, whole and damaged, and the names runs get."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -59,10 +60,10 @@ def test_store(write_store):
     folder = write_store(ROWS[2:], ROWS[:2])
     c = read_store(folder)
     check_rows(c)
-    assert (c.sigma, c.n0, c.n, c.alpha, c.noise, c.expected) == (0.5, 100, 1000, 0.001, "quantised", 4)
+    assert (c.sigma, c.n0, c.n, c.alpha, c.noise, c.expected) == (0.5, 100, 1000, 0.001, "exact", 4)
     assert c.name == "run/test"
-    assert c.p_lower.tolist() == [0.99] * 4
-    assert c.counts.tolist() == ["7:1000", "2:1000", "1:1000", "0:1000"]
+    assert c.p_lower.tolist() == pytest.approx([0.993116, 0.450771, 0.971773, 0.500676], abs=1e-6)
+    assert c.counts.tolist() == ["7:1000", "2:500,3:500", "3:987,4:13", "0:550,1:450"]
     assert c.manifest["environment"] == {"smoothcert": "0.1.0"}
     assert c.source == folder
     assert not c.partial
@@ -78,21 +79,27 @@ def test_store_still_being_written(write_store):
 
 def test_store_with_repeated_index(write_store):
     check_rows(read_store(write_store(ROWS[:3], ROWS[1:])))  # only the time differs
-    with pytest.raises(StoreError, match=r"certify/test: index 20 .*\(radius 0.0 and 0.1\)"):
-        read_store(write_store(ROWS, [(20, 2, -1, "0.1")], run="other"))
+    with pytest.raises(StoreError, match=r"certify/test: index 20 .*\(predict -1 and 2\)"):
+        read_store(write_store(ROWS, [(20, 2, 2, "0.1")], run="other"))
 
 
 def test_repeated_rows_with_missing_numbers_are_equal(write_store):
     folder = write_store(ROWS[:1], ROWS[:1], inputs=1)
     for part in folder.glob("part-*.tsv"):
-        part.write_text(part.read_text().replace("\t0.99\t", "\t\t"))
+        part.write_text(re.sub(r"\t0\.993\d+\t", "\t\t", part.read_text()))
     c = read_store(folder)
     assert c.rows == 1
     assert np.isnan(c.p_lower[0])
 
 
 def test_store_with_more_than_promised(write_store):
-    assert read_store(write_store(ROWS, inputs=3)).warnings == ("4 inputs stored, but the manifest promises 3",)
+    with pytest.raises(
+        StoreError, match="line 5: column idx: expected one of 3 inputs, from 0 on every 20, found '60'"
+    ):
+        read_store(write_store(ROWS, inputs=3))
+    unknown, promised = read_store(write_store(ROWS, inputs=3, every=None, run="unknown")).warnings
+    assert unknown == "the index set was not checked: the manifest does not name it"
+    assert promised == "4 inputs stored, but the manifest promises 3"
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '{"inputs": 4}'])

@@ -152,7 +152,7 @@ def test_notes_of_a_run(make):
         ({"label": np.array([0, 1])}, "'run' and 'run' disagree on the labels"),
         ({"n": 100}, r"samples per input \(n\): 100, 1000"),
         ({"alpha": 0.01}, r"alpha\): 0.001, 0.01"),
-        ({"noise": "float"}, "noise: float, quantised"),
+        ({"noise": "laplace"}, "noise: laplace, quantised"),
     ],
 )
 def test_notes_of_a_comparison(make, changes, words):

@@ -14,7 +14,7 @@ from smoothcert.report.charts.png import data_uri
 from smoothcert.report.charts.svg import Frame, Line, line_chart, percent
 from smoothcert.report.measures.analysis import Floats, clean_accuracy
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import norm_names
+from smoothcert.report.read.names import doubted, norm_names
 
 _THUMB = 64  # pixels of a picture's side
 
@@ -30,23 +30,24 @@ def attack_svg(certified: Certificates, empirical: Mapping[str, tuple[Sequence[f
     style, clean = run_styles([certified])[0], clean_accuracy(certified)
     ends = [max(radii) for radii, _ in empirical.values()]
     top = (max(axis_top([certified])[0], 1.02 * max(ends)), axis_top([certified])[1])
-    own = f"{certified.name}: certified" + ("" if certified.norm == "l2" else f" ({norm_names([certified.norm])})")
+    name = doubted(certified.name, certified)
+    own = f"{name}: certified" + ("" if certified.norm == "l2" else f" ({norm_names([certified.norm])})")
     corners = thin(*step_corners(certified), top=top, points=400)
     lines = [Line(own, *corners, style, 0, dots=certified.tested_radii is not None)]
-    for place, (name, (radii, accuracies)) in enumerate(empirical.items(), start=1):
+    for place, (attack, (radii, accuracies)) in enumerate(empirical.items(), start=1):
         x, y = np.array([0.0, *radii]), np.array([clean, *accuracies])
         known = np.isfinite(y)  # a store that tested only some radii may not know the accuracy at 0
         lines.append(
-            Line(f"under attack: {name}", x[known], y[known], LineStyle(style.colour, place % len(DASHES)), place)
+            Line(f"under attack: {attack}", x[known], y[known], LineStyle(style.colour, place % len(DASHES)), place)
         )
     summary = "; ".join(
-        f"{name}: " + ", ".join(f"{100 * a:.1f} % at {r:g}" for r, a in zip(*points, strict=True))
-        for name, points in empirical.items()
+        f"{attack}: " + ", ".join(f"{100 * a:.1f} % at {r:g}" for r, a in zip(*points, strict=True))
+        for attack, points in empirical.items()
     )
     return line_chart(
         lines,
         Frame((0.0, top[0]), (0.0, top[1]), ticks=(9, 11), y_format=percent),
-        title=f"Certified and empirical accuracy of {certified.name}",
+        title=f"Certified and empirical accuracy of {name}",
         description=f"Certified accuracy is proved from below, accuracy under attack bounds it from above. {summary}.",
         labels=(f"radius r ({norm_names([certified.norm, 'l2'])})", "accuracy"),
         name="attacks",

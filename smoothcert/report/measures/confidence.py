@@ -67,12 +67,9 @@ def saturation(c: Certificates) -> float | None:
     A log without n and alpha is assumed to have the field's values if its largest radius is the one that these allow.
     Not known for sequential procedures, and for radii that were converted to another norm.
     """
-    identity = c.identity
-    if c.sigma is None or identity.get("procedure", "fixed") != "fixed" or c.norm == "linf":
+    if c.sigma is None or c.identity.get("procedure", "fixed") != "fixed" or c.norm == "linf":
         return None
     if c.n is None and c.alpha is None:
         field = saturation_radius(c.sigma, N, ALPHA)
         return field if format(float(c.radius.max()), ".3") == format(field, ".3") else None
-    # the alpha of one input, unless the counts were re-analysed with another alpha
-    alpha = identity.get("alpha_each", c.alpha) if c.alpha == identity.get("alpha") else c.alpha
-    return None if c.n is None or alpha is None else saturation_radius(c.sigma, c.n, alpha, c.law)
+    return None if c.n is None or c.alpha_each is None else saturation_radius(c.sigma, c.n, c.alpha_each, c.law)

@@ -23,6 +23,7 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
 from smoothcert.report.tables.formats import GROUP
 from smoothcert.report.tables.tables import certificate_table, checked_radii, class_table, published_table
+from smoothcert.statistics.printed import doubt
 
 
 def write_report(
@@ -94,6 +95,8 @@ def render_report(
         **_gallery(gallery),
         "norms": norm_names(c.norm for c in results),
         "gaussian": all(c.law == "gaussian" for c in results),
+        "doubtful": any(doubt(c.noise) for c in results),
+        "together": any(c.identity.get("simultaneous") for c in results),
         "measured": sum(c.tested_radii is None for c in results),
         "saturated": any(saturation(c) is not None for c in results),
         "runs": [provenance(c, label) for c, label in zip(results, labels, strict=True)],

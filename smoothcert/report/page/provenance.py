@@ -15,6 +15,7 @@ from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.published_comparison import find_published
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.runs.selection import Selection
+from smoothcert.statistics.printed import at_most
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ def provenance(c: Certificates, label: str) -> Provenance:
         "samples to select the class n0": _shown(c.n0),
         "samples to certify n": _shown(c.n),
         "failure probability α": _shown(c.alpha),
-        "saturation radius": "not known" if limit is None else f"{limit:.4f}",
+        "saturation radius": "not known" if limit is None else at_most(limit, 4),
         "noise": _shown(c.noise),
         "seed of the certification": _shown(identity.get("seed")),
         "seed of the training": _shown((c.config or {}).get("seed")),

@@ -18,9 +18,10 @@ from smoothcert.report.measures.confidence import has_confidence, p_ecdf
 from smoothcert.report.measures.tradeoff import trade_offs
 from smoothcert.report.page.gallery import KINDS, Gallery
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import labels_of
+from smoothcert.report.read.names import doubted, labels_of
 from smoothcert.report.tables.formats import Table, number
 from smoothcert.report.tables.tables import difference_table, envelope_table, seed_table
+from smoothcert.statistics.printed import at_least
 
 MOST_RUNS = 24  # with a histogram, or compared by the bootstrap: with more of them nobody reads a page
 
@@ -90,7 +91,10 @@ def comparison(results: Sequence[Certificates], radii: Sequence[float], rounded:
         "differences": difference_table(first, best, radii_to_compare(first, best, radii, rounded), rounded),
         "seeds": seed_table(results, radii, rounded),
         "trade_offs": [
-            (f"{found.method} by {found.parameter}", trade_off_svg(found, styles, f"trade-off-{number}"))
+            (
+                doubted(f"{found.method} by {found.parameter}", results[found.points[0].run]),
+                trade_off_svg(found, styles, f"trade-off-{number}"),
+            )
             for number, found in enumerate(trade_offs(results, rounded))
         ],
     }
@@ -136,7 +140,7 @@ def gallery_data(gallery: Gallery | None) -> dict[str, Any] | None:
         return None
     cards = [
         [
-            card.run, card.kind, card.index, card.label, card.predict, f"{card.radius:.3f}",
+            card.run, card.kind, card.index, card.label, card.predict, at_least(card.radius, 3),
             [[k, round(100 * count / (card.samples or 1)), f"{count:,}"] for k, count in card.counts], card.image,
         ]
         for card in gallery.cards

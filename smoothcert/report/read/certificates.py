@@ -15,7 +15,12 @@ from smoothcert.runs.rows import nothing_yet
 if TYPE_CHECKING:
     from smoothcert.statistics.bounds import Law
 
-_LAWS: dict[str | None, Law] = {"uniform": "uniform", "laplace": "laplace"}
+_LAWS: dict[str, Law] = {"uniform": "uniform", "laplace": "laplace"}
+
+
+def law_of(noise: object) -> Law:
+    """The law of a noise mode: all but `uniform` and `laplace` are Gaussian."""
+    return _LAWS.get(str(noise), "gaussian")
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,13 +71,19 @@ class Certificates:
 
     @property
     def law(self) -> Law:
-        """The law of the noise: every mode but `uniform` and `laplace` is Gaussian."""
-        return _LAWS.get(self.noise, "gaussian")
+        return law_of(self.noise)
 
     @property
     def identity(self) -> dict[str, Any]:
         """The settings that decide the certificates of a store, from its manifest; empty for a log."""
         return dict(self.manifest["identity"]) if self.manifest else {}
+
+    @property
+    def alpha_each(self) -> float | None:
+        """The failure probability of one certificate: alpha, or its share where alpha is for all inputs together."""
+        if self.alpha is None or not self.identity.get("simultaneous"):
+            return self.alpha
+        return self.alpha / int((self.manifest or {})["inputs"])
 
     @property
     def corruption(self) -> tuple[str, str] | None:

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from smoothcert.statistics.printed import doubt
+
 if TYPE_CHECKING:
     from smoothcert.report.read.certificates import Certificates
 
@@ -60,7 +62,13 @@ def one_line(name: str) -> str:
 
 def labels_of(results: Sequence[Certificates]) -> list[str]:
     """The label of each run in legends, tables and notes."""
-    return run_labels([c.name for c in results], [c.sigma for c in results])
+    labels = run_labels([c.name for c in results], [c.sigma for c in results])
+    return [doubted(label, c) for label, c in zip(labels, results, strict=True)]
+
+
+def doubted(label: str, c: Certificates) -> str:
+    """The label of a run, with the doubt that its numbers are under, if any: it is in every legend and caption then."""
+    return f"{label} ({doubt(c.noise)})" if doubt(c.noise) else label
 
 
 def run_labels(names: Sequence[str], sigmas: Sequence[float | None]) -> list[str]:

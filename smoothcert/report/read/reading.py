@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from smoothcert.errors import StoreError
+from smoothcert.recipes.published import ALPHA, N
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import distinct_names
 from smoothcert.runs.rows import Column, NoCertificates, merge, nothing_yet, read_lines, typed_columns
 from smoothcert.runs.store import ResultStore
+from smoothcert.statistics.saturation import saturation_radius
 
 
 def read_log(path: str | Path) -> Certificates:
@@ -21,30 +23,39 @@ def read_log(path: str | Path) -> Certificates:
     path = Path(path)
     lines = read_lines(path)
     columns = merge([typed_columns(lines)], path)
-    sigma = _sigma_in(path)
+    sigma, n = _sigma_in(path), _constant(columns, "n")
     return Certificates(
         **_fields(columns),
         name=distinct_names([(_log_place(path), sigma)])[0],
         sigma=sigma,
         n0=_constant(columns, "n0"),
-        n=_constant(columns, "n"),
+        n=n,
         source=path,
-        warnings=(_torn(path),) if lines.torn else (),
+        warnings=((_torn(path),) if lines.torn else ()) + _beyond(columns, sigma, n or N),
     )
 
 
 def read_store(folder: str | Path) -> Certificates:
-    """Read one store, `manifest.json` and `part-*.tsv`, complete or still being written."""
+    """Read one store, `manifest.json` and `part-*.tsv`, complete or still being written.
+
+    Each row is recomputed from its counts, and refused if they do not prove it.
+    """
+    from smoothcert.report.read.recompute import check_rows  # with SciPy, which logs do not need
+
     folder = Path(folder)
     store = ResultStore(folder)
     manifest = store.manifest()
     parts = [read_lines(path) for path in store.part_paths()]  # a store made elsewhere may have other columns too
     if not any(part.fields for part in parts):
         raise nothing_yet(folder)
-    columns = merge([typed_columns(part) for part in parts if part.fields], folder)
+    notes = [_torn(part.path) for part in parts if part.torn]
+    typed = {part.path: typed_columns(part) for part in parts if part.fields}
+    for part in parts:
+        if part.fields:
+            notes += (note for note in check_rows(part, typed[part.path], manifest) if note not in notes)
+    columns = merge(list(typed.values()), folder)
     identity = manifest.identity
     rows, expected = len(columns["idx"]), manifest.inputs
-    notes = [_torn(part.path) for part in parts if part.torn]
     config = _config(folder, notes)
     if rows > expected:
         notes.append(f"{rows} inputs stored, but the manifest promises {expected}")
@@ -147,6 +158,17 @@ def _store_place(folder: Path) -> Path:
 def _log_place(path: Path) -> Path:
     path = path.resolve()
     return path.with_suffix("") if path.suffix == ".tsv" else path
+
+
+def _beyond(columns: dict[str, Column], sigma: float | None, n: int) -> tuple[str, ...]:
+    """A word on radii that the field's samples do not give. No log says its alpha, and most do not say n."""
+    limit, largest = saturation_radius(sigma or 1.0, n, ALPHA), float(max(columns["radius"], default=0.0))
+    if sigma is None or largest <= 1.005 * limit:  # logs have three digits
+        return ()
+    return (
+        f"its largest radius {largest:g} is more than {n} samples give at alpha {ALPHA:g} ({limit:.3f}): it was "
+        "certified otherwise, or is wrong",
+    )
 
 
 def _torn(path: Path) -> str:

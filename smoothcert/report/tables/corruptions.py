@@ -13,6 +13,7 @@ from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report.measures.analysis import average_certified_radius, clean_accuracy
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import method_of
+from smoothcert.report.read.names import doubted
 from smoothcert.report.read.reading import read_log
 from smoothcert.report.tables.formats import Table, number
 from smoothcert.report.tables.notes import norm_notes
@@ -97,7 +98,7 @@ def corruption_table(entries: Sequence[Corrupted], rounded: bool = False) -> Tab
         chosen = [at.get(severity) for severity in (*severities, None)]
         acr = ["-" if mean is None else number(mean.acr, 3) for mean in chosen]
         accuracy = ["-" if mean is None else number(100 * mean.accuracy, 1) for mean in chosen]
-        rows.append((model, *acr, *accuracy))
+        rows.append((_shown(model, entries), *acr, *accuracy))
     names = [f"{measure} {severity}" for measure in ("ACR", "acc %") for severity in severities]
     head = ("model", *names[: len(severities)], "mACR", *names[len(severities) :], "mAcc %")
     return Table(head, tuple(rows), notes=tuple(_notes(entries)))
@@ -126,7 +127,9 @@ def corruption_types_table(
     rows = [(name, *(shown(values.get((name, model))) for model in models)) for name in types]
     columns = [[value for (_, m), value in values.items() if m == model] for model in models]
     last = ("mAcc %" if accuracy else "mACR", *(shown(float(np.mean(column))) for column in columns))
-    return Table(("corruption", *models), (*rows, last), notes=tuple(_notes(chosen)))
+    return Table(
+        ("corruption", *(_shown(model, chosen) for model in models)), (*rows, last), notes=tuple(_notes(chosen))
+    )
 
 
 def _notes(entries: Sequence[Corrupted]) -> list[str]:
@@ -145,6 +148,11 @@ def _notes(entries: Sequence[Corrupted]) -> list[str]:
     if len(sizes) > 1:
         notes.append(f"the logs have between {sizes[0]} and {sizes[-1]} inputs each")
     return notes + norm_notes([entry.certificates for entry in entries])
+
+
+def _shown(model: str, entries: Sequence[Corrupted]) -> str:
+    """The name of a model, with the doubt that its certificates are under, if any."""
+    return max((doubted(model, entry.certificates) for entry in entries if entry.model == model), key=len)
 
 
 def _severity(path: Path) -> int:

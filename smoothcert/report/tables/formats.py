@@ -70,7 +70,8 @@ class Table:
 
     def to_csv(self) -> str:
         file = io.StringIO()
-        csv.writer(file, lineterminator="\n").writerows([self.columns, *self.rows])
+        rows = ([_spreadsheet(cell) for cell in row] for row in (self.columns, *self.rows))
+        csv.writer(file, lineterminator="\n").writerows(rows)
         return file.getvalue()
 
     def _cells(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
@@ -112,6 +113,15 @@ def _padded(rows: Sequence[Sequence[str]]) -> list[list[str]]:
         [cell.rjust(width) if j else cell.ljust(width) for j, (cell, width) in enumerate(cells)]
         for cells in (list(zip(row, widths, strict=True)) for row in rows)
     ]
+
+
+def _spreadsheet(cell: str) -> str:
+    """A cell that no spreadsheet takes for a formula, since users choose names; numbers and intervals stay as they are.
+
+    A leading apostrophe is how spreadsheets mark text.
+    """
+    number = re.fullmatch(r"[-+][\d.]*( s\.d\.| \[[-+]?[\d.]+, [-+]?[\d.]+\])?", cell)
+    return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) and not number else cell
 
 
 def _latex(text: str) -> str:

@@ -12,6 +12,7 @@ from smoothcert.report.measures.analysis import published_rounding
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, one_line
+from smoothcert.statistics.printed import doubt
 
 DATA = {"dataset": "data sets", "split": "splits"}
 # Each changes all radii of a run, so that a comparison of runs that differ in it is unfair.
@@ -69,6 +70,11 @@ def norm_notes(results: Sequence[Certificates]) -> list[str]:
 def _own_notes(c: Certificates) -> list[str]:
     """What is special about one run: a collapsed network, or certificates that say less than the usual ones."""
     notes = []
+    if doubt(c.noise):
+        notes.append(
+            "a network can tell which float noise is reachable from an image, so that a radius may be false: "
+            "certify with exact noise for proofs"
+        )
     answers = c.predict[c.predict >= 0]
     if len(answers) and len(np.unique(c.label)) > 2:
         share = np.unique(answers, return_counts=True)[1].max() / c.rows

@@ -28,6 +28,7 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, one_line
 from smoothcert.report.tables.formats import Table, number
 from smoothcert.report.tables.notes import comparison_notes
+from smoothcert.statistics.printed import doubt
 
 PUBLISHED = ("published", "difference")
 
@@ -49,7 +50,8 @@ def certificate_table(
     alike = [row is not None and not measurement_differences(c, row) for c, row in zip(results, published, strict=True)]
     columns = PUBLISHED[: any(published) + any(alike)]  # no column of differences where there is none
     norms = {c.norm for c in results}
-    named = norms != {"l2"}  # a column of its own, since CSV has no notes
+    # columns of their own, since CSV has no notes, and LaTeX only in comments
+    named, doubtful = norms != {"l2"}, any(doubt(c.noise) for c in results)
     rows = []
     for c, row, comparable in zip(results, published, alike, strict=True):
         shares = [abstention_rate(c), *certified_accuracy(c, radii, rounded)]
@@ -59,13 +61,15 @@ def certificate_table(
                 one_line(c.name),
                 "-" if c.sigma is None else f"{c.sigma:g}",
                 *((c.norm,) if named else ()),
+                *((doubt(c.noise) or c.noise or "-",) if doubtful else ()),
                 f"{c.rows} of {c.expected}" if c.partial else str(c.rows),
                 number(average_certified_radius(c, rounded), 3),
                 *beside[: len(columns)],
                 *(number(100 * share, 1) for share in shares),
             )
         )
-    head = ("run", "sigma", *(("norm",) if named else ()), "inputs", "ACR", *columns, "abstain %")
+    told = [name for name, shown in (("norm", named), ("noise", doubtful)) if shown]
+    head = ("run", "sigma", *told, "inputs", "ACR", *columns, "abstain %")
     complete = [i for i, c in enumerate(results) if not c.partial and len(norms) == 1]
     notes = comparison_notes(results, rounded) + published_notes(results, labels_of(results))
     best = _best(rows, complete, [head.index("ACR"), *range(len(head), len(rows[0]))])

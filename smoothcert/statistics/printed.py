@@ -1,0 +1,25 @@
+"""What is printed claims no more than was proved: bounds are rounded to the cautious side, doubts are told."""
+
+from __future__ import annotations
+
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+
+def at_least(bound: float, digits: int) -> str:
+    """A proven lower bound (a certified radius, a probability), rounded down to `digits` decimals."""
+    return _rounded(bound, digits, ROUND_FLOOR)
+
+
+def at_most(bound: float, digits: int) -> str:
+    """A proven upper bound, rounded up to `digits` decimals."""
+    return _rounded(bound, digits, ROUND_CEILING)
+
+
+def doubt(noise: str | None) -> str:
+    """What must stand beside all numbers that were made with this mode of noise; empty if nothing."""
+    return "float noise: not formally sound" if noise == "float" else ""
+
+
+def _rounded(bound: float, digits: int, rounding: str) -> str:
+    # by its shortest decimal form: a tested radius 0.3, in binary a little less, is printed as 0.300, not as 0.299
+    return f"{Decimal(repr(float(bound))).quantize(Decimal(1).scaleb(-digits), rounding)}"

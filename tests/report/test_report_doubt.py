@@ -1,0 +1,103 @@
+"""Certificates by float noise are not formally sound, and every output says so; no printed bound exceeds the proved."""
+
+import dataclasses
+import re
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smoothcert.report import certificate_table, curve_svg, save_figure, write_report
+from smoothcert.report.charts.evaluations import attack_svg
+from smoothcert.report.page.gallery import build_gallery
+from smoothcert.report.page.sections import gallery_data
+from smoothcert.report.tables.corruptions import Corrupted, corruption_table, corruption_types_table
+from smoothcert.report.tables.formats import Table
+from smoothcert.report.tables.tables import class_table, difference_table, envelope_table
+from smoothcert.statistics.printed import at_least, at_most
+
+WORDS = "float noise: not formally sound"
+
+
+@pytest.fixture
+def runs(make):
+    return [make([0.5, 0.6], name="a", noise="float"), make([0.4, 0.7], name="b", noise="exact")]
+
+
+@pytest.mark.parametrize("form", [Table.to_text, Table.to_markdown, Table.to_latex, Table.to_csv])
+def test_tables_tell_which_rows_are_not_sound(runs, form):
+    lines = form(certificate_table(runs)).splitlines()
+    (row,) = [line for line in lines if re.match(r"(\| )?a\b", line) and "ACR" not in line]
+    assert WORDS in row
+    assert not any(WORDS in line for line in lines if re.match(r"(\| )?b\b", line))
+    assert WORDS not in form(certificate_table(runs[1:]))
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        lambda runs: envelope_table(runs, [0.0, 0.5]),
+        lambda runs: difference_table(runs, 0, [0.5]),
+        lambda runs: class_table(runs),
+        lambda runs: corruption_table([Corrupted("m", "fog", 1, runs[0])]),
+        lambda runs: corruption_types_table([Corrupted("m", "fog", 1, runs[0])], 1),
+    ],
+)
+def test_what_follows_from_a_table_tells_it_too(runs, table):
+    assert WORDS in table(runs).to_csv()
+
+
+def test_figures_and_pages_tell_it(runs, tmp_path):
+    assert f"a ({WORDS})" in curve_svg(runs)
+    assert f"of a ({WORDS})" in attack_svg(runs[0], {"pgd": ([0.5], [0.5])})
+    write_report(runs, tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert page.count(f"a ({WORDS})") >= 5  # legend, notes, comparison, histogram, provenance
+    assert f"b ({WORDS})" not in page
+    pictures = []
+    for noise in ("float", "exact"):
+        save_figure([dataclasses.replace(runs[0], noise=noise)], tmp_path / "curves.png")
+        pictures.append((tmp_path / "curves.png").read_bytes())
+    assert pictures[0] != pictures[1]
+
+
+@given(st.floats(0, 1e6, allow_subnormal=False), st.integers(1, 6))
+def test_a_printed_bound_is_on_the_cautious_side_and_close(bound, digits):
+    for text, low, high in ((at_least(bound, digits), 0, 1), (at_most(bound, digits), -1, 0)):
+        assert len(text.partition(".")[2]) == digits
+        assert low <= (bound - float(text)) * 10**digits * (1 - 1e-5) <= high
+    assert float(at_least(bound, digits)) <= bound <= float(at_most(bound, digits))
+
+
+@pytest.mark.parametrize(
+    ("bound", "digits", "text"),
+    [(0.9996547, 6, "0.999654"), (0.3, 3, "0.300"), (1.9996, 3, "1.999"), (1e-7, 3, "0.000"), (2.0, 2, "2.00")],
+)
+def test_lower_bounds_are_cut(bound, digits, text):
+    assert at_least(bound, digits) == text
+
+
+def test_cards_show_no_radius_above_the_stored_one(make):
+    radii = np.random.default_rng(0).random(60) * 2
+
+    class Images:
+        def image(self, i):
+            return np.full((1, 2, 2), i % 256, np.uint8)
+
+    gallery = build_gallery([make(radii)], {"run": Images()})
+    cards = gallery_data(gallery)["cards"]
+    assert len(cards) == 48
+    for _, _, index, _, _, shown, *_ in cards:
+        assert float(shown) <= radii[index] < float(shown) + 0.001
+
+
+@pytest.mark.parametrize("name", ["=1+1", "+cmd|' /C calc'!A0", "-2+3+cmd|x", "@SUM(A1)", "\tx", "\r=1", "-1+A2"])
+def test_no_cell_of_a_csv_file_is_a_formula(make, name):
+    table = Table((name, "x"), ((name, "0.5"),))
+    assert [line.lstrip('"')[0] for line in re.split("\n", table.to_csv())[:2]] == ["'", "'"]
+
+
+@pytest.mark.parametrize("cell", ["-1", "+0.012", "-0.5", "-", "-1.2 s.d.", "+0.1 [-0.2, +0.3]", "0.5", "run=1"])
+def test_numbers_of_a_csv_file_stay_numbers(cell):
+    assert Table(("a", "b"), (("run", cell),)).to_csv().splitlines()[1].split(",", 1)[1].strip('"') == cell
