@@ -19,8 +19,8 @@ _UNSAID: dict[str, Any] = {
 
 
 def written_out(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """With the keys that older versions left out, and without `alpha_each`, which follows from the others."""
-    return {name: value for name, value in {**_UNSAID, **identity}.items() if name != "alpha_each"}
+    """With the keys that older versions left out; without `max`, which may grow, and `alpha_each`, which follows."""
+    return {name: value for name, value in {**_UNSAID, **identity}.items() if name not in ("alpha_each", "max")}
 
 
 def require_same(there: Mapping[str, Any], asked: Mapping[str, Any], *, holds: str, advice: str) -> None:

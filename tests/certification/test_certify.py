@@ -106,7 +106,7 @@ def test_a_finished_store_is_left_alone(model, data, tmp_path):
         ({"sigma": 0.25}, "sigma"),
         ({"seed": 1}, "seed"),
         ({"noise": "float"}, "noise"),
-        ({"selection": Selection(max=3)}, "max"),
+        ({"selection": Selection(start=1, max=2)}, "start"),
     ],
 )
 def test_another_procedure_is_refused(model, data, tmp_path, change, key):
