@@ -130,7 +130,8 @@ class ResultStore:
         digest = sha256(self._manifest_path.read_bytes())
         for path in self.part_paths():
             content = path.read_bytes()
-            digest.update(f"{path.name} {len(content)}\n".encode() + content[: content.rfind(b"\n") + 1])
+            whole = content[: content.rfind(b"\n") + 1]
+            digest.update(f"{path.name} {len(whole)}\n".encode() + whole)
         return digest.hexdigest()
 
     def done(self) -> set[Key]:
