@@ -24,7 +24,7 @@ def lower_bound(count: Whole, n: Whole, alpha: float) -> Array:
     """The largest p with P(Bin(n, p) >= count) <= alpha; 0 for a count of 0."""
     pairs, place = np.unique(np.stack([count, n]), axis=1, return_inverse=True)
     low, high = np.zeros(pairs.shape[1]), np.ones(pairs.shape[1])
-    for _ in range(60):
+    for _ in range(100):  # so that bounds near 0 have all their digits too
         middle = 0.5 * (low + high)
         proved = binom.sf(pairs[0] - 1, pairs[1], middle) <= alpha
         low, high = np.where(proved, middle, low), np.where(proved, high, middle)
