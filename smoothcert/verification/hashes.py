@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,7 +11,6 @@ import safetensors
 
 from smoothcert.data.corruptions import load_stored
 from smoothcert.errors import SmoothcertError
-from smoothcert.runs.folder import RunFolder
 from smoothcert.verification.rows import Rows
 from smoothcert.verification.verdict import Verdict
 
@@ -34,20 +34,20 @@ def weights_file_hash(path: Path) -> str:
 
 def check_weights(verdict: Verdict, identity: dict[str, Any]) -> None:
     """The weights of the run folder that the store lies in, if it does."""
-    folder = RunFolder(verdict.store.resolve().parent.parent)
-    path = folder.path / "weights.safetensors"
+    run = verdict.store.resolve().parent.parent
+    path = run / "weights.safetensors"
     if not path.is_file():
         verdict.notes.append("weights not checked: the store lies in no run folder with weights")
         return
     try:
         found = weights_file_hash(path)
-    except safetensors.SafetensorError as error:
-        verdict.problems.append(f"{path.name} is damaged: {error}")
+        named = json.loads((run / "model.json").read_bytes())["weights"]
+    except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        verdict.problems.append(f"{path.name} or model.json is damaged: {error}")
         return
-    if found != identity.get("model"):
-        verdict.problems.append(f"{path.name} holds other weights ({found}) than were certified")
-    if folder.finished and (named := folder.spec().weights) not in ("", found):
-        verdict.problems.append(f"{path.name} holds other weights ({found}) than model.json names ({named})")
+    for name, hashed in (("the manifest", identity.get("model")), ("model.json", named)):
+        if hashed != found:
+            verdict.problems.append(f"{path.name} holds other weights ({found}) than {name} names ({hashed})")
 
 
 def check_data(

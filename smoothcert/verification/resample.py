@@ -5,23 +5,29 @@ from __future__ import annotations
 import dataclasses
 import math
 import random
+import tempfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from scipy.stats import fisher_exact
+
 from smoothcert.config import CertifyConfig
-from smoothcert.errors import ConfigError, ModelError, StoreError
-from smoothcert.progress import ProgressBar
+from smoothcert.errors import ConfigError, StoreError
 from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.rows import CHECK
+from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore
+from smoothcert.verification.rows import class_counts
 from smoothcert.verification.rules import read_rules
 from smoothcert.verification.verdict import Verdict
 
 if TYPE_CHECKING:
     from smoothcert.data import Dataset, ImageFolder
 
-_AT_ONCE = 16
-_HERE = ("device_type", "precision", "prepared", "noise_stream")  # what may differ on another machine
+_SAME = ("model", "network", "classes", "data")
+_MACHINE = ("device_type", "precision", "prepared", "noise_stream")  # may be others elsewhere, and so may rounding
+
+_BY_CHANCE = 1e-9  # counts that differ more than this likely are no matter of rounding, on whichever machine
 
 
 @dataclass(frozen=True)
@@ -34,81 +40,100 @@ class Resampling:
     quiet: bool = False
 
     def __post_init__(self) -> None:
-        self.inputs(100)
+        self.inputs(100)  # refuses what is no amount
 
     def inputs(self, rows: int) -> int:
         """How many of so many rows, at least one."""
+        share = self.amount.endswith("%")
         try:
-            share = self.amount.endswith("%")
             amount = float(self.amount[:-1]) / 100 if share else int(self.amount)
         except ValueError:
-            amount, share = -1, False
+            amount = -1
         if not (0 < amount <= 1 if share else amount >= 1):
             raise ConfigError(f"--resample takes a share such as 1% or a number of inputs, found {self.amount!r}")
         return min(rows, max(1, math.ceil(amount * rows) if share else int(amount)))
 
     def check(self, verdict: Verdict, manifest: Manifest, data: Dataset | ImageFolder | None) -> None:
-        """Certify the chosen inputs again, and name every one whose counts or answer differ."""
+        """Certify the chosen inputs again, and name every one whose row comes out otherwise."""
         if data is None:
-            raise StoreError(f"{verdict.store} cannot be sampled again without its data: name it by --data-dir")
+            raise StoreError(f"{verdict.name} cannot be sampled again without its data: name it by --data-dir")
+        if not _run_of(verdict).finished:
+            raise StoreError(f"{verdict.name} cannot be sampled again without the network, in RUN of RUN/certify/NAME")
         stored = {int(row["idx"]): row for row in ResultStore(verdict.store).rows()}
-        source = random.SystemRandom() if self.seed is None else random.Random(self.seed)
-        chosen = sorted(source.sample(sorted(stored), self.inputs(len(stored)))) if stored else []
-        try:
-            again, elsewhere = self._certify(verdict, manifest, data, chosen)
-        except ModelError as error:
-            verdict.problems.append(str(error))
+        if not stored:
             return
-        verdict.resampled, verdict.elsewhere = len(again), bool(elsewhere)
-        differing = [f"input {i}: {text}" for i, row in again.items() if (text := _difference(stored[i], row))]
-        verdict.differ = [i for i, row in again.items() if _difference(stored[i], row)]
-        if elsewhere:
-            verdict.notes += [f"sampled again elsewhere ({elsewhere}): counts may differ by rounding", *differing]
-        else:
-            verdict.problems += differing
+        source = random.SystemRandom() if self.seed is None else random.Random(self.seed)
+        chosen = sorted(source.sample(sorted(stored), self.inputs(len(stored))))
+        here, again = self._certify(verdict, manifest, data, chosen)
+        there = manifest.identity
+        changed = {
+            name: f"{there[name]} there, {here[name]} here"
+            for name in there
+            if there[name] != here.get(name, there[name])
+        }
+        verdict.problems += [f"{name}: {changed[name]}" for name in _SAME if name in changed]
+        other = [f"{name} {changed[name]}" for name in _MACHINE if name in changed]
+        verdict.resampled, verdict.elsewhere = len(again), bool(other)
+        if other:
+            verdict.notes.append(f"sampled again on another machine ({'; '.join(other)}), which may round otherwise")
+        for index, row in again.items():
+            if text := _difference(stored[index], row):
+                verdict.differ.append(index)
+                tell = verdict.notes if other and _compatible(stored[index], row) else verdict.problems
+                tell.append(f"input {index} sampled again: {text}")
 
     def _certify(
         self, verdict: Verdict, manifest: Manifest, data: Dataset | ImageFolder, chosen: list[int]
-    ) -> tuple[dict[int, dict[str, Any]], str]:
-        """The rows of the chosen inputs as they come out here, and what differs here from where they were made."""
-        from smoothcert.certification.certify import certificate_row, identity_of
-        from smoothcert.certification.smoothed import SmoothedClassifier
-        from smoothcert.certification.subject import subject
+    ) -> tuple[dict[str, Any], dict[int, dict[str, str]]]:
+        """The identity of these certificates as they are made here, and their rows by index."""
+        from smoothcert.certification.certify import certify_dataset
         from smoothcert.devices.pick import pick_device
         from smoothcert.runs.environment import device_kind
-        from smoothcert.runs.selection import Selection
 
-        identity, device = manifest.identity, pick_device(self.device)
-        model, _ = RunFolder(verdict.store.resolve().parent.parent).load_model()
-        names = {entry.name for entry in dataclasses.fields(CertifyConfig)} & identity.keys()
-        settings = {name: identity[name] for name in names}
-        if identity.get("device_type") != device_kind(device):
+        model, _ = _run_of(verdict).load_model()
+        device, rules = pick_device(self.device), read_rules(manifest)
+        names = {entry.name for entry in dataclasses.fields(CertifyConfig)} - {"beacon"}
+        settings = {name: value for name, value in manifest.identity.items() if name in names}
+        settings |= {"seed": rules.seed, "alpha": rules.alpha, "simultaneous": False}  # as each input had it
+        if manifest.identity.get("device_type") != device_kind(device):
             settings["precision"] = "auto"
-        config = CertifyConfig(**settings)
-        smoothed = SmoothedClassifier.of(model, data.classes, config, device=device)
-        shape = data.image(chosen[0] if chosen else 0).shape
-        alpha = read_rules(manifest).alpha
-        plan = smoothed.plan(shape, config.n0, config.n, alpha, config.radii, config.tolerance)
-        here = {**identity_of(config, plan, smoothed.prepare(shape), device), **subject(model, data, Selection())}
-        for name in ("model", "network", "classes"):
-            if name in identity and here[name] != identity[name]:
-                verdict.problems.append(f"{name}: {identity[name]} was certified, {here[name]} is here")
-        found: dict[int, dict[str, Any]] = {}
-        with ProgressBar("sample again", len(chosen), "images", quiet=self.quiet) as bar:
-            for first in range(0, len(chosen), _AT_ONCE):
-                now = chosen[first : first + _AT_ONCE]
-                labels = [int(data.labels[index]) for index in now]
-                images = [data.image(index) for index in now]
-                certificates = smoothed.certify_planned(images, now, plan, labels if config.skip_wrong else None)
-                for index, label, certificate in zip(now, labels, certificates, strict=True):
-                    row = certificate_row(certificate, index=index, label=label, noise=config.noise, seed=config.seed)
-                    found[index] = row
-                    bar.advance()
-        names_here = [n for n in _HERE if n in identity and here.get(n) != identity[n]]
-        return found, "; ".join(f"{n} {identity[n]} there, {here.get(n)} here" for n in names_here)
+        with tempfile.TemporaryDirectory(prefix="smoothcert-") as temporary:
+            store = certify_dataset(
+                model,
+                data,
+                temporary,
+                CertifyConfig(**settings),
+                selection=_Chosen(chosen=tuple(chosen)),
+                device=device,
+                quiet=self.quiet,
+            )
+            return dict(store.manifest().identity), {int(row["idx"]): row for row in store.rows()}
 
 
-def _difference(stored: dict[str, str], again: dict[str, Any]) -> str:
+@dataclass(frozen=True)
+class _Chosen(Selection):
+    """Any inputs of a data set: such a store is made for a comparison, and never kept."""
+
+    chosen: tuple[int, ...] = ()
+
+    def indices(self, size: int, of: str) -> list[int]:
+        return list(self.chosen)
+
+
+def _run_of(verdict: Verdict) -> RunFolder:
+    return RunFolder(verdict.store.resolve().parent.parent)
+
+
+def _difference(stored: dict[str, str], again: dict[str, str]) -> str:
     """In words what differs of two rows of one input; empty if nothing does."""
-    names = [name for name in stored if name in again and name != CHECK and stored[name] != str(again[name])]
-    return "; ".join(f"{name} {stored[name]} stored, {again[name]} now" for name in names)
+    names = [name for name in stored if name not in ("time", CHECK) and stored[name] != again.get(name)]
+    return "; ".join(f"{name} {stored[name]} stored, {again.get(name)} now" for name in names)
+
+
+def _compatible(stored: dict[str, str], again: dict[str, str]) -> bool:
+    """Whether counts of other samples of one network could differ so: Fisher's exact test of the selected class."""
+    selected = class_counts(stored["counts0"])
+    label = min(selected, key=lambda label: (-selected[label], label))
+    found = [class_counts(row["counts"]) for row in (stored, again)]
+    table = [[counts.get(label, 0), sum(counts.values()) - counts.get(label, 0)] for counts in found]
+    return bool(fisher_exact(table).pvalue > _BY_CHANCE)

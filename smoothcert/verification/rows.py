@@ -53,7 +53,7 @@ def read_rows(lines: Lines) -> Rows:
     summed = []
     for row, (counts0, counts) in enumerate(zip(columns["counts0"], columns["counts"], strict=True)):
         try:
-            first, second = _counts(counts0), _counts(counts)
+            first, second = class_counts(counts0), class_counts(counts)
             sizes = int(columns["n0"][row]), int(columns["n"][row])
             selected = min(first, key=lambda label: (-first[label], label))
         except ValueError as error:
@@ -73,7 +73,8 @@ def read_rows(lines: Lines) -> Rows:
     )
 
 
-def _counts(text: str) -> dict[int, int]:
+def class_counts(text: str) -> dict[int, int]:
+    """Of "class:count,class:count"."""
     pairs = [entry.split(":") for entry in text.split(",") if entry]
     found = {int(label): int(count) for label, count in pairs}
     if len(found) < len(pairs) or min([*found, *found.values()], default=0) < 0:

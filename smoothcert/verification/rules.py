@@ -11,6 +11,8 @@ from smoothcert.errors import StoreError
 from smoothcert.runs.identity import written_out
 from smoothcert.runs.store import Manifest
 
+_INTEGERS = "philox4x32-words-1"  # the stream in which uniform and Laplace noise have a known law too
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -45,7 +47,8 @@ class Rules:
 
 def read_rules(manifest: Manifest) -> Rules:
     """Raises an error if the manifest lacks something, or says what cannot be."""
-    said: dict[str, Any] = {"split_alpha": 0.9, "start": 0, "every": 1, **written_out(manifest.identity)}
+    unsaid: dict[str, Any] = {"split_alpha": 0.9, "start": 0, "every": 1}
+    said = {**unsaid, **written_out(manifest.identity), **manifest.identity}
     try:
         alpha, start, every = float(said["alpha"]), int(said["start"]), int(said["every"])
         each = alpha / manifest.inputs if said["simultaneous"] else alpha
@@ -58,7 +61,7 @@ def read_rules(manifest: Manifest) -> Rules:
             split=float(said["split_alpha"]),
             tau=float(said["tau"]),
             noise=str(said["noise"]),
-            seed=int(said["seed"]),
+            seed=int(said["noise_seed"] if "noise_seed" in said else said["seed"]),
             classes=int(said["classes"]),
             skip_wrong=bool(said["skip_wrong"]),
             inputs=range(start, start + every * manifest.inputs, every),
@@ -87,9 +90,9 @@ def read_rules(manifest: Manifest) -> Rules:
 
 
 def _least_tau(rules: Rules, manifest: Manifest) -> float:
-    """The distance of `exact` Gaussian noise from its law, d (2M + 1) / 2^62 for d values (docs/soundness.md)."""
-    values = manifest.environment.get("values")
-    if rules.noise != "exact" or not isinstance(values, int):
+    """The distance of integer noise from its law, d (2M + 1) / 2^62 for d values (docs/soundness.md)."""
+    values, stream = manifest.environment.get("values"), manifest.identity.get("noise_stream")
+    if not isinstance(values, int) or not (rules.noise == "exact" or stream == _INTEGERS):
         return 0.0
     reach = 255 * (math.ceil(6 * rules.sigma) + 1)
     return values * (2 * reach + 1) / 2.0**62 * (1 - 1e-9)

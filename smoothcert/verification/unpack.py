@@ -21,6 +21,8 @@ def unpack(pack: Path, target: Path) -> Path:
     Packs are not compressed, so no member can be larger than the file. Names that lead elsewhere, links, names that
     occur twice and compressed members are refused before anything is written.
     """
+    if not pack.is_file():
+        raise StoreError(f"{pack}: no such file; expected one made by `smoothcert pack`")
     try:
         with zipfile.ZipFile(pack) as archive:
             members = archive.infolist()

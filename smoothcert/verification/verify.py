@@ -75,8 +75,8 @@ def verify_store(folder: Path, name: str, data_dir: Path | None, resampling: Res
     _check_indices(verdict, rows, rules.inputs)
     check_weights(verdict, identity)
     data = check_data(verdict, identity, rows, data_dir)
-    if resampling is not None and len(rows) < len(store.part_paths()):
-        verdict.notes.append("nothing was sampled again, since a part cannot be read")
+    if resampling is not None and verdict.problems:
+        verdict.notes.append("nothing was sampled again, since the store differs already")
     elif resampling is not None:
         resampling.check(verdict, manifest, data)
     return verdict
