@@ -24,13 +24,13 @@ from smoothcert.progress import ProgressBar
 from smoothcert.runs.claims import Claims, store_lock
 from smoothcert.runs.identity import require_same, written_out
 from smoothcert.runs.locks import locked
-from smoothcert.runs.part import PartWriter
 from smoothcert.runs.rows import CHECK, COLUMNS, Lines, read_lines, row_key
 from smoothcert.runs.selection import Selection
 
 Key = int | tuple[int, float]  # what names a row: an input, or an input and a radius
 Row = Mapping[str, object]  # column -> value, without the time that it took
 
+SYNC_SECONDS = 1.0
 WAIT_SECONDS = 0.2  # between two looks at what another process still does
 GROUP_SECONDS = 0.5
 LARGEST_GROUP = 256
@@ -206,6 +206,63 @@ class ResultStore:
 
     def _part_lock(self, shard: int, shards: int) -> Path:
         return self.folder / f".part-{shard}-of-{shards}.lock"
+
+
+class PartWriter:
+    """Appends rows to one part file, whose torn last line (if any) is cut first. It goes on with the file's columns."""
+
+    def __init__(self, descriptor: int, path: Path, columns: Sequence[str], identity: Mapping[str, Any]) -> None:
+        self._descriptor, self._path, self._synced = descriptor, path, time.monotonic()
+        lines = read_lines(path, columns)
+        if lines.torn:
+            os.ftruncate(self._descriptor, lines.size)
+        if not lines.size:
+            self._write("\t".join(columns) + "\n")
+            self.sync()
+        self._columns = lines.header
+        before = lines.fields[-1][-1] if lines.fields else first_link(identity, path.stem)
+        self._link = before if lines.header[-1] == CHECK else None  # parts of older versions have no chain
+
+    def add(self, row: Mapping[str, object]) -> None:
+        if self._link is None:
+            self._write("\t".join(str(row[name]) for name in self._columns) + "\n")
+        else:
+            text = "\t".join(str(row[name]) for name in self._columns[:-1])
+            link = next_link(self._link, text)
+            self._write(f"{text}\t{link}\n")
+            self._link = link  # only now: a row that could not be written is no part of the chain
+        if time.monotonic() - self._synced > SYNC_SECONDS:
+            self.sync()
+
+    def sync(self) -> None:
+        """Rows are in the file as soon as they are added; this makes them survive a power cut too."""
+        os.fsync(self._descriptor)
+        self._synced = time.monotonic()
+
+    def _write(self, text: str) -> None:
+        data = text.encode()
+        size = os.fstat(self._descriptor).st_size
+        try:
+            if os.write(self._descriptor, data) != len(data):
+                raise OSError(28, "No space left on device")
+        except OSError as error:
+            os.ftruncate(self._descriptor, size)  # a half-written row goes; all rows before it stay
+            raise write_error(self._path, error) from error
+
+
+def first_link(identity: Mapping[str, Any], part: str) -> str:
+    """What the first row of a part is chained to: the settings of the store, but for `max`, which may still grow."""
+    settings = {name: value for name, value in identity.items() if name != "max"}
+    return _digest(json.dumps([part, settings], sort_keys=True, separators=(",", ":")))
+
+
+def next_link(previous: str, row: str) -> str:
+    """The check of a row, given as its other cells joined by tabs: edited, moved and lost rows break the chain."""
+    return _digest(f"{previous}\t{row}")
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:16]
 
 
 def next_group(done: int, seconds_each: float) -> int:

@@ -8,9 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from smoothcert.errors import StoreError
-from smoothcert.runs.chain import broken_rows, chained
-from smoothcert.runs.rows import Lines, read_lines
+from smoothcert.runs.rows import read_lines
 from smoothcert.runs.store import ResultStore
+from smoothcert.verification.chain import check_chain
 from smoothcert.verification.hashes import check_data, check_weights
 from smoothcert.verification.resample import Resampling
 from smoothcert.verification.rows import Rows, check_rows, read_rows
@@ -92,25 +92,11 @@ def _readable(verdict: Verdict, store: ResultStore) -> Iterator[Rows]:
         except StoreError as error:
             verdict.problems.append(str(error))
             continue
-        _check_chain(verdict, lines, dict(identity))
+        check_chain(verdict, lines, identity)
         if lines.torn:
             verdict.notes.append(f"{path.name}: an unfinished last line was left out")
         verdict.rows += len(rows.idx)
         yield rows
-
-
-def _check_chain(verdict: Verdict, lines: Lines, identity: dict[str, object]) -> None:
-    if not lines.fields:
-        return
-    if not chained(lines):
-        verdict.notes.append(f"{lines.path.name}: no chain (written by an older version)")
-        return
-    for row in broken_rows(lines, identity):
-        first = "or the manifest was changed, " if row == 0 else ""
-        verdict.problems.append(
-            f"{lines.path.name}, line {lines.numbers[row]}, input {lines.fields[row][0]}: the chain is broken here: "
-            f"the row was edited or moved, {first}or a row before it was lost or put in"
-        )
 
 
 def _check_indices(verdict: Verdict, rows: list[Rows], wanted: range) -> None:

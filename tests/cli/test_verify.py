@@ -76,11 +76,6 @@ def test_the_report_shows_the_verdict_until_the_rows_change(capsys, copy, tmp_pa
     assert "verified once, but changed since" in section()
 
 
-def test_verify_needs_no_pytorch(copy):
-    code = f"import sys; from smoothcert.cli import main; main(['verify', {str(copy)!r}]); assert 'torch' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
-
-
 def test_a_finished_run_on_a_disk_that_can_only_be_read(copy):
     """A real one: for root a mount of its own that is read-only, for others folders that may not be written."""
     commands = ["certify a --max 6 --n 200 --name six", "certify a --max 3 --n 200 --name six", "status a", "report a",

@@ -10,10 +10,10 @@ import pytest
 from smoothcert.certification.certify import certificate_row
 from smoothcert.errors import StoreError
 from smoothcert.report import read_store
-from smoothcert.runs.chain import broken_rows, next_link
 from smoothcert.runs.rows import COLUMNS
-from smoothcert.runs.store import Manifest, ResultStore, clock
+from smoothcert.runs.store import Manifest, ResultStore, clock, next_link
 from smoothcert.statistics.certificate import from_counts
+from smoothcert.verification.chain import broken_rows
 from tests.processes import Child
 
 MANIFEST = Manifest({"sigma": 0.5, "n": 1000, "alpha": 0.001, "noise": "quantised"}, 3, {"torch": "2.13"})

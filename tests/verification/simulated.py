@@ -4,8 +4,7 @@ import numpy as np
 
 from smoothcert import CertifyConfig
 from smoothcert.certification.certify import certificate_row
-from smoothcert.runs.chain import first_link, next_link
-from smoothcert.runs.store import Manifest, ResultStore, clock
+from smoothcert.runs.store import Manifest, ResultStore, clock, first_link, next_link
 from smoothcert.statistics.bounds import NORMS
 from smoothcert.statistics.certificate import from_claim, from_counts
 from smoothcert.statistics.sequential import NO_CLAIM, procedure
@@ -23,8 +22,18 @@ def simulate(folder, *, rows=40, shards=2, tau=0.0, **settings):
     identity = {
         **{name: value for name, value in vars(config).items() if value is not None},
         **({"procedure": "fixed"} if test is None else test.describe()),
-        **{"alpha_each": alpha, "split_alpha": 0.9, "tau": tau, "norm": NORMS[law], "classes": CLASSES},
-        **{"start": 5, "every": 3, "max": rows, "dataset": "nowhere", "split": "test", "model": "", "data": ""},
+        "alpha_each": alpha,
+        "split_alpha": 0.9,
+        "tau": tau,
+        "norm": NORMS[law],
+        "classes": CLASSES,
+        "start": 5,
+        "every": 3,
+        "max": rows,
+        "dataset": "nowhere",
+        "split": "test",
+        "model": "",
+        "data": "",
     }
     store = ResultStore(folder)
     store.claim(Manifest(identity, rows, {"values": 784}))

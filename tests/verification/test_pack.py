@@ -83,7 +83,7 @@ def test_what_is_unfinished_damaged_or_there_already_is_not_packed(run):
         pack(run)
     assert verify(file)[0].answer == "verified"
     (run / "model.json").unlink()
-    with pytest.raises(StoreError, match="no config.yaml|no finished model"):
+    with pytest.raises(StoreError, match="is not a run folder"):
         pack(run, run.parent / "other.zip")
 
 
