@@ -105,8 +105,7 @@ def _training(results: Sequence[Certificates]) -> dict[str, list[dict[str, Any]]
 
 def _images(results: Sequence[Certificates], data_dir: Path | None) -> dict[str, Any]:
     """The data that certificates are about, for the gallery, where it is at hand: a report downloads nothing."""
-    from smoothcert.data import load_dataset
-    from smoothcert.data.corruptions import load_corrupted
+    from smoothcert.data.corruptions import load_stored
 
     loaded: dict[tuple[str, str], Any] = {}
     found = {}
@@ -115,11 +114,8 @@ def _images(results: Sequence[Certificates], data_dir: Path | None) -> dict[str,
             continue
         key = name, split = str(entry.identity.get("dataset")), str(entry.identity.get("split"))
         with suppress(SmoothcertError):
-            if key not in loaded and entry.corruption is not None:
-                kind, severity = entry.corruption
-                loaded[key] = load_corrupted(name, kind, int(severity) if severity else None, data_dir)
-            elif key not in loaded:
-                loaded[key] = load_dataset(name, split, data_dir, download=False)
+            if key not in loaded:
+                loaded[key] = load_stored(name, split, data_dir)
         if key in loaded:
             found[entry.name] = loaded[key]
     return found

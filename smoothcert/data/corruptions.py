@@ -11,9 +11,10 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothcert.data.catalogue import roots
+from smoothcert.data.catalogue import load_dataset, roots
 from smoothcert.data.cifar import CIFAR10_CLASSES
 from smoothcert.data.dataset import Dataset
+from smoothcert.data.folder import ImageFolder
 from smoothcert.errors import ConfigError, DataError, unknown_name
 
 CORRUPTIONS = {
@@ -57,6 +58,14 @@ def load_corrupted(name: str, corruption: str, severity: int | None = None, data
     if severity not in SEVERITIES:
         raise ConfigError(f"cifar10-c has the severities 1 to 5, found {severity}")
     return read_cifar10_c(folder, corruption, severity)
+
+
+def load_stored(name: str, split: str, data_dir: Path | None = None) -> Dataset | ImageFolder:
+    """The data that a store is about, by the name and the split in its manifest; nothing is downloaded."""
+    if name not in CORRUPTIONS:
+        return load_dataset(name, split, data_dir, download=False)
+    corruption, _, severity = split.partition("/")
+    return load_corrupted(name, corruption, int(severity) if severity else None, data_dir)
 
 
 def read_cifar10_c(folder: Path, corruption: str, severity: int) -> Dataset:

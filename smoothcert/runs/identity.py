@@ -20,12 +20,12 @@ _ROUNDING = 1e-3  # of a row of `behaviour`: machines differ in later digits
 
 
 def written_out(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """With the keys that older versions left out, and without `alpha_each`, which follows from the others.
+    """With the keys that older versions left out; without `max`, which may grow, and `alpha_each`, which follows.
 
     A seed is compared as the number that keyed the noise, however it came about.
     """
     found = {**_UNSAID, **identity, "noise_seed": identity.get("noise_seed", identity.get("seed"))}
-    return {name: value for name, value in found.items() if name not in ("alpha_each", "seed", "beacon")}
+    return {name: value for name, value in found.items() if name not in ("alpha_each", "max", "seed", "beacon")}
 
 
 def require_same(there: Mapping[str, Any], asked: Mapping[str, Any], *, holds: str, advice: str) -> None:

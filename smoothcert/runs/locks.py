@@ -32,3 +32,14 @@ def locked(path: Path, busy: str | None) -> Iterator[None]:
         yield
     finally:
         lock.release()
+
+
+def is_held(path: Path) -> bool:
+    """Whether a process holds the lock file `path`. Ask only where none can be about to take it."""
+    lock = FileLock(path, timeout=0)
+    try:
+        lock.acquire()
+    except Timeout:
+        return True
+    lock.release()
+    return False

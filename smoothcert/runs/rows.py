@@ -14,9 +14,10 @@ from smoothcert.errors import StoreError
 
 Column = NDArray[Any]
 
+CHECK = "check"  # chains the rows of a part; stores of older versions lack it
 COLUMNS = (
     *("idx", "label", "predict", "radius", "correct", "time"),  # the field's six
-    *("n0", "n", "counts0", "counts", "p_lower", "multiclass_radius", "noise", "seed"),
+    *("n0", "n", "counts0", "counts", "p_lower", "multiclass_radius", "noise", "seed", CHECK),
 )
 """Of our own stores of certificates."""
 
@@ -43,7 +44,7 @@ REQUIRED: dict[str, Callable[[str], Any]] = {
     "radius": number,
     "correct": whole,
 }
-# Columns of our own stores, without `time`: it differs each time the same input is certified again.
+# Columns of our own stores, without `time` and `check`: they differ each time the same input is certified again.
 OPTIONAL: dict[str, Callable[[str], Any]] = {
     "n0": str,
     "n": str,
@@ -73,6 +74,8 @@ class Lines:
     fields: list[list[str]]
     numbers: list[int]  # line number of each row
     torn: bool  # the last line had no newline and was left out
+    size: int  # bytes of the complete lines, the header's too
+    last: int  # number of the last complete line
 
     def rows(self) -> Iterator[dict[str, str]]:
         """The rows as text by column."""
@@ -92,29 +95,45 @@ class Lines:
         )
 
 
-def read_lines(path: Path, required: Sequence[str] = tuple(REQUIRED)) -> Lines:
-    """Split a log into rows. A last line without a newline is still being written, or was cut by a crash."""
+def read_lines(path: Path, required: Sequence[str] = tuple(REQUIRED), after: Lines | None = None) -> Lines:
+    """Split a log into rows. A last line without a newline is still being written, or was cut by a crash.
+
+    Of a file that was read `after` a moment ago, only the rows that were added since.
+    """
+    start, count = (0, 0) if after is None else (after.size, after.last)
     try:
-        text = path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:
+            file.seek(start)
+            content = file.read()
+        text = content.decode("utf-8-sig").replace("\r\n", "\n")
     except UnicodeDecodeError:
         raise StoreError(f"{path}: expected a tab-separated text log, found binary data") from None
     except OSError as error:
         raise StoreError(f"{path}: cannot be read ({error.strerror})") from None
     *lines, last = text.split("\n")
-    if not lines and "idx".startswith(last[:3]):  # empty, or torn inside the header
-        return Lines(path, list(required), [], [], bool(last))
-    header = [name.strip() for name in (lines[0] if lines else last).split("\t")]
-    missing = [name for name in required if name not in header]
+    size = start + content.rfind(b"\n") + 1
+    if after is None or not after.size:
+        if not lines and "idx".startswith(last[:3]):  # empty, or torn inside the header
+            return Lines(path, list(required), [], [], bool(last), 0, 0)
+        header, first = _header(path, (lines or [last])[0], required), 1
+    else:
+        header, first = after.header, 0
+    numbered = [(number, line) for number, line in enumerate(lines, start=count + 1) if line][first:]
+    fields = [line.split("\t") for _, line in numbered]
+    return Lines(path, header, fields, [number for number, _ in numbered], bool(last), size, count + len(lines))
+
+
+def _header(path: Path, line: str, required: Sequence[str]) -> list[str]:
+    header = [name.strip() for name in line.split("\t")]
+    missing = [name for name in required if name not in (*header, CHECK)]
     if missing:
         raise StoreError(
             f"{path}: expected a tab-separated header with the columns {' '.join(required)}, "
-            f"found '{(lines or [last])[0][:80]}' (missing: {' '.join(missing)}); is it a certification log?"
+            f"found '{line[:80]}' (missing: {' '.join(missing)}); is it a certification log?"
         )
     if repeated := [name for name in (*REQUIRED, *OPTIONAL) if header.count(name) > 1]:
         raise StoreError(f"{path}: found the column {repeated[0]} twice, and cannot know which one is meant")
-    numbers = [number for number, line in enumerate(lines[1:], start=2) if line]
-    fields = [line.split("\t") for line in lines[1:] if line]
-    return Lines(path, header, fields, numbers, bool(last))
+    return header
 
 
 def typed_columns(lines: Lines) -> dict[str, Column]:

@@ -2,8 +2,8 @@
 
 Certificates and attacks are stored alike; they differ in their columns and in what names a row. A row is written whole
 and at once, so a killed process loses at most the row it was on; a torn last line (power cut) is cut when the part is
-opened again. Each process writes its own part file, under a lock. Any process may be killed, restarted or moved: what
-is missing is what no part holds.
+opened again. Each process writes its own part file, under a lock, and claims a few rows at a time (claims.py). Any
+process may be killed, restarted or moved: what is missing is what no part holds.
 """
 
 from __future__ import annotations
@@ -12,23 +12,26 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from smoothcert.errors import StoreError
 from smoothcert.files import atomic_write, write_error
 from smoothcert.progress import ProgressBar
+from smoothcert.runs.claims import Claims, store_lock
 from smoothcert.runs.identity import require_same, written_out
 from smoothcert.runs.locks import locked
-from smoothcert.runs.rows import COLUMNS, Lines, read_lines, row_key
+from smoothcert.runs.rows import CHECK, COLUMNS, Lines, read_lines, row_key
 from smoothcert.runs.selection import Selection
 
 Key = int | tuple[int, float]  # what names a row: an input, or an input and a radius
 Row = Mapping[str, object]  # column -> value, without the time that it took
 
 SYNC_SECONDS = 1.0
+WAIT_SECONDS = 0.2  # between two looks at what another process still does
 GROUP_SECONDS = 0.5
 LARGEST_GROUP = 256
 """Results that are made at once: as many as take half a second, so that a crash costs no more."""
@@ -52,27 +55,45 @@ class ResultStore:
     keys: tuple[str, ...] = ("idx",)
 
     def claim(self, manifest: Manifest) -> None:
-        """Make the folder this manifest's, or check that it already is."""
-        path = self.folder / "manifest.json"
-        if not path.exists():
+        """Make the folder this manifest's, or check that it already is. It may ask for more inputs, or for fewer."""
+        if not self._manifest_path.exists():
             if any(self.folder.glob("part-*.tsv")):
                 raise StoreError(f"{self.folder} holds results but no manifest.json: choose another --name")
-            with atomic_write(path, keep=True) as file:
-                file.write((json.dumps(vars(manifest), indent=2) + "\n").encode())
+            self._write(manifest, keep=True)
         # read back even when just written: of two processes that start together, the first manifest stays
+        there = self.manifest()
         require_same(
-            written_out(self.manifest().identity),
+            written_out(there.identity),
             written_out(manifest.identity),
             holds=f"{self.folder} holds results of another procedure",
             advice="choose another --name, or give the same settings to resume",
         )
+        if manifest.inputs != there.inputs and manifest.identity.get("simultaneous"):
+            raise StoreError(
+                f"{self.folder} shares its alpha among {there.inputs} inputs (--simultaneous), found {manifest.inputs} "
+                "asked for: each would have another share. Ask for the same inputs, or choose another --name"
+            )
+        if manifest.inputs > there.inputs:
+            with locked(store_lock(self.folder), None):
+                there = self.manifest()
+                if manifest.inputs > there.inputs:
+                    identity = {**there.identity, "max": manifest.identity.get("max")}
+                    self._write(Manifest(identity, manifest.inputs, there.environment))
+
+    def _write(self, manifest: Manifest, *, keep: bool = False) -> None:
+        with atomic_write(self._manifest_path, keep=keep) as file:
+            file.write((json.dumps(vars(manifest), indent=2) + "\n").encode())
+
+    @property
+    def _manifest_path(self) -> Path:
+        return self.folder / "manifest.json"
 
     @property
     def exists(self) -> bool:
-        return (self.folder / "manifest.json").is_file()
+        return self._manifest_path.is_file()
 
     def manifest(self) -> Manifest:
-        path = self.folder / "manifest.json"
+        path = self._manifest_path
         try:
             values = json.loads(path.read_bytes())
             identity, environment = values["identity"], values["environment"]
@@ -90,8 +111,9 @@ class ResultStore:
     def parts(self) -> list[Lines]:
         """The whole lines of every part that this store could have written; an unfinished line is passed over."""
         found = [read_lines(path, self.columns) for path in self.part_paths()]
+        older = [name for name in self.columns if name != CHECK]
         for part in found:
-            if part.header != list(self.columns):
+            if part.header not in (list(self.columns), older):
                 raise StoreError(f"{part.path} does not start with the header of such a store: move it away")
         return found
 
@@ -102,6 +124,15 @@ class ResultStore:
         """All rows, as text by column."""
         for part in self.parts():
             yield from part.rows()
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the manifest and of the whole lines of every part: it names exactly these results."""
+        digest = sha256(self._manifest_path.read_bytes())
+        for path in self.part_paths():
+            content = path.read_bytes()
+            whole = content[: content.rfind(b"\n") + 1]
+            digest.update(f"{path.name} {len(whole)}\n".encode() + whole)
+        return digest.hexdigest()
 
     def done(self) -> set[Key]:
         """The names of all rows that some part holds."""
@@ -125,23 +156,38 @@ class ResultStore:
     ) -> None:
         """Add the rows of `wanted` that no part holds yet. `work` makes the rows of a few names at a time, in order.
 
-        `note` says what share of them is correct, beside the progress bar.
+        `note` says what share of them is correct, beside the progress bar. Where none is missing, nothing is written:
+        the store may lie on a disk that can only be read. Rows that other processes work on are waited for.
         """
-        with self.writer(selection.shard, selection.shards) as part:
-            done = self.done()
-            missing = [key for key in wanted if key not in done]
-            with ProgressBar(what, len(wanted), unit, done=len(wanted) - len(missing), quiet=quiet) as bar:
-                position, correct, group = 0, 0, 1
-                while position < len(missing):
-                    now = missing[position : position + group]
-                    started = time.perf_counter()
-                    rows = list(work(now))
-                    seconds = (time.perf_counter() - started) / len(now)
-                    for row in rows:
-                        part.add({**row, "time": clock(seconds)})
-                        position, correct = position + 1, correct + int(bool(row["correct"]))
-                        bar.advance(note=f"{100 * correct / position:.1f} % {note}")
-                    group = next_group(len(now), seconds)
+        done = self.done()
+        missing = [key for key in wanted if key not in done]
+        if not missing:
+            return
+        lock = self._part_lock(selection.shard, selection.shards)
+        bar = ProgressBar(what, len(wanted), unit, done=len(wanted) - len(missing), quiet=quiet)
+        with (
+            self.writer(selection.shard, selection.shards) as part,
+            Claims(lock, self.columns, self.keys, missing) as claims,
+            bar,
+        ):
+            made, correct, group, own = 0, 0, 1, 0
+            while claims.missing:
+                before = len(claims.missing)
+                now = claims.take(group)
+                if others := before - len(claims.missing) - own:
+                    bar.advance(others)
+                own = len(now)
+                if not now:
+                    time.sleep(WAIT_SECONDS if claims.missing else 0)
+                    continue
+                started = time.perf_counter()
+                rows = list(work(now))
+                seconds = (time.perf_counter() - started) / len(now)
+                for row in rows:
+                    part.add({**row, "time": clock(seconds)})
+                    made, correct = made + 1, correct + int(bool(row["correct"]))
+                    bar.advance(note=f"{100 * correct / made:.1f} % {note}")
+                group = next_group(len(now), seconds)
 
     def note_checks(self, record: Mapping[str, Any]) -> None:
         """One line of checks.jsonl per process: how many answers it evaluated twice, and how many differed."""
@@ -155,36 +201,45 @@ class ResultStore:
     @contextmanager
     def writer(self, shard: int, shards: int) -> Iterator[PartWriter]:
         path = self.folder / f"part-{shard}-of-{shards}.tsv"
-        with locked(self.folder / f".{path.stem}.lock", f"another process is writing {path}"):
+        with ExitStack() as held:
+            with locked(store_lock(self.folder), None):  # others ask under it who holds a part's lock
+                held.enter_context(locked(self._part_lock(shard, shards), f"another process is writing {path}"))
             try:
                 descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
             except OSError as error:
                 raise write_error(path, error) from error
-            try:
-                writer = PartWriter(descriptor, path, self.columns)
-                try:
-                    yield writer
-                finally:
-                    writer.sync()
-            finally:
-                os.close(descriptor)
+            held.callback(os.close, descriptor)
+            writer = PartWriter(descriptor, path, self.columns, self.manifest().identity)
+            held.callback(writer.sync)
+            yield writer
+
+    def _part_lock(self, shard: int, shards: int) -> Path:
+        return self.folder / f".part-{shard}-of-{shards}.lock"
 
 
 class PartWriter:
-    """Appends rows to one part file, whose torn last line (if any) is cut first."""
+    """Appends rows to one part file, whose torn last line (if any) is cut first. It goes on with the file's columns."""
 
-    def __init__(self, descriptor: int, path: Path, columns: Sequence[str]) -> None:
-        self._descriptor, self._path, self._columns, self._synced = descriptor, path, columns, time.monotonic()
-        content = path.read_bytes()
-        whole = content.rfind(b"\n") + 1
-        if whole < len(content):
-            os.ftruncate(self._descriptor, whole)
-        if b"\n" not in content:
+    def __init__(self, descriptor: int, path: Path, columns: Sequence[str], identity: Mapping[str, Any]) -> None:
+        self._descriptor, self._path, self._synced = descriptor, path, time.monotonic()
+        lines = read_lines(path, columns)
+        if lines.torn:
+            os.ftruncate(self._descriptor, lines.size)
+        if not lines.size:
             self._write("\t".join(columns) + "\n")
             self.sync()
+        self._columns = lines.header
+        before = lines.fields[-1][-1] if lines.fields else first_link(identity, path.stem)
+        self._link = before if lines.header[-1] == CHECK else None  # parts of older versions have no chain
 
-    def add(self, row: Row) -> None:
-        self._write("\t".join(str(row[name]) for name in self._columns) + "\n")
+    def add(self, row: Mapping[str, object]) -> None:
+        if self._link is None:
+            self._write("\t".join(str(row[name]) for name in self._columns) + "\n")
+        else:
+            text = "\t".join(str(row[name]) for name in self._columns[:-1])
+            link = next_link(self._link, text)
+            self._write(f"{text}\t{link}\n")
+            self._link = link  # only now: a row that could not be written is no part of the chain
         if time.monotonic() - self._synced > SYNC_SECONDS:
             self.sync()
 
@@ -202,6 +257,21 @@ class PartWriter:
         except OSError as error:
             os.ftruncate(self._descriptor, size)  # a half-written row goes; all rows before it stay
             raise write_error(self._path, error) from error
+
+
+def first_link(identity: Mapping[str, Any], part: str) -> str:
+    """What the first row of a part is chained to: the settings of the store, but for `max`, which may still grow."""
+    settings = {name: value for name, value in identity.items() if name != "max"}
+    return _digest(json.dumps([part, settings], sort_keys=True, separators=(",", ":")))
+
+
+def next_link(previous: str, row: str) -> str:
+    """The check of a row, given as its other cells joined by tabs: edited, moved and lost rows break the chain."""
+    return _digest(f"{previous}\t{row}")
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:16]
 
 
 def next_group(done: int, seconds_each: float) -> int:

@@ -106,7 +106,7 @@ def test_a_finished_store_is_left_alone(model, data, tmp_path):
         ({"sigma": 0.25}, "sigma"),
         ({"seed": 1}, "seed"),
         ({"noise": "float"}, "noise"),
-        ({"selection": Selection(max=3)}, "max"),
+        ({"selection": Selection(start=1, max=2)}, "start"),
     ],
 )
 def test_another_procedure_is_refused(model, data, tmp_path, change, key):
@@ -115,6 +115,18 @@ def test_another_procedure_is_refused(model, data, tmp_path, change, key):
     with pytest.raises(StoreError, match=key):
         certify_with(model, data, tmp_path, **{**SETTINGS, "selection": Selection(max=2), **change})
     assert (tmp_path / "part-0-of-1.tsv").read_bytes() == before
+
+
+def test_more_inputs_are_added_to_the_same_store_and_fewer_change_nothing(model, data, reference, tmp_path):
+    for inputs in (5, 2, 24):
+        selection = Selection(start=3, every=7, max=inputs)
+        store = certify_with(model, data, tmp_path, selection=selection, **SETTINGS)
+        assert store.manifest().inputs == max(5, inputs)
+    assert table(store) == reference
+    assert store.manifest().identity["max"] == 24
+    certify_with(model, data, tmp_path / "all", selection=Selection(max=3), simultaneous=True, **SETTINGS)
+    with pytest.raises(StoreError, match="shares its alpha among 3 inputs"):
+        certify_with(model, data, tmp_path / "all", selection=Selection(max=4), simultaneous=True, **SETTINGS)
 
 
 def test_other_weights_another_network_or_other_data_are_refused(model, data, tmp_path):

@@ -12,6 +12,7 @@ from tests.cli.commands import fails, run
 
 COMMANDS = ["demo", "train", "soft-labels", "certify", "predict", "attack", "explain", "report", "status", "reproduce"]
 COMMANDS += ["input-noise", "selftest-noise", "import", "models", "methods", "recipes", "datasets"]
+COMMANDS += ["verify", "pack", "unpack"]
 WITHOUT_TORCH = """
 import contextlib, io, json, sys
 from smoothcert.cli import main
@@ -45,7 +46,9 @@ def test_help_needs_no_torch():
 
 
 def test_looking_needs_no_torch(certified):
-    status, report = printed_without_torch(["status", str(certified)], ["report", str(certified)])
+    looks = [[command, str(certified)] for command in ("status", "report", "verify")]
+    status, report, verified = printed_without_torch(*looks)
+    assert "verified: 6 rows recomputed" in verified
     assert "certify six: all 6 inputs done" in status
     assert "ACR" in report
 

@@ -186,4 +186,4 @@ def test_labels_carry_sigma_only_where_it_differs():
 
 
 def test_every_column_of_our_stores_is_known():
-    assert {*REQUIRED, *OPTIONAL, "time"} == set(COLUMNS)
+    assert {*REQUIRED, *OPTIONAL, "time", "check"} == set(COLUMNS)

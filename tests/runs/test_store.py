@@ -11,8 +11,9 @@ from smoothcert.certification.certify import certificate_row
 from smoothcert.errors import StoreError
 from smoothcert.report import read_store
 from smoothcert.runs.rows import COLUMNS
-from smoothcert.runs.store import Manifest, ResultStore, clock
+from smoothcert.runs.store import Manifest, ResultStore, clock, next_link
 from smoothcert.statistics.certificate import from_counts
+from smoothcert.verification.chain import broken_rows
 from tests.processes import Child
 
 MANIFEST = Manifest({"sigma": 0.5, "n": 1000, "alpha": 0.001, "noise": "quantised"}, 3, {"torch": "2.13"})
@@ -25,8 +26,9 @@ def row(index, top=990):
     return {**row, "time": clock(3725.25)}
 
 
-def line(index):
-    return "\t".join(str(row(index)[name]) for name in COLUMNS) + "\n"
+def text(index):
+    """A row as it is written, but for its check."""
+    return "\t".join(str(row(index)[name]) for name in COLUMNS[:-1])
 
 
 @pytest.fixture
@@ -72,7 +74,7 @@ def test_a_torn_last_line_is_cut_and_the_rest_kept(store, torn):
     assert store.done() == {0}
     with store.writer(0, 1) as part:
         part.add(row(1))
-    assert path.read_text() == whole + line(1)
+    assert path.read_text() == whole + f"{text(1)}\t{next_link(whole.split()[-1], text(1))}\n"
 
 
 def test_a_torn_header_is_written_again(store):
@@ -98,7 +100,7 @@ def test_another_procedure_is_refused_with_the_differing_keys_and_nothing_change
     [
         ("not a header\n", "expected a tab-separated header with the columns idx label"),
         ("\t".join(reversed(COLUMNS)) + "\n", "does not start with the header of such a store"),
-        ("\t".join(COLUMNS) + "\n1\t2\n", "line 2: expected 14 columns"),
+        ("\t".join(COLUMNS) + "\n1\t2\n", "line 2: expected 15 columns"),
     ],
 )
 def test_damaged_parts_are_named(store, text, message):
@@ -173,7 +175,7 @@ def write_rows_within(report, folder, limit):
 
 def test_a_full_disk_loses_no_row(store):
     """A real write failure: the process may not let files grow beyond a limit in the middle of the third row."""
-    limit = len("\t".join(COLUMNS)) + 1 + len(line(0)) + len(line(1)) + 20
+    limit = len("\t".join(COLUMNS)) + 1 + 2 * (len(text(0)) + 18) + 20
     refused = Child(write_rows_within, store.folder, limit).result()
     assert "could not write" in refused
     assert "untouched" in refused
@@ -194,3 +196,94 @@ def test_an_unwritable_place_is_named():
 def test_the_manifest_is_json_with_identity_and_environment(store):
     values = json.loads((store.folder / "manifest.json").read_text())
     assert values == {"identity": dict(MANIFEST.identity), "inputs": 3, "environment": {"torch": "2.13"}}
+
+
+def chained_part(store, indices=(0, 1, 2)):
+    with store.writer(0, 1) as part:
+        for index in indices:
+            part.add(row(index))
+    return store.folder / "part-0-of-1.tsv"
+
+
+def broken(store):
+    """The lines whose check is wrong."""
+    (part,) = store.parts()
+    return [part.numbers[place] for place in broken_rows(part, store.manifest().identity)]
+
+
+@pytest.mark.parametrize(
+    ("damage", "lines"),
+    [
+        (lambda rows: rows, []),
+        (lambda rows: [rows[0], rows[1].replace("0:990", "0:991"), *rows[2:]], [3]),
+        (lambda rows: [rows[0].replace("1:02:05", "1:02:06"), *rows[1:]], [2]),
+        (lambda rows: [rows[0], rows[2], rows[3]], [3]),  # one is lost
+        (lambda rows: rows[1:], [2]),  # the first is
+        (lambda rows: rows[:2], []),  # the last are: the index set tells
+        (lambda rows: [rows[1], rows[0], *rows[2:]], [2, 3, 4]),
+        (lambda rows: [*rows[:2], rows[1], *rows[2:]], [4]),  # one is there twice
+    ],
+)
+def test_the_chain_names_edited_lost_moved_and_inserted_rows(store, damage, lines):
+    part = chained_part(store, (0, 1, 2, 3))
+    header, *rows = part.read_text().splitlines(keepends=True)
+    part.write_text("".join([header, *damage(rows)]))
+    assert broken(store) == lines
+
+
+def test_the_chain_goes_on_after_a_torn_line_and_begins_with_the_manifest_and_the_part(store):
+    part = chained_part(store, (0, 1))
+    part.write_text(part.read_text() + "2\t0\t0")
+    with store.writer(0, 1) as writer:
+        writer.add(row(2))
+    assert store.done() == {0, 1, 2}
+    assert broken(store) == []
+    renamed = part.rename(part.with_name("part-1-of-2.tsv"))
+    assert broken(store) == [2]
+    renamed.rename(part)
+    manifest = store.folder / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"alpha": 0.001', '"alpha": 0.01'))
+    assert broken(store) == [2]
+
+
+def test_a_part_of_an_older_version_goes_on_without_a_chain(store):
+    part = store.folder / "part-0-of-1.tsv"
+    part.write_text("\t".join(COLUMNS[:-1]) + "\n" + text(0) + "\n")
+    with store.writer(0, 1) as writer:
+        writer.add(row(1))
+    assert part.read_text().splitlines()[1:] == [text(0), text(1)]
+
+
+def asked(inputs, **changes):
+    return Manifest({**MANIFEST.identity, "max": inputs, **changes}, inputs, {})
+
+
+@pytest.fixture
+def ten(tmp_path):
+    made = ResultStore(tmp_path / "ten")
+    made.claim(asked(10))
+    return made
+
+
+def test_max_may_grow_and_a_smaller_one_changes_nothing(ten):
+    part = chained_part(ten)
+    before = (ten.folder / "manifest.json").read_bytes()
+    ten.claim(asked(4))
+    assert (ten.folder / "manifest.json").read_bytes() == before
+    ten.claim(asked(25))
+    assert (ten.manifest().inputs, ten.manifest().identity["max"]) == (25, 25)
+    ten.claim(asked(10))
+    assert ten.manifest().inputs == 25
+    ten.claim(Manifest({**MANIFEST.identity, "max": None}, 60, {}))
+    assert (ten.manifest().inputs, ten.manifest().identity["max"]) == (60, None)
+    assert part.read_text().count("\n") == 4
+    assert broken(ten) == []  # the chain does not depend on it
+
+
+@pytest.mark.parametrize("inputs", [4, 25])
+def test_inputs_that_share_one_alpha_keep_their_number(tmp_path, inputs):
+    made = ResultStore(tmp_path)
+    made.claim(asked(10, simultaneous=True))
+    with pytest.raises(StoreError, match=f"shares its alpha among 10 inputs .*, found {inputs} asked for.*--name"):
+        made.claim(asked(inputs, simultaneous=True))
+    assert made.manifest().inputs == 10

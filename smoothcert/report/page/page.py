@@ -19,6 +19,7 @@ from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.page import sections
 from smoothcert.report.page.gallery import KINDS, Gallery, Images, build_gallery
 from smoothcert.report.page.provenance import provenance
+from smoothcert.report.page.verified import verified
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
 from smoothcert.report.tables.formats import GROUP
@@ -58,6 +59,7 @@ SECTIONS = {
     "classes": ("Classes", ("classes",)),
     "gallery": ("Images", ("gallery",)),
     "training": ("Training", ("training",)),
+    "verified": ("Verified", ("verified",)),
     "provenance": ("Provenance", ("runs",)),
 }
 
@@ -99,6 +101,7 @@ def render_report(
         "together": any(c.identity.get("simultaneous") for c in results),
         "measured": sum(c.tested_radii is None for c in results),
         "saturated": any(saturation(c) is not None for c in results),
+        "verified": verified(results, labels),
         "runs": [provenance(c, label) for c, label in zip(results, labels, strict=True)],
         "data": {
             "labels": labels,

@@ -1,0 +1,50 @@
+"""`smoothcert verify`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from jsonargparse import ArgumentParser
+
+from smoothcert.cli.options import Options, add_machine, option
+
+ABOUT = "Check stored certificates: nothing lost or edited, every bound and radius recomputed by other code."
+
+_SHOWN = 20  # problems and notes of a store
+
+
+def add_options(parser: ArgumentParser) -> None:
+    parser.add_argument("place", type=Path, help="run folder, certificate store or pack")
+    option(parser, "--resample", str, None, "also certify this share (1%%) or number of the inputs again")
+    option(parser, "--seed", int, None, "seed of the choice of these inputs; default: the system's randomness")
+    parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
+    add_machine(parser)
+
+
+def run(options: Options) -> None:
+    """Exit status: 0 verified, 1 something differs or is damaged, 3 nothing is wrong but inputs are missing."""
+    from smoothcert.verification.resample import Resampling
+    from smoothcert.verification.verdict import STATUS
+    from smoothcert.verification.verify import verify
+
+    again = None
+    if options.resample is not None:
+        again = Resampling(options.resample, options.seed, options.device, quiet=options.json)
+    verdicts = verify(options.place, data_dir=options.data_dir, resampling=again)
+    if options.json:
+        print(json.dumps({verdict.name: verdict.values() for verdict in verdicts}, indent=2))
+    else:
+        for verdict in verdicts:
+            missing = [f"input {index}" for index in verdict.missing]
+            for kind, texts in (("problem", verdict.problems), ("missing", missing), ("note", verdict.notes)):
+                for text in texts[:_SHOWN]:
+                    print(f"  {kind}: {text}")
+                if len(texts) > _SHOWN:
+                    print(f"  ... and {len(texts) - _SHOWN} more: --json prints them all")
+            print(f"{verdict.name}: {verdict.text}")
+    answers = {verdict.answer for verdict in verdicts}
+    status = next((STATUS[answer] for answer in ("differs", "incomplete") if answer in answers), 0)
+    if status:
+        sys.exit(status)

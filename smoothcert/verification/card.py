@@ -1,0 +1,48 @@
+"""The card of a pack: what it is, what is proved, and how to check that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from smoothcert.report import Certificates, average_certified_radius, certificate_table
+from smoothcert.runs.folder import ModelSpec
+
+
+def card(spec: ModelSpec, results: Sequence[Certificates], sums: Mapping[str, str], name: str) -> str:
+    """In Markdown."""
+    shape = " x ".join(map(str, spec.shape))
+    parts = [
+        f"# {spec.architecture}, certified on {spec.dataset}",
+        f"- network: {spec.architecture}, {spec.classes} classes, inputs {shape}, normalisation {spec.normalisation}\n"
+        f"- trained on {spec.dataset} with noise of standard deviation {spec.sigma:g}\n"
+        f"- SHA-256 of the weights: `{spec.weights}`",
+        "## Certificates",
+        certificate_table(results).to_markdown().strip(),
+        *(_store(entry) for entry in results),
+        "A certificate says: with probability at least 1 - alpha over the sampling, no change of the input smaller "
+        "than the radius alters the answer of the smoothed classifier.",
+        "## How to check it",
+        f"```sh\npip install smoothcert\nsmoothcert verify {name}                # recomputes every bound and radius\n"
+        f"smoothcert verify {name} --resample 1%  # also certifies some inputs again\n"
+        f"smoothcert unpack {name}                # the run folder\n```",
+        "## Files",
+        "SHA-256 of each, as `sha256sum` prints it:",
+        "```\n" + "\n".join(f"{digest}  {path}" for path, digest in sums.items()) + "\n```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _store(entry: Certificates) -> str:
+    about = entry.identity
+    acr = average_certified_radius(entry)
+    lines = [
+        f"### {entry.source.name}",
+        "",
+        f"- data: {about.get('dataset')} {about.get('split')}, {entry.rows:,} inputs from {about.get('start')} on, "
+        f"every {about.get('every')}, SHA-256 `{about.get('data')}`",
+        f"- sigma {entry.sigma:g}, n0 {entry.n0}, n {entry.n}, alpha {entry.alpha:g}, {entry.noise} noise, "
+        f"seed {about.get('seed')}, procedure {about.get('procedure', 'fixed')}, {entry.norm} radii",
+        f"- computed on {about.get('device_type')} in {about.get('precision')}",
+        *([] if acr != acr else [f"- average certified radius {acr:.4f}"]),
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,70 @@
+"""Whether weights and data are those that a manifest names. Without PyTorch."""
+
+from __future__ import annotations
+
+import json
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import safetensors
+
+from smoothcert.data.corruptions import load_stored
+from smoothcert.errors import SmoothcertError
+from smoothcert.verification.rows import Rows
+from smoothcert.verification.verdict import Verdict
+
+if TYPE_CHECKING:
+    from smoothcert.data import Dataset, ImageFolder
+
+_TYPES = {"F": "float", "BF": "bfloat", "I": "int", "U": "uint", "BOOL": "bool"}  # F32 is float32
+
+
+def weights_file_hash(path: Path) -> str:
+    """The `weights_hash` of the network in a safetensors file: name, type, shape and bytes of each tensor, by name."""
+    digest = sha256()
+    tensors = safetensors.deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
+    for name, tensor in sorted(tensors, key=lambda entry: entry[0]):
+        letters = tensor["dtype"].rstrip("0123456789")
+        kind = f"torch.{_TYPES.get(letters, letters)}{tensor['dtype'].removeprefix(letters)}"
+        digest.update(repr((name, kind, tuple(tensor["shape"]))).encode())
+        digest.update(tensor["data"])
+    return digest.hexdigest()
+
+
+def check_weights(verdict: Verdict, identity: dict[str, Any]) -> None:
+    """The weights of the run folder that the store lies in, if it does."""
+    run = verdict.store.resolve().parent.parent
+    path = run / "weights.safetensors"
+    if not path.is_file():
+        verdict.notes.append("weights not checked: the store lies in no run folder with weights")
+        return
+    try:
+        found = weights_file_hash(path)
+        named = json.loads((run / "model.json").read_bytes())["weights"]
+    except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+        verdict.problems.append(f"{path.name} or model.json is damaged: {error}")
+        return
+    for name, hashed in (("the manifest", identity.get("model")), ("model.json", named)):
+        if hashed != found:
+            verdict.problems.append(f"{path.name} holds other weights ({found}) than {name} names ({hashed})")
+
+
+def check_data(
+    verdict: Verdict, identity: dict[str, Any], rows: list[Rows], data_dir: Path | None
+) -> Dataset | ImageFolder | None:
+    """The certified data, and the labels of the rows; None, and a note, where the data is not here."""
+    try:
+        data = load_stored(str(identity.get("dataset")), str(identity.get("split")), data_dir)
+    except SmoothcertError as error:
+        verdict.notes.append(f"data and labels not checked, since the data is not here: {str(error).splitlines()[0]}")
+        return None
+    if data.fingerprint() != identity.get("data"):
+        verdict.problems.append(f"{data.name} ({data.split}) as found here is not the data that was certified")
+        return None
+    for part in rows:
+        for place, index, label in zip(part.places, part.idx.tolist(), part.label.tolist(), strict=True):
+            if index >= len(data) or int(data.labels[index]) != label:
+                found = int(data.labels[index]) if index < len(data) else f"only {len(data)} inputs"
+                verdict.problems.append(f"{place}: label {label}, but the data has {found}")
+    return data

@@ -1,0 +1,139 @@
+"""Some inputs of a store certified again, with the same noise, by the code that certifies. Needs PyTorch."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+import tempfile
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from scipy.stats import fisher_exact
+
+from smoothcert.config import CertifyConfig
+from smoothcert.errors import ConfigError, StoreError
+from smoothcert.runs.folder import RunFolder
+from smoothcert.runs.rows import CHECK
+from smoothcert.runs.selection import Selection
+from smoothcert.runs.store import Manifest, ResultStore
+from smoothcert.verification.rows import class_counts
+from smoothcert.verification.rules import read_rules
+from smoothcert.verification.verdict import Verdict
+
+if TYPE_CHECKING:
+    from smoothcert.data import Dataset, ImageFolder
+
+_SAME = ("model", "network", "classes", "data")
+_MACHINE = ("device_type", "precision", "prepared", "noise_stream")  # may be others elsewhere, and so may rounding
+
+_BY_CHANCE = 1e-9  # counts that differ more than this likely are no matter of rounding, on whichever machine
+
+
+@dataclass(frozen=True)
+class Resampling:
+    """How many inputs: a share such as 1%, or a number; chosen by the system's randomness if there is no seed."""
+
+    amount: str
+    seed: int | None = None
+    device: str = "auto"
+    quiet: bool = False
+
+    def __post_init__(self) -> None:
+        self.inputs(100)  # refuses what is no amount
+
+    def inputs(self, rows: int) -> int:
+        """How many of so many rows, at least one."""
+        share = self.amount.endswith("%")
+        try:
+            amount = float(self.amount[:-1]) / 100 if share else int(self.amount)
+        except ValueError:
+            amount = -1
+        if not (0 < amount <= 1 if share else amount >= 1):
+            raise ConfigError(f"--resample takes a share such as 1% or a number of inputs, found {self.amount!r}")
+        return min(rows, max(1, math.ceil(amount * rows) if share else int(amount)))
+
+    def check(self, verdict: Verdict, manifest: Manifest, data: Dataset | ImageFolder | None) -> None:
+        """Certify the chosen inputs again, and name every one whose row comes out otherwise."""
+        if data is None:
+            raise StoreError(f"{verdict.name} cannot be sampled again without its data: name it by --data-dir")
+        if not _run_of(verdict).finished:
+            raise StoreError(f"{verdict.name} cannot be sampled again without the network, in RUN of RUN/certify/NAME")
+        stored = {int(row["idx"]): row for row in ResultStore(verdict.store).rows()}
+        if not stored:
+            return
+        source = random.SystemRandom() if self.seed is None else random.Random(self.seed)
+        chosen = sorted(source.sample(sorted(stored), self.inputs(len(stored))))
+        here, again = self._certify(verdict, manifest, data, chosen)
+        there = manifest.identity
+        changed = {
+            name: f"{there[name]} there, {here[name]} here"
+            for name in there
+            if there[name] != here.get(name, there[name])
+        }
+        verdict.problems += [f"{name}: {changed[name]}" for name in _SAME if name in changed]
+        other = [f"{name} {changed[name]}" for name in _MACHINE if name in changed]
+        verdict.resampled, verdict.elsewhere = len(again), bool(other)
+        if other:
+            verdict.notes.append(f"sampled again on another machine ({'; '.join(other)}), which may round otherwise")
+        for index, row in again.items():
+            if text := _difference(stored[index], row):
+                verdict.differ.append(index)
+                tell = verdict.notes if other and _compatible(stored[index], row) else verdict.problems
+                tell.append(f"input {index} sampled again: {text}")
+
+    def _certify(
+        self, verdict: Verdict, manifest: Manifest, data: Dataset | ImageFolder, chosen: list[int]
+    ) -> tuple[dict[str, Any], dict[int, dict[str, str]]]:
+        """The identity of these certificates as they are made here, and their rows by index."""
+        from smoothcert.certification.certify import certify_dataset
+        from smoothcert.devices.pick import pick_device
+        from smoothcert.runs.environment import device_kind
+
+        model, _ = _run_of(verdict).load_model()
+        device, rules = pick_device(self.device), read_rules(manifest)
+        names = {entry.name for entry in dataclasses.fields(CertifyConfig)} - {"beacon"}
+        settings = {name: value for name, value in manifest.identity.items() if name in names}
+        settings |= {"seed": rules.seed, "alpha": rules.alpha, "simultaneous": False}  # as each input had it
+        if manifest.identity.get("device_type") != device_kind(device):
+            settings["precision"] = "auto"
+        with tempfile.TemporaryDirectory(prefix="smoothcert-") as temporary:
+            store = certify_dataset(
+                model,
+                data,
+                temporary,
+                CertifyConfig(**settings),
+                selection=_Chosen(chosen=tuple(chosen)),
+                device=device,
+                quiet=self.quiet,
+            )
+            return dict(store.manifest().identity), {int(row["idx"]): row for row in store.rows()}
+
+
+@dataclass(frozen=True)
+class _Chosen(Selection):
+    """Any inputs of a data set: such a store is made for a comparison, and never kept."""
+
+    chosen: tuple[int, ...] = ()
+
+    def indices(self, size: int, of: str) -> list[int]:
+        return list(self.chosen)
+
+
+def _run_of(verdict: Verdict) -> RunFolder:
+    return RunFolder(verdict.store.resolve().parent.parent)
+
+
+def _difference(stored: dict[str, str], again: dict[str, str]) -> str:
+    """In words what differs of two rows of one input; empty if nothing does."""
+    names = [name for name in stored if name not in ("time", CHECK) and stored[name] != again.get(name)]
+    return "; ".join(f"{name} {stored[name]} stored, {again.get(name)} now" for name in names)
+
+
+def _compatible(stored: dict[str, str], again: dict[str, str]) -> bool:
+    """Whether counts of other samples of one network could differ so: Fisher's exact test of the selected class."""
+    selected = class_counts(stored["counts0"])
+    label = min(selected, key=lambda label: (-selected[label], label))
+    found = [class_counts(row["counts"]) for row in (stored, again)]
+    table = [[counts.get(label, 0), sum(counts.values()) - counts.get(label, 0)] for counts in found]
+    return bool(fisher_exact(table).pvalue > _BY_CHANCE)

@@ -1,0 +1,74 @@
+"""A pack -> a run folder. A pack may come from anyone, so nothing in it is believed before it is checked."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+import zipfile
+from pathlib import Path, PurePosixPath
+
+from smoothcert.errors import StoreError
+from smoothcert.files import write_error
+
+_BLOCK = 1 << 20
+
+
+def unpack(pack: Path, target: Path) -> Path:
+    """Unpack into a new folder below `target`, whole or not at all; returns that run folder.
+
+    Packs are not compressed, so no member can be larger than the file. Names that lead elsewhere, links, names that
+    occur twice and compressed members are refused before anything is written.
+    """
+    if not pack.is_file():
+        raise StoreError(f"{pack}: no such file; expected one made by `smoothcert pack`")
+    try:
+        with zipfile.ZipFile(pack) as archive:
+            members = archive.infolist()
+            root = target / _checked_root(pack, members)
+            if root.exists() or root.is_symlink():
+                raise StoreError(f"{root} is there already: move it away, or unpack to another folder")
+            target.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=".unpack-", dir=target) as temporary:
+                for member in members:
+                    _extract(archive, member, Path(temporary))
+                os.rename(Path(temporary) / root.name, root)
+            return root
+    except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
+        raise StoreError(f"{pack} is damaged or no pack of smoothcert ({error}): get it again") from error
+    except OSError as error:
+        raise write_error(target, error) from error
+
+
+def _checked_root(pack: Path, members: list[zipfile.ZipInfo]) -> str:
+    """The one folder that all members lie in; an error names the first member that no pack has."""
+    seen: set[str] = set()
+    roots = {PurePosixPath(member.filename).parts[:1] for member in members}
+    for member in members:
+        name, parts = member.filename, PurePosixPath(member.filename).parts
+        kind = stat.S_IFMT(member.external_attr >> 16)
+        for bad, why in (
+            (name != "/".join(parts) or len(parts) < 2, "is no plain file in a folder"),
+            (any(part in ("..", ".") or set(part) & set('\\:\0*?"<>|') for part in parts), "leads elsewhere"),
+            (name.startswith("/"), "leads elsewhere"),
+            (kind not in (0, stat.S_IFREG), "is a link or no plain file"),
+            (name.lower() in seen, "occurs twice"),
+            (member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1, "is compressed or encrypted"),
+            (member.compress_size != member.file_size, "has two sizes"),
+        ):
+            if bad:
+                raise StoreError(f"{pack} is no pack of smoothcert: its member {name!r} {why}. Nothing was unpacked")
+        seen.add(name.lower())
+    if len(roots) != 1:
+        raise StoreError(f"{pack} is no pack of smoothcert: expected one folder in it, found {len(roots)}")
+    if sum(member.file_size for member in members) > pack.stat().st_size:
+        raise StoreError(f"{pack} is no pack of smoothcert: its members overlap. Nothing was unpacked")
+    return members[0].filename.split("/")[0]
+
+
+def _extract(archive: zipfile.ZipFile, member: zipfile.ZipInfo, folder: Path) -> None:
+    path = folder.joinpath(*member.filename.split("/"))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with archive.open(member) as source, path.open("xb") as file:  # checks the CRC at the end
+        shutil.copyfileobj(source, file, _BLOCK)

@@ -1,0 +1,89 @@
+"""Stores whose counts are drawn at random: every procedure and law, in milliseconds; and how to tamper with them."""
+
+import numpy as np
+
+from smoothcert import CertifyConfig
+from smoothcert.certification.certify import certificate_row
+from smoothcert.runs.store import Manifest, ResultStore, clock, first_link, next_link
+from smoothcert.statistics.bounds import NORMS
+from smoothcert.statistics.certificate import from_claim, from_counts
+from smoothcert.statistics.sequential import NO_CLAIM, procedure
+
+CLASSES = 4
+TAU = 784 * (2 * 255 * 4 + 1) / 2**62  # of exact noise with sigma 0.5 on MNIST
+
+
+def simulate(folder, *, rows=40, shards=2, tau=0.0, **settings):
+    """A complete store of `rows` inputs 5, 8, 11, ..., as if a network had answered at random."""
+    config = CertifyConfig(**{"sigma": 0.5, "n": 1000, "noise": "float", **settings})
+    law = config.noise if config.noise in NORMS else "gaussian"
+    alpha = config.alpha / rows if config.simultaneous else config.alpha
+    test = procedure(config.n, alpha, config.sigma, radii=config.radii, tolerance=config.tolerance, slack=tau, law=law)
+    identity = {
+        **{name: value for name, value in vars(config).items() if value is not None},
+        **({"procedure": "fixed"} if test is None else test.describe()),
+        "alpha_each": alpha,
+        "split_alpha": 0.9,
+        "tau": tau,
+        "norm": NORMS[law],
+        "classes": CLASSES,
+        "start": 5,
+        "every": 3,
+        "max": rows,
+        "dataset": "nowhere",
+        "split": "test",
+        "model": "",
+        "data": "",
+    }
+    store = ResultStore(folder)
+    store.claim(Manifest(identity, rows, {"values": 784}))
+    rng = np.random.default_rng(0)
+    indices = range(5, 5 + 3 * rows, 3)
+    for shard in range(shards):
+        with store.writer(shard, shards) as part:
+            for index in indices[shard::shards]:
+                made = _certificate(rng, config, alpha, law, tau, test)
+                label = int(rng.choice([made.selected, 0]))
+                if config.skip_wrong and made.selected != label:
+                    made = from_claim(made.counts0, 0 * made.counts, NO_CLAIM, config.sigma, alpha, law=law)
+                row = certificate_row(made, index=index, label=label, noise=config.noise, seed=config.seed)
+                part.add({**row, "time": clock(0.5)})
+    return store
+
+
+def _certificate(rng, config, alpha, law, tau, test):
+    p = rng.choice([0.3, 0.6, 0.75, 0.9, 0.99, 1.0])
+    chances = [p, *((1 - p) * np.array([0.6, 0.4, 0.0]))]
+    counts0 = rng.multinomial(config.n0, chances)[None]
+    answers = rng.choice(CLASSES, config.n, p=chances)
+    if test is None:
+        counts = np.bincount(answers, minlength=CLASSES)[None]
+        return from_counts(counts0, counts, config.sigma, alpha, slack=tau, law=law)[0]
+    state = test.start
+    for look, seen in enumerate(test.looks):
+        counts = np.bincount(answers[:seen], minlength=CLASSES)
+        state = test.advance(state, look, int(counts[counts0[0].argmax()]))
+        if test.finished(state):
+            break
+    return from_claim(counts0[0], counts, test.claim(state), config.sigma, alpha, law=law)
+
+
+def tamper(store, change, where=lambda cells: True):
+    """Change the cells of the first row that fits, by a function of them, and chain the part anew; returns its idx."""
+    for part in store.parts():
+        for place, cells in enumerate(part.rows()):
+            if where(cells):
+                part.fields[place] = list((cells | change(cells)).values())
+                rechain(store, part)
+                return int(cells["idx"])
+    raise AssertionError("no row fits")
+
+
+def rechain(store, part):
+    """Write a part as a forger would, who knows the chain too."""
+    link, lines = first_link(store.manifest().identity, part.path.stem), ["\t".join(part.header)]
+    for fields in part.fields:
+        text = "\t".join(fields[:-1])
+        link = next_link(link, text)
+        lines.append(f"{text}\t{link}")
+    part.path.write_text("\n".join(lines) + "\n")
