@@ -65,6 +65,11 @@ class SmoothedClassifier:
         precision: Precision = "auto",
         kernels: Kernels = "auto",
     ) -> None:
+        if not isinstance(model, nn.Module):
+            raise ModelError(
+                f"expected the model to be a torch.nn.Module, found a {type(model).__name__}: wrap it in a module "
+                "whose forward calls it"
+            )
         check_choice("noise mode", noise, NoiseMode)
         check_choice("setting of kernels", kernels, Kernels)
         if classes < 2:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, option
+from smoothcert.cli.options import Options, add_numbers, option, read_numbers
 from smoothcert.errors import SmoothcertError, StoreError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ ABOUT = "Tables and curves of certificates, also of the field's published logs."
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("results", type=Path, nargs="+", help="run folders, certificate stores or logs of the field")
-    parser.add_argument("--radii", type=float, nargs="+", default=None, help="radii of the table; default: by data")
+    add_numbers(parser, "--radii", "radii of the table; default: by data")
     parser.add_argument("--rounded", action="store_true", help="round radii to 3 digits first, as published tables do")
     for kind in ("html", "markdown", "latex", "csv"):
         option(parser, f"--{kind}", Path, None, f"write this {kind} file")
@@ -47,6 +47,7 @@ def run(options: Options) -> None:
         write_report,
     )
 
+    radii = read_numbers(options.radii, "--radii")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         results = read_results(*options.results)
@@ -54,7 +55,7 @@ def run(options: Options) -> None:
         print(f"note: {warning.message}", file=sys.stderr)
     if options.alpha is not None or options.bound is not None or options.norm is not None:
         results = [_reanalysed(entry, options) for entry in results]
-    table = certificate_table(results, radii=options.radii, rounded=options.rounded)
+    table = certificate_table(results, radii=radii, rounded=options.rounded)
     print(table.to_text())
     for entries in (corrupted_stores(results), *map(read_corruptions, options.corruptions or ())):
         if entries:
@@ -71,7 +72,7 @@ def run(options: Options) -> None:
         write_report(
             results,
             options.html,
-            radii=options.radii,
+            radii=radii,
             rounded=options.rounded,
             training=_training(results),
             images=_images(results, options.data_dir),

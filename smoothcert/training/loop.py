@@ -27,6 +27,7 @@ from smoothcert.methods.base import Method, Progress
 from smoothcert.progress import ProgressBar
 from smoothcert.runs.environment import environment
 from smoothcert.runs.folder import ModelSpec, RunFolder
+from smoothcert.training.noisy_accuracy import noisy_accuracy
 from smoothcert.training.ranks import Ranks
 from smoothcert.training.steps import Stepper
 from smoothcert.training.tracking import open_trackers
@@ -172,24 +173,11 @@ class Loop:
             )
         return self.stepper.means()
 
-    @torch.inference_mode()
     def _evaluate(self, test: Dataset | ImageFolder, check: Callable[[], None]) -> dict[str, float]:
-        """Accuracy of the base classifier with one noise draw per test image, and the share of its top answer."""
-        self.model.eval()
         seed = derive(self.config.seed, "evaluate")
-        batches = Batches(test, 4 * self.config.batch_size, seed=seed, device=self.ranks.device)
-        right = torch.zeros((), device=self.ranks.device)
-        answers = torch.zeros(test.classes, device=self.ranks.device)
-        for batch in batches.epoch(0):
-            noise = torch.randn(batch.images.shape, generator=batch.generator, device=self.ranks.device)
-            answer = self.model(batch.images + self.config.sigma * noise).argmax(1)
-            right += (answer == batch.labels).sum()
-            answers.index_add_(0, answer, torch.ones_like(answer, dtype=answers.dtype))
-            check()
-        return {
-            "noisy_test_accuracy": float(right) / len(test),
-            "most_frequent_answer": float(answers.max()) / len(test),
-        }
+        batches = Batches(test, 4 * self.config.batch_size, seed=seed, device=self.ranks.device).epoch(0)
+        accuracy, most_frequent = noisy_accuracy(self.model, batches, self.config.sigma, test.classes, check)
+        return {"noisy_test_accuracy": accuracy, "most_frequent_answer": most_frequent}
 
     def _save(self) -> None:
         state: dict[str, Any] = {
