@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-from smoothcert.imports import lazy
+TYPE_CHECKING = False  # as in typing, which takes longer to import than all else before a command heeds Ctrl-C
 
 if TYPE_CHECKING:
+    from typing import Any
+
     from smoothcert.certification.certify import certify_dataset
     from smoothcert.certification.smoothed import SmoothedClassifier
     from smoothcert.config import AttackConfig, CertifyConfig, TrainConfig
@@ -81,4 +81,12 @@ __all__ = [
     "write_report",
 ]
 
-__getattr__, __dir__ = lazy(__name__, _HOME)
+
+def __getattr__(name: str) -> Any:
+    from smoothcert.imports import lazy
+
+    return lazy(__name__, _HOME)[0](name)
+
+
+def __dir__() -> list[str]:
+    return list(__all__)

@@ -56,6 +56,18 @@ class Child:
         self._messages.close()
         return self._process.exitcode == -signal.SIGKILL
 
+    def interrupt(self, number):
+        """Send a signal; returns the exit status, and how many reports had not been received."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self._process.pid, number)
+        reports = 0
+        with contextlib.suppress(EOFError):  # the end of the process
+            while self._messages.recv()[0] == "report":
+                reports += 1
+        self._process.join()
+        self._messages.close()
+        return self._process.exitcode, reports
+
     def result(self):
         value = self._receive("returned")
         self._process.join()

@@ -23,17 +23,20 @@ def ddn(
     generator: torch.Generator,
     gamma: float = 0.05,
     beta: float = 1.0,
+    start: float | None = None,
+    rounded: bool = True,
 ) -> Tensor:
     """SmoothAdv-DDN: the nearest image found whose noisy copies do not vote for its label, at most epsilon away.
 
     Decoupled direction and norm (Rony et al., arXiv:1811.09600): each step turns the perturbation by a cosine-annealed
-    rate, then shrinks (adversarial) or grows (not) its norm by gamma, on the 256 grey levels. As in SmoothAdv's
-    published code the norm starts at epsilon, not at 1, and the last iterate is not tested: an image whose label no
-    earlier iterate changed comes back as it was.
+    rate, then shrinks (adversarial) or grows (not) its norm by gamma, on the 256 grey levels. The norm starts at
+    `start`: 1 in the DDN paper and in SmoothAdv's evaluation, epsilon (the default) in SmoothAdv's training. As in its
+    published code the last iterate is not tested: an image whose label no earlier iterate changed comes back as it was.
+    What was drawn back to the sphere is `rounded` to grey levels, which may lead out of it again.
     """
     furthest = norms(torch.maximum(images, 1 - images))  # within [0,1] no perturbation is longer
     d = best = torch.zeros_like(images)
-    rho, best_norm = torch.full_like(furthest, epsilon), furthest
+    rho, best_norm = torch.full_like(furthest, epsilon if start is None else start), furthest
     with frozen(model):
         for t in range(steps):
             rate = 0.01 + 0.99 * (1 + math.cos(math.pi * (t + 1) / steps)) / 2
@@ -48,7 +51,8 @@ def ddn(
             rho = torch.minimum(torch.where(adversarial, rho * (1 - gamma), rho * (1 + gamma)), furthest)
             d = d * (rho / norms(d).clamp(min=1e-30))
             d = to_grey_levels(images + d).clamp(0.0, 1.0) - images
-    return to_grey_levels(images + project(best, torch.zeros_like(best), epsilon))
+    found = images + project(best, torch.zeros_like(best), epsilon)
+    return to_grey_levels(found) if rounded else found
 
 
 def ddn_test_gamma(epsilon: float, steps: int) -> float:

@@ -30,7 +30,7 @@ from smoothcert.config import (
     check_choice,
 )
 from smoothcert.devices.launching import launch_on
-from smoothcert.errors import ConfigError, DataError
+from smoothcert.errors import ConfigError, DataError, ModelError
 from smoothcert.kernels.prepare import Prepared, check_precision
 from smoothcert.kernels.state import state_of
 from smoothcert.noise.exact import Stage
@@ -67,6 +67,11 @@ class SmoothedClassifier:
         precision: Precision = "auto",
         kernels: Kernels = "auto",
     ) -> None:
+        if not isinstance(model, nn.Module):
+            raise ModelError(
+                f"expected the model to be a torch.nn.Module, found a {type(model).__name__}: wrap it in a module "
+                "whose forward calls it"
+            )
         check_choice("noise mode", noise, NoiseMode)
         check_choice("setting of kernels", kernels, Kernels)
         if classes < 2:

@@ -13,6 +13,7 @@ from smoothcert.cli.options import (
     Options,
     add_inputs,
     add_machine,
+    add_run,
     add_settings,
     aligned,
     check_name,
@@ -31,7 +32,7 @@ ABOUT = "Accuracy of the smoothed classifier under attack, beside what was certi
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, help="run folder with a finished model")
+    add_run(parser)
     option(parser, "--against", str, "test", "store of the certificates to compare with")
     option(parser, "--name", str, None, "name of the attack's store; default: the attack's")
     add_inputs(parser)
@@ -48,7 +49,7 @@ def run(options: Options) -> None:
     from smoothcert.runs.store import ResultStore
 
     folder, name = RunFolder(options.run), check_name(options.name or options.attack)
-    model, spec = folder.load_model()
+    model, spec = folder.load_model(trust_code=options.trust_code)
     certificates = ResultStore(folder.path / "certify" / options.against)
     store = attack_dataset(
         model,

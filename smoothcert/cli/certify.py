@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import (
     Options,
     add_inputs,
     add_machine,
+    add_run,
     add_settings,
     check_name,
     option,
@@ -22,7 +21,7 @@ ABOUT = "Certify a trained model's answers on a data set; resumes by itself."
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, help="run folder with a finished model")
+    add_run(parser)
     option(parser, "--name", str, None, "name of the certificate store; default: the split or the corruption")
     add_inputs(parser)
     option(parser, "--corruption", str, None, "certify on this corruption of CIFAR-10-C or MNIST-C")
@@ -42,7 +41,7 @@ def run(options: Options) -> None:
 
     selection = read_selection(options)
     folder = RunFolder(options.run)
-    model, spec = folder.load_model()
+    model, spec = folder.load_model(trust_code=options.trust_code)
     data: Dataset | ImageFolder
     if options.corruption is not None:
         data = load_corrupted(f"{spec.dataset}-c", options.corruption, options.severity, options.data_dir)

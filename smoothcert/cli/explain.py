@@ -6,14 +6,14 @@ from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, add_machine, option
+from smoothcert.cli.options import Options, add_machine, add_numbers, add_run, option, read_whole_numbers
 
 ABOUT = "Adversarial paths of images, and at which mixing ratio the answer changes."
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("runs", type=Path, nargs="+", help="run folders with finished models of one data set")
-    parser.add_argument("--index", type=int, nargs="+", default=[], help="images whose adversarial paths to draw")
+    add_run(parser, several=True)
+    add_numbers(parser, ("--index",), "images whose adversarial paths to draw")
     option(parser, "--ratios", int, 0, "also: equal-confidence mixing ratios over this many test images")
     option(parser, "--out", Path, Path("explain"), "folder for the figures and tables")
     option(parser, "--step", float, 1.0, "length of an unrestricted step (SmoothMix's alpha)")
@@ -29,13 +29,14 @@ def run(options: Options) -> None:
     written = explain_runs(
         options.runs,
         options.out,
-        indices=options.index,
+        indices=read_whole_numbers(options.index, "--index"),
         ratios=options.ratios,
         alpha=options.step,
         steps=options.steps,
         noises=options.noises,
         seed=options.seed,
         data_dir=options.data_dir,
+        trust_code=options.trust_code,
         device=options.device,
     )
     for path in written:

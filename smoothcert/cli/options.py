@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal, TypeVar, get_type_hints
 
@@ -17,11 +19,32 @@ Options = Any  # jsonargparse's Namespace
 T = TypeVar("T")
 
 
+def whole_number(text: str) -> int:
+    """Also 1e5, since that is exact."""
+    with suppress(ValueError, OverflowError):
+        number = int(float(text))
+        if abs(number) >= 2**53:  # beyond, a float does not have every digit
+            return int(text)
+        if number == float(text):
+            return number
+    raise ArgumentTypeError(f"expected a whole number, found {text!r}")
+
+
+def whole_numbers(text: str | list[int]) -> list[int]:
+    """1,2,3 or [1, 2, 3]; a list, which the parser gives to check what it has read, as it is."""
+    if isinstance(text, list):
+        return text
+    return [whole_number(part) for part in text.strip("[] ").split(",") if part.strip()]
+
+
+_WORDS = {int: whole_number, int | None: whole_number, list[int]: whole_numbers}
+"""How settings of these types are read from the command line; the others by jsonargparse."""
+
+
 def option(parser: ArgumentParser, flag: str, kind: Any, default: Any, text: str) -> None:
-    if default is None:
-        parser.add_argument(flag, type=kind | None, default=None, help=text)
-    else:
-        parser.add_argument(flag, type=kind, default=default, help=f"{text} (default: {default})")
+    shown = text if default is None else f"{text} (default: {default})"
+    read = _WORDS.get(kind, kind | None if default is None else kind)
+    parser.add_argument(flag, type=read, default=default, help=shown)
 
 
 def add_overrides(parser: ArgumentParser, kind: type[Any], but: Sequence[str] = ()) -> None:
@@ -53,7 +76,7 @@ def add_settings(
         required = not isinstance(default, str | int | float | None)  # dataclasses.MISSING
         flag, text = option_of(entry), entry.metadata["help"]
         if entry.name == "radii":
-            parser.add_argument(flag, type=str, nargs="+", required=required, help=text)
+            add_numbers(parser, (flag,), text, required=required)
         elif default is False:
             parser.add_argument(flag, action="store_true", help=text)
         else:
@@ -64,19 +87,41 @@ def read_settings(options: Options, kind: type[T], **known: object) -> T:
     """The settings as given on the command line, but for those that are `known` and not given."""
     values = {entry.name: options.get(option_of(entry)[2:].replace("-", "_")) for entry in settings_of(kind)}
     if "radii" in values:
-        values["radii"] = parse_radii(values["radii"])
+        values["radii"] = read_numbers(values["radii"], "--radius")
     given = {name: value for name, value in values.items() if value is not None}
     return kind(**{**known, **given})
 
 
-def parse_radii(words: Sequence[str] | None) -> tuple[float, ...] | None:
-    """Numbers with spaces or commas between them."""
+def add_numbers(parser: ArgumentParser, flags: Sequence[str], text: str, *, required: bool = False) -> None:
+    """An option that takes several numbers, with spaces or commas between them, for one of the next two functions."""
+    parser.add_argument(*flags, type=str, nargs="+", required=required, default=None, help=text)
+
+
+def read_numbers(words: Sequence[str] | None, flag: str) -> tuple[float, ...] | None:
+    return _read_each(words, float, f"{flag} takes numbers, for example 0 0.5 1")
+
+
+def read_whole_numbers(words: Sequence[str] | None, flag: str) -> tuple[int, ...]:
+    return _read_each(words, whole_number, f"{flag} takes whole numbers, for example 0 1 2") or ()
+
+
+def _read_each(words: Sequence[str] | None, read: Callable[[str], T], expected: str) -> tuple[T, ...] | None:
     if words is None:
         return None
     try:
-        return tuple(float(part) for word in words for part in word.split(","))
-    except ValueError as error:
-        raise ConfigError(f"--radius takes numbers, for example --radius 0 0.5 1, found {' '.join(words)!r}") from error
+        return tuple(read(part) for word in words for part in word.split(",") if part.strip())
+    except (ValueError, ArgumentTypeError) as error:
+        raise ConfigError(f"{expected}, found {' '.join(words)!r}") from error
+
+
+def add_run(parser: ArgumentParser, several: bool = False) -> None:
+    """Run folders to load models from."""
+    if several:
+        parser.add_argument("runs", type=Path, nargs="+", help="run folders with finished models of one data set")
+    else:
+        parser.add_argument("run", type=Path, help="run folder with a finished model")
+    text = "run the Python code that a run folder names as its network, if it is none of smoothcert's"
+    parser.add_argument("--trust-code", action="store_true", help=text)
 
 
 def add_inputs(parser: ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, option, parse_radii
+from smoothcert.cli.options import Options, add_numbers, option, read_numbers
 from smoothcert.errors import SmoothcertError, StoreError
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ ABOUT = "Tables and curves of certificates, also of the field's published logs."
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("results", type=Path, nargs="+", help="run folders, certificate stores or logs of the field")
-    parser.add_argument("--radii", "--radius", type=str, nargs="+", help="radii of the table; default: by data")
+    add_numbers(parser, ("--radii", "--radius"), "radii of the table; default: by data")
     parser.add_argument("--rounded", action="store_true", help="round radii to 3 digits first, as published tables do")
     for kind in ("html", "markdown", "latex", "csv"):
         option(parser, f"--{kind}", Path, None, f"write this {kind} file")
@@ -47,7 +47,7 @@ def run(options: Options) -> None:
         write_report,
     )
 
-    radii = parse_radii(options.radii)
+    radii = read_numbers(options.radii, "--radii")
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         results = read_results(*options.results)

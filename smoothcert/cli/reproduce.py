@@ -6,9 +6,9 @@ from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, add_machine, option
+from smoothcert.cli.options import Options, add_machine, add_numbers, option, read_whole_numbers
 from smoothcert.config import N
-from smoothcert.errors import ConfigError, SmoothcertError
+from smoothcert.errors import SmoothcertError
 
 ABOUT = "Train, certify and tabulate whole published tables; resumable, several runs at once."
 
@@ -16,7 +16,7 @@ ABOUT = "Train, certify and tabulate whole published tables; resumable, several 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("dataset", type=str, help="whose recipes to run: mnist, fashion-mnist, cifar10, ...")
     parser.add_argument("--rows", type=str, nargs="+", default=[], help="only these, e.g. gaussian-0.50 'smoothmix-*'")
-    option(parser, "--seeds", str, "0", "seeds, e.g. 0,1,2")
+    add_numbers(parser, ("--seeds",), "seeds, e.g. 0 1 2 (default: 0)")
     option(parser, "--out", Path, Path("reproduce"), "folder for the runs, results.json and results.md")
     option(parser, "--jobs", int, 1, "trainings at a time on this machine; certification comes after, two by two")
     option(parser, "--epochs", int, None, "fewer epochs, for a first look")
@@ -30,10 +30,7 @@ def run(options: Options) -> None:
     from smoothcert.evaluation.reproduce import outcome, plan, results_table, run_jobs, write_results
     from smoothcert.files import write_text
 
-    try:
-        seeds = [int(part) for part in options.seeds.split(",")]
-    except ValueError as error:
-        raise ConfigError(f"--seeds takes whole numbers, e.g. 0,1,2, found {options.seeds!r}") from error
+    seeds = read_whole_numbers(options.seeds, "--seeds") or (0,)
     folder = options.out / options.dataset
     jobs = plan(options.dataset, folder, options.rows, seeds)
     machine = ["--device", options.device, *(["--data-dir", str(options.data_dir)] if options.data_dir else [])]

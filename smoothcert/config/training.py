@@ -26,6 +26,9 @@ class SoftLabels:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        given: object = self.n
+        if isinstance(given, float) and given.is_integer():  # 1e4 on the command line
+            object.__setattr__(self, "n", int(given))
         if not isinstance(self.n, int) or not 1 <= self.n < 2**31:
             raise ConfigError(f"soft_labels.n, the votes per image, must be a whole number from 1 on, found {self.n!r}")
         if self.folder is not None and not isinstance(self.folder, str):

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothcert.data.image_file import check_depth
-from smoothcert.errors import DataError, MissingExtra
+from smoothcert.data.image_file import open_picture
+from smoothcert.errors import DataError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -83,20 +83,11 @@ class ImageFolder:
         return sha256("\n".join(f"{name}\t{size}" for name, size in lines).encode()).hexdigest()
 
     def _decode(self, i: int) -> Image:
-        try:
-            import PIL.Image
-        except ImportError:
-            raise MissingExtra("pillow", "imagenet", f"reading images of {self.name}") from None
-        try:
-            with PIL.Image.open(self.files[i]) as image:
-                check_depth(image, self.files[i])
-                # a palette with transparency goes through RGBA, since Pillow warns of the single step
-                palette = image.mode == "P" and "transparency" in image.info
-                return (image.convert("RGBA") if palette else image).convert("RGB")
-        except (OSError, SyntaxError, ValueError, PIL.Image.DecompressionBombError) as error:
-            raise DataError(
-                f"{self.files[i]}: expected a readable image, found a damaged one ({error}): get it again"
-            ) from error
+        """As the field's code reads ImageNet: EXIF orientation is passed over, and other colours become RGB."""
+        with open_picture(self.files[i], f"reading images of {self.name}") as image:
+            # a palette with transparency goes through RGBA, since Pillow warns of the single step
+            palette = image.mode == "P" and "transparency" in image.info
+            return (image.convert("RGBA") if palette else image).convert("RGB")
 
 
 def random_part(width: int, height: int, rng: np.random.Generator) -> tuple[int, int, int, int]:

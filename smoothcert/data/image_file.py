@@ -1,40 +1,79 @@
-"""One image file as the array that a network of a given input shape takes."""
+"""Image files: pictures opened with every error naming its file, and one as the array that a network takes."""
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from smoothcert.errors import DataError, MissingExtra
+from smoothcert.errors import DataError, MissingExtra, SmoothcertError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_PLAIN = ("1", "L", "P", "RGB")  # modes in which a pixel has one colour, whoever reads the file
 
 
 def read_image(path: Path, shape: tuple[int, ...]) -> NDArray[np.generic]:
-    """[C, H, W] from a .npy array ([C, H, W], uint8 or floats in [0,1]) or a picture; never resized silently."""
+    """[C, H, W] from a .npy array ([C, H, W], uint8 or floats in [0,1]) or a picture; never resized silently.
+
+    A picture is turned as its EXIF orientation says. Its size is known before it is decoded, and a wrong one is refused
+    then. Transparent and animated pictures are refused, and colours that are not RGB, such as CMYK.
+    """
     if not path.is_file():
         raise DataError(f"no image file at {path}")
-    image = _read_array(path) if path.suffix == ".npy" else _read_picture(path, shape[0])
-    if image.shape != shape:
+    return _read_array(path, shape) if path.suffix == ".npy" else _read_picture(path, shape)
+
+
+def _check_shape(path: Path, shape: tuple[int, ...], found: tuple[int, ...]) -> None:
+    if found != shape:
         raise DataError(
-            f"{path}: the model takes images of shape {list(shape)} [C, H, W], found {list(image.shape)}: "
+            f"{path}: the model takes images of shape {list(shape)} [C, H, W], found {list(found)}: "
             "crop or resize it first"
         )
-    return image
 
 
-def _read_array(path: Path) -> NDArray[np.generic]:
+def _read_array(path: Path, shape: tuple[int, ...]) -> NDArray[np.generic]:
     try:
-        array: NDArray[np.generic] = np.load(path, allow_pickle=False)
+        array: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)  # mapped: the shape comes first
     except (ValueError, OSError, EOFError) as error:
         raise DataError(f"{path} is not a readable .npy array: {error}") from error
     if not isinstance(array, np.ndarray):
         raise DataError(f"{path} is not a readable .npy array: it holds several arrays")
-    return array
+    _check_shape(path, shape, array.shape)
+    return np.array(array)
 
 
-def check_depth(picture: Any, path: Path) -> None:
+@contextmanager
+def open_picture(path: Path, needed_for: str) -> Iterator[Image]:
+    """A picture of 8 bits per channel and one frame, not decoded yet. What goes wrong within names the file."""
+    try:
+        import PIL.Image
+    except ImportError as error:
+        raise MissingExtra("pillow", "imagenet", needed_for) from error
+    try:
+        with PIL.Image.open(path) as picture:
+            _check_depth(picture, path)
+            if getattr(picture, "is_animated", False) and picture.format != "MPO":  # a JPEG with a preview of itself
+                raise DataError(
+                    f"{path}: expected one picture, found {getattr(picture, 'n_frames', 2)} frames: save the one you "
+                    "mean as a file of its own"
+                )
+            yield picture
+    except SmoothcertError:
+        raise
+    except Exception as error:  # Pillow raises nearly anything on a damaged file
+        raise DataError(
+            f"{path}: expected a readable picture, found a damaged one or none ({error}): get it again"
+        ) from error
+
+
+def _check_depth(picture: Any, path: Path) -> None:
     """Refuse more than 8 bits per channel: Pillow would clip them without a warning, and give another picture."""
     stored = str(picture.tile[0][3]) if picture.tile else ""  # 16-bit RGB calls itself RGB, but is stored as RGB;16B
     if picture.mode in ("I", "F") or ";16" in picture.mode or ";16" in stored:
@@ -44,19 +83,21 @@ def check_depth(picture: Any, path: Path) -> None:
         )
 
 
-def _read_picture(path: Path, channels: int) -> NDArray[np.uint8]:
-    try:
-        from PIL import Image, UnidentifiedImageError
-    except ImportError as error:
-        raise MissingExtra("pillow", "imagenet", f"reading {path.name}") from error
-    try:
-        with Image.open(path) as picture:
-            if "A" in picture.getbands() or "transparency" in picture.info:
-                raise DataError(
-                    f"{path} has transparent pixels, whose colour is not defined: flatten the picture first"
-                )
-            check_depth(picture, path)
-            pixels = np.asarray(picture.convert("L" if channels == 1 else "RGB"))
-    except (UnidentifiedImageError, OSError, SyntaxError, Image.DecompressionBombError) as error:
-        raise DataError(f"{path} is not a readable picture: {error}") from error
-    return pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+def _read_picture(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
+    channels, height, width = shape
+    with warnings.catch_warnings(action="ignore"), open_picture(path, f"reading {path.name}") as picture:
+        from PIL.ImageOps import exif_transpose
+
+        if picture.mode.endswith(("A", "a")) or "transparency" in picture.info:
+            raise DataError(f"{path} has transparent pixels, whose colour is not defined: flatten the picture first")
+        if picture.mode not in _PLAIN:
+            raise DataError(
+                f"{path}: expected a grey or RGB picture, found {picture.mode}, which programs convert in different "
+                "ways: convert it first"
+            )
+        if sorted(picture.size) != sorted((width, height)):  # it may be turned yet, by what is known when it is decoded
+            _check_shape(path, shape, (channels, picture.height, picture.width))
+        pixels = np.asarray(exif_transpose(picture).convert("L" if channels == 1 else "RGB"))
+    pixels = pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+    _check_shape(path, shape, pixels.shape)
+    return pixels

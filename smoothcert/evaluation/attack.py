@@ -6,6 +6,7 @@ certified radius contradicts the certificate: it is reported as a soundness alar
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,12 +18,14 @@ from torch import Tensor, nn
 from smoothcert.attacks.ascent import pgd
 from smoothcert.attacks.ddn import ddn, ddn_test_gamma
 from smoothcert.attacks.foolbox_attack import foolbox_pgd
+from smoothcert.attacks.rounding import round_inside
 from smoothcert.certification.seeds import seed_of_store
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import subject
 from smoothcert.config import AttackConfig, Precision
 from smoothcert.data import Dataset, ImageFolder
 from smoothcert.devices.launching import kernels_switched
+from smoothcert.errors import ModelError
 from smoothcert.keys import derive
 from smoothcert.noise.streams import stream, unit_range
 from smoothcert.runs.environment import device_kind, environment
@@ -32,6 +35,9 @@ from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import ABSTAIN
 
 COLUMNS = ("idx", "label", "radius", "distance", "predict", "correct", "certified_predict", "certified_radius", "time")
+
+ATTACK_VERSION = 2
+"""2: adversarial images are rounded inside the ball, not towards the original, and DDN starts from norm 1."""
 
 
 def attack_store(folder: Path | str) -> ResultStore:
@@ -63,6 +69,7 @@ def attack_dataset(
     identity = {
         **vars(config),
         "radii": list(config.radii),
+        "attack_version": ATTACK_VERSION,
         "device_type": device_kind(smoothed.device),
         "noise_stream": stream(config.noise),
         "precision": prepared.precision,
@@ -114,10 +121,15 @@ def _answer_under_attack(
     key = derive(config.seed, "attack", index)
     with kernels_switched(config.kernels):
         found = adversarial_image(smoothed.model, unit_range(image), label, config, radius, key).detach()
+    if not found.isfinite().all():
+        raise ModelError(
+            f"the attack on input {index} found no image: the model's gradient there is not a number. Check the "
+            "weights and the forward of the model, or use --attack stein, which needs no gradient"
+        )
     if config.noise != "float":
-        found = towards_original(found, image)
+        found = round_inside(found, image, radius)
     answer = smoothed.predict(found, n=config.n, alpha=config.alpha, index=index)
-    return answer, float((unit_range(found).double() - unit_range(image).double()).norm())
+    return answer, _distance(found, image)
 
 
 def adversarial_image(
@@ -132,14 +144,16 @@ def adversarial_image(
         return foolbox_pgd(model, images, labels, noise, epsilon=radius, steps=config.steps)[0]
     ball: dict[str, Any] = {"epsilon": radius, "steps": config.steps, "generator": generator}
     if config.attack == "ddn":
-        return ddn(model, images, labels, noise, gamma=ddn_test_gamma(radius, config.steps), **ball)[0]
+        gamma = ddn_test_gamma(radius, config.steps)
+        return ddn(model, images, labels, noise, gamma=gamma, start=1.0, rounded=False, **ball)[0]
     return pgd(model, images, labels, noise, gradient_free=config.attack == "stein", **ball)[0]
 
 
-def towards_original(adversarial: Tensor, image: Tensor) -> Tensor:
-    """The 8-bit image nearest to an adversarial one that is not farther from the (8-bit) original in any pixel."""
-    steps = ((adversarial - unit_range(image)) * 255.0).trunc()
-    return (image.float() + steps).to(torch.uint8)
+def _distance(found: Tensor, image: Tensor) -> float:
+    """In units of the [0, 1] image; of two 8-bit images by whole numbers, since alarms compare it with radii."""
+    if found.dtype == image.dtype == torch.uint8:
+        return math.sqrt(int((found.long() - image.long()).square().sum())) / 255
+    return float((unit_range(found).double() - unit_range(image).double()).norm())
 
 
 @dataclass(frozen=True)

@@ -33,6 +33,7 @@ def explain_runs(
     seed: int = 0,
     data_dir: Path | None = None,
     device: str = "auto",
+    trust_code: bool = False,
     quiet: bool = False,
 ) -> Iterator[Path]:
     """Write one figure per run and index, and one of the mixing ratios of all runs; yields the files written."""
@@ -42,7 +43,7 @@ def explain_runs(
         )
     found: dict[str, list[float]] = {}
     for folder in runs:
-        model, spec = RunFolder(folder).load_model()
+        model, spec = RunFolder(folder).load_model(trust_code=trust_code)
         data = load_dataset(spec.dataset, "test", data_dir)
         wrong = [index for index in indices if not 0 <= index < len(data)]
         if wrong:

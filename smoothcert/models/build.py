@@ -53,6 +53,12 @@ def is_built_in(arch: str) -> bool:
     return arch == "lenet" or re.fullmatch(r"resnet\d+", arch) is not None
 
 
+def is_code(arch: str) -> bool:
+    """Whether the name is a dotted path: building such a network imports and runs the code that it points to."""
+    parts = arch.split(".")
+    return len(parts) > 1 and all(part.isidentifier() for part in parts)
+
+
 def _network(arch: str) -> Factory:
     if arch == "lenet":
         return LeNet
@@ -63,8 +69,7 @@ def _network(arch: str) -> Factory:
     source, colon, name = arch.partition(":")
     if colon and source in ("timm", "torchvision"):
         return timm_network(name) if source == "timm" else torchvision_network(name)
-    parts = arch.split(".")
-    if len(parts) > 1 and all(part.isidentifier() for part in parts):
+    if is_code(arch):
         return own_network(arch)
     raise unknown_name("model", arch, MODELS)
 

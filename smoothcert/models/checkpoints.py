@@ -15,6 +15,12 @@ from smoothcert.errors import ConfigError, ModelError
 from smoothcert.models.build import build_model, is_built_in
 from smoothcert.models.weights import load_state
 
+_WEIGHTS = ("state_dict", "net", "model_state_dict", "model")  # keys of the state dict in a checkpoint
+
+# what wraps a network puts before the names of its tensors: Sequential after its normalisation, DataParallel,
+# torch.compile, and modules of Lightning by the names that they give to their network
+_PREFIXES = ("1.", "module.", "_orig_mod.", "model.", "net.", "network.")
+
 
 def load_published(
     path: str | Path, *, arch: str | None = None, classes: int | None = None, normalisation: str | None = None
@@ -31,7 +37,7 @@ def load_published(
     only be that of one in this package.
     """
     checkpoint = _read(Path(path))
-    weights = next((key for key in ("state_dict", "net") if isinstance(checkpoint.get(key), dict)), None)
+    weights = next((key for key in _WEIGHTS if isinstance(checkpoint.get(key), dict)), None)
     state = _bare(checkpoint[weights] if weights else checkpoint, path)
     arch = _our_name(arch) if arch is not None else _named_in(checkpoint, path)
     classes = _count_classes(state, arch, classes, path)
@@ -80,12 +86,18 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _bare(state: dict[str, Any], path: str | Path) -> dict[str, Tensor]:
-    """The state dict without the prefixes of Sequential (``1.``) and DataParallel (``module.``)."""
+    """The state dict without the prefixes that all its names share."""
     odd = [str(k) for k, v in state.items() if not (isinstance(k, str) and isinstance(v, Tensor))]
     if odd or not state:
         raise ModelError(f"{path}: expected a state dict of named tensors, found {', '.join(odd) or 'an empty one'}")
+    endless = [name for name, value in state.items() if value.is_floating_point() and not value.isfinite().all()]
+    if endless:
+        raise ModelError(
+            f"{path}: expected finite weights, found NaN or infinity in {', '.join(endless)}: the training diverged "
+            "or the file is damaged; get another checkpoint"
+        )
     state = dict(state)
-    while prefix := next((p for p in ("module.", "1.") if all(name.startswith(p) for name in state)), None):
+    while prefix := next((p for p in _PREFIXES if all(name.startswith(p) for name in state)), None):
         state = {name.removeprefix(prefix): value for name, value in state.items()}
     return state
 

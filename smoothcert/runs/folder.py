@@ -88,6 +88,8 @@ class RunFolder:
             return
         # compared as they are written: YAML knows no tuples
         there, asked = (yaml.safe_load(dump_config(entry)) for entry in (self.config(), config))
+        for entry in (there, asked):
+            del entry["soft_labels"]["folder"]  # where the labels lie does not decide what they are
         require_same(
             there,
             asked,
@@ -186,11 +188,22 @@ class RunFolder:
             raise StoreError(f"{path} is damaged: expected an object, found {values!r}")
         return build_dataclass(ModelSpec, values, f"entry of {path}")
 
-    def load_model(self) -> tuple[nn.Module, ModelSpec]:
-        from smoothcert.models.build import build_model
+    def load_model(self, *, trust_code: bool = False) -> tuple[nn.Module, ModelSpec]:
+        """The finished network in eval mode, and its description.
+
+        A network outside of this package is named by a dotted path, and whoever wrote the folder chose what that
+        imports and runs. It is followed only with `trust_code`.
+        """
+        from smoothcert.models.build import build_model, is_code
         from smoothcert.models.weights import load_weights, weights_hash
 
         spec = self.spec()
+        if is_code(spec.architecture) and not trust_code:
+            raise ModelError(
+                f"{self.path} names the network '{spec.architecture}', and loading it would run that Python code. If "
+                "you trust it and whoever made the folder, say so: --trust-code, in Python "
+                f"load_model(trust_code=True), or, to train on from there, --model {spec.architecture}"
+            )
         model = build_model(spec.architecture, spec.classes, spec.normalisation, seed=0)
         path = self.path / "weights.safetensors"
         if not path.is_file():
@@ -201,12 +214,16 @@ class RunFolder:
         return model.eval(), spec
 
 
-def load_start(path: str, normalisation: str) -> tuple[nn.Module, int]:
-    """The network to start from and its number of classes, of a run folder or of a published checkpoint."""
+def load_start(path: str, normalisation: str, trusted: str) -> tuple[nn.Module, int]:
+    """The network to start from and its number of classes, of a run folder or of a published checkpoint.
+
+    The code of the network `trusted`, which the settings themselves name, may run.
+    """
     from smoothcert.models.checkpoints import load_published
 
-    if Path(path).is_dir():
-        model, spec = RunFolder(path).load_model()
+    run = RunFolder(path)
+    if run.path.is_dir():
+        model, spec = run.load_model(trust_code=run.spec().architecture == trusted)
         return model, spec.classes
     model, found = load_published(path, normalisation=normalisation)
     return model, int(found["classes"])

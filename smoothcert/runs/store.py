@@ -36,6 +36,9 @@ GROUP_SECONDS = 0.5
 LARGEST_GROUP = 256
 """Results that are made at once: as many as take half a second, so that a crash costs no more."""
 
+_KINDS = {"sigma": float | int, "alpha": float | int, "n": int, "n0": int, "noise": str, "dataset": str, "split": str}
+"""What is computed with and shown of an identity must be of these kinds."""
+
 
 @dataclass(frozen=True)
 class Manifest:
@@ -99,6 +102,9 @@ class ResultStore:
             identity, environment = values["identity"], values["environment"]
             if not (isinstance(identity, dict) and isinstance(environment, dict)):
                 raise TypeError("identity and environment must be objects")
+            for name, kind in _KINDS.items():
+                if name in identity and not isinstance(identity[name], kind):
+                    raise TypeError(f"found {name} {identity[name]!r}")
             return Manifest(identity, int(values["inputs"]), environment)
         except FileNotFoundError as error:
             raise StoreError(f"{self.folder} is not a result store: it has no manifest.json") from error

@@ -7,7 +7,7 @@ few units in the last place, and `_SLACK` (relative 9.1e-13) is far more than th
 from __future__ import annotations
 
 import math
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, Literal
 
 import numpy as np
@@ -29,13 +29,13 @@ DEFAULT_SPLIT = 0.9
 
 
 def check_alpha(alpha: float) -> float:
-    if not 1e-100 <= alpha < 1.0:  # below, the special functions fail
+    if not isinstance(alpha, Real) or not 1e-100 <= alpha < 1.0:  # below, the special functions fail
         raise ConfigError(f"alpha is a failure probability, at least 1e-100 and below 1, found {alpha!r}")
     return alpha
 
 
 def check_sigma(sigma: float) -> float:
-    if not 0 < sigma <= 1000:  # beyond, 8-bit sums would no longer be exact in float32
+    if not isinstance(sigma, Real) or not 0 < sigma <= 1000:  # beyond, 8-bit sums would no longer be exact in float32
         raise ConfigError(f"sigma, the standard deviation of the noise, must be above 0 (to 1000), found {sigma!r}")
     return sigma
 

@@ -92,7 +92,7 @@ def train_run(
             require_same_data(run, run.spec().data, data.fingerprint)
             return
         if config.init_from is not None:
-            source, classes = load_start(config.init_from, config.normalisation)
+            source, classes = load_start(config.init_from, config.normalisation, config.model)
             start_from(network, source, data.train.classes, classes, config.init_from)
         votes = None if labels is None else make_soft_labels(labels, ranks, data, quiet, every)
         Loop(config, method, network, run, ranks, data, votes).run_epochs(track if ranks.is_main else (), every, quiet)
@@ -106,7 +106,9 @@ def make_soft_labels(
     with wanted.lock() if ranks.is_main else nullcontext():
         train_run(wanted.model, run, ranks, data, (), quiet, every)
         ranks.wait()  # the main rank saves the model, which the others load
-        return soft_labels.vote(wanted, run.load_model()[0], data.train, ranks, quiet)
+        # the folder may be shared: only code that this run's own settings name is run
+        model, _ = run.load_model(trust_code=run.spec().architecture == wanted.model.model)
+        return soft_labels.vote(wanted, model, data.train, ranks, quiet)
 
 
 def _network(config: TrainConfig, train: Dataset | ImageFolder) -> nn.Module:

@@ -6,7 +6,8 @@ import dataclasses
 import math
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -19,12 +20,14 @@ from smoothcert.config import TrainConfig
 from smoothcert.data import Batches, Dataset, ImageFolder
 from smoothcert.data.interleaved import Interleaved
 from smoothcert.errors import COLLAPSED, ConfigError, StoreError, TrainingDiverged
+from smoothcert.interrupts import Interrupted, postponed
 from smoothcert.kernels.trainable import products, trainable
 from smoothcert.keys import derive
 from smoothcert.methods.base import Method, Progress
 from smoothcert.progress import ProgressBar
 from smoothcert.runs.environment import environment
 from smoothcert.runs.folder import ModelSpec, RunFolder
+from smoothcert.training.noisy_accuracy import noisy_accuracy
 from smoothcert.training.ranks import Ranks
 from smoothcert.training.steps import Stepper
 from smoothcert.training.tracking import open_trackers
@@ -95,17 +98,24 @@ class Loop:
             steps = len(self.batches)
             total, done = config.epochs * steps, self.epoch * steps + self.step
             bar = ProgressBar(f"train {self.run.path.name}", total, "steps", done=done, quiet=quiet)
-            with bar, products(config.precision, config.kernels):
-                while self.epoch < config.epochs:
-                    metrics = self._train_epoch(bar, every)
-                    for tracker in trackers:
-                        tracker.log(metrics, int(metrics["epoch"]))
-            for tracker in trackers:
-                tracker.close()
+            # several ranks would have to agree on a step to stop at; they end at once, and go on from the last epoch
+            stoppable = postponed(self.ranks.world_size == 1)
+            with stoppable as check, ExitStack() as opened, bar, products(config.precision, config.kernels):
+                for tracker in trackers:
+                    opened.callback(tracker.close)
+                try:
+                    while self.epoch < config.epochs:
+                        metrics = self._train_epoch(bar, every, check)
+                        for tracker in trackers:
+                            tracker.log(metrics, int(metrics["epoch"]))
+                except Interrupted:
+                    self._save()
+                    raise
         if self.ranks.is_main:
             self.run.save_model(self.model, self._spec())
 
-    def _train_epoch(self, bar: ProgressBar, every: float) -> dict[str, float]:
+    def _train_epoch(self, bar: ProgressBar, every: float, check: Callable[[], None]) -> dict[str, float]:
+        """`check` raises Interrupted if the state shall be saved now; it is called where that can be continued."""
         config, epoch = self.config, self.epoch
         for group in self.optimizer.param_groups:
             group["lr"] = config.learning_rate(epoch)
@@ -121,12 +131,17 @@ class Loop:
             if self.ranks.world_size == 1 and time.monotonic() - saved > every:
                 self._save()
                 saved = time.monotonic()
-        return self._end_epoch(started, self.step - first)
+            check()
+        return self._end_epoch(started, self.step - first, check)
 
-    def _end_epoch(self, started: float, steps: int) -> dict[str, float]:
+    def _end_epoch(self, started: float, steps: int, check: Callable[[], None]) -> dict[str, float]:
         config, epoch = self.config, self.epoch
         self.ranks.share_buffers(self.model)
-        metrics: dict[str, float] = {"epoch": epoch, "lr": config.learning_rate(epoch), **self._means()}
+        measured: dict[str, float] = {}
+        if self.data.test is not None and config.evaluate_every and (epoch + 1) % config.evaluate_every == 0:
+            # before the sums of the epoch are emptied: until then it can be interrupted
+            measured = self._evaluate(self.data.test, check)
+        metrics = {"epoch": epoch, "lr": config.learning_rate(epoch), **self._means(), **measured}
         loss = metrics["loss"] + metrics.get("pseudo_labelled_loss", 0.0)  # finite only if both are
         if not math.isfinite(loss):
             raise TrainingDiverged(
@@ -134,16 +149,13 @@ class Loop:
                 "state before it is kept. Lower the learning rate or the method's weights, or try another seed, "
                 "in a new --out"
             )
-        if self.data.test is not None and config.evaluate_every and (epoch + 1) % config.evaluate_every == 0:
-            metrics["noisy_test_accuracy"], metrics["most_frequent_answer"] = self._evaluate(self.data.test)
-            if epoch > 0 and metrics["most_frequent_answer"] > COLLAPSED and self.ranks.is_main:
-                share = 100 * metrics["most_frequent_answer"]
-                print(
-                    f"WARNING: {self.run.path} has collapsed: {share:.0f} % of the test images get one and the same "
-                    f"answer after epoch {epoch + 1}. Lower the method's weights or the learning rate, or try "
-                    "another seed",
-                    file=sys.stderr,
-                )
+        if epoch > 0 and metrics.get("most_frequent_answer", 0.0) > COLLAPSED and self.ranks.is_main:
+            share = 100 * metrics["most_frequent_answer"]
+            print(
+                f"WARNING: {self.run.path} has collapsed: {share:.0f} % of the test images get one and the same "
+                f"answer after epoch {epoch + 1}. Lower the method's weights or the learning rate, or try another seed",
+                file=sys.stderr,
+            )
         seconds = time.monotonic() - started
         self.epoch, self.step = epoch + 1, 0
         if self.ranks.is_main:
@@ -161,20 +173,11 @@ class Loop:
             )
         return self.stepper.means()
 
-    @torch.inference_mode()
-    def _evaluate(self, test: Dataset | ImageFolder) -> tuple[float, float]:
-        """Accuracy of the base classifier with one noise draw per test image, and the share of its top answer."""
-        self.model.eval()
+    def _evaluate(self, test: Dataset | ImageFolder, check: Callable[[], None]) -> dict[str, float]:
         seed = derive(self.config.seed, "evaluate")
-        batches = Batches(test, 4 * self.config.batch_size, seed=seed, device=self.ranks.device)
-        right = torch.zeros((), device=self.ranks.device)
-        answers = torch.zeros(test.classes, device=self.ranks.device)
-        for batch in batches.epoch(0):
-            noise = torch.randn(batch.images.shape, generator=batch.generator, device=self.ranks.device)
-            answer = self.model(batch.images + self.config.sigma * noise).argmax(1)
-            right += (answer == batch.labels).sum()
-            answers.index_add_(0, answer, torch.ones_like(answer, dtype=answers.dtype))
-        return float(right) / len(test), float(answers.max()) / len(test)
+        batches = Batches(test, 4 * self.config.batch_size, seed=seed, device=self.ranks.device).epoch(0)
+        accuracy, most_frequent = noisy_accuracy(self.model, batches, self.config.sigma, test.classes, check)
+        return {"noisy_test_accuracy": accuracy, "most_frequent_answer": most_frequent}
 
     def _save(self) -> None:
         state: dict[str, Any] = {

@@ -151,12 +151,12 @@ def test_gradient_free_pgd_equals_the_loops():
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
-@pytest.mark.parametrize("m", [1, 4])
-def test_ddn_equals_the_loops(m, epsilon):
+@pytest.mark.parametrize(("m", "start"), [(1, None), (4, None), (4, 1.0)])
+def test_ddn_equals_the_loops(m, start, epsilon):
     model, (images, labels, noise) = mlp(), data(size=12, m=m)
-    found = ddn(model, images, labels, noise, epsilon=epsilon, steps=8, generator=generator())
+    found = ddn(model, images, labels, noise, epsilon=epsilon, steps=8, start=start, generator=generator())
     for b, (x, y, deltas) in enumerate(zip(*flat(images, labels, noise), strict=True)):
-        expected = literal.ddn(literal.Net(model), x, y, deltas, epsilon, 8)
+        expected = literal.ddn(literal.Net(model), x, y, deltas, epsilon, 8, start=start)
         assert found[b].flatten().numpy() == pytest.approx(expected, abs=1e-10)
     assert not torch.allclose(found, images)
 

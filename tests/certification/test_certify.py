@@ -1,6 +1,7 @@
 """Whole stores, compared: shards, order, batch size, kill -9 and resume change no count."""
 
 import json
+import signal
 import time
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 
 from smoothcert.data import Dataset, load_dataset
 from smoothcert.errors import ConfigError, DataError, StoreError
+from smoothcert.interrupts import leave_on_signals
 from smoothcert.models import build_model, load_weights, save_weights
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import COLUMNS
@@ -61,7 +63,8 @@ def test_shards_and_batch_size_change_no_row(model, data, reference, tmp_path, s
 
 
 def certify_from_files(report, folder, settings):
-    """What the process does that is killed."""
+    """What the process does that is killed or interrupted."""
+    leave_on_signals()
     model = build_model("lenet")
     load_weights(model, folder / "weights.safetensors")
     selection = Selection(start=3, every=7, max=24, shard=0, shards=1)
@@ -69,16 +72,17 @@ def certify_from_files(report, folder, settings):
     certify_with(model, data, folder / "store", selection=selection, batch_size=64, **settings)
 
 
-def test_killed_at_any_moment_and_resumed_the_store_is_the_same(model, reference, tmp_path):
-    """kill -9, several times, at whatever the process is doing; another number of shards in between."""
+@pytest.mark.parametrize(("number", "status"), [(signal.SIGKILL, -9), (signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_stopped_at_any_moment_and_resumed_the_store_is_the_same(model, reference, tmp_path, number, status):
+    """By a signal, several times, at whatever the process is doing; another number of shards in between."""
     save_weights(model, tmp_path / "weights.safetensors")
     part = tmp_path / "store" / "part-0-of-1.tsv"
     rows = 0
-    for kill_at in (1, 4, 9, 15):
+    for enough in (1, 4, 9, 15):
         child = Child(certify_from_files, tmp_path, SETTINGS)
-        while child.alive and (not part.exists() or part.read_text().count("\n") - 1 < kill_at):
+        while child.alive and (not part.exists() or part.read_text().count("\n") - 1 < enough):
             time.sleep(0.002)
-        child.kill()
+        assert child.interrupt(number)[0] == status
         rows = part.read_text().count("\n") - 1
         with part.open("a") as file:
             file.write("999\t3\t")  # and a line torn by a power cut

@@ -210,3 +210,9 @@ def test_a_plan_of_another_classifier_is_refused(settings):
         mine.certify_planned([image], [0], plan)
     with pytest.raises(DataError, match=r"expected images of \d+ values, as planned"):
         other.certify_planned([image[:, 1:]], [0], plan)
+
+
+@pytest.mark.parametrize("model", [lambda x: x, "lenet", None])
+def test_what_is_no_module_is_refused(model):
+    with pytest.raises(ModelError, match=r"expected the model to be a torch.nn.Module, found a \w+: wrap it"):
+        SmoothedClassifier(model, sigma=0.5, classes=10)

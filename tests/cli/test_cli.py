@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from smoothcert.cli import commands, main
+from smoothcert.cli import commands
 from tests.cli.commands import fails, run
 
 COMMANDS = ["demo", "train", "soft-labels", "certify", "predict", "attack", "explain", "report", "status", "reproduce"]
@@ -113,14 +113,6 @@ def test_mistakes_are_answered_in_one_line(capsys, certified, tmp_path, argument
 )
 def test_misspelt_options_are_refused_and_named(capsys, arguments, named):
     assert named in fails(capsys, *arguments)
-
-
-def test_control_c_says_how_to_go_on(capsys, monkeypatch):
-    monkeypatch.setattr("smoothcert.cli.models.run", lambda options: (_ for _ in ()).throw(KeyboardInterrupt))
-    with pytest.raises(SystemExit) as stop:
-        main(["models"])
-    assert stop.value.code == 130
-    assert "the same command goes on from here" in capsys.readouterr().err
 
 
 def test_lists(capsys):

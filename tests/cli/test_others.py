@@ -1,10 +1,7 @@
-"""The commands explain, input-noise, selftest-noise, import and demo."""
+"""The commands explain, input-noise, selftest-noise and demo."""
 
 import time
 
-import torch
-
-from smoothcert.models import build_model
 from tests.cli.commands import fails, run
 
 
@@ -30,18 +27,6 @@ def test_selftest_noise_passes_and_says_what_it_tested(capsys):
     printed = run(capsys, "selftest-noise", "--noise", "quantised", "--samples", 2**18, "--device", "cpu")
     assert printed.startswith("quantised noise on cpu, 262144 values\n")
     assert printed.count("\n") > 5
-
-
-def test_a_published_checkpoint_becomes_a_run(capsys, tmp_path):
-    model = build_model("lenet", seed=3)
-    torch.save({"arch": "LeNet", "state_dict": model.state_dict(), "epoch": 90}, tmp_path / "checkpoint.pth.tar")
-    arguments = ["--sigma", 0.5, "--dataset", "mnist-mini"]
-    run(capsys, "import", tmp_path / "checkpoint.pth.tar", "--out", tmp_path / "run", *arguments)
-    assert "ACR" in run(capsys, "certify", tmp_path / "run", "--n", 100, "--max", 1)
-    assert "imported model" in run(capsys, "status", tmp_path / "run")
-    assert "is not empty" in fails(
-        capsys, "import", tmp_path / "checkpoint.pth.tar", "--out", tmp_path / "run", *arguments
-    )
 
 
 def test_the_demo_tells_the_whole_story(capsys, tmp_path):

@@ -53,7 +53,7 @@ def test_printed_numbers_never_exceed_the_proved_ones(capsys, certified, tmp_pat
     [
         ("no.png", None, "no image file at"),
         ("wide.png", lambda path: Image.fromarray(np.zeros((28, 30), np.uint8)).save(path), r"found \[1, 28, 30\]"),
-        ("text.png", lambda path: path.write_text("not a picture"), "is not a readable picture"),
+        ("text.png", lambda path: path.write_text("not a picture"), "expected a readable picture"),
         ("deep.png", lambda path: Image.fromarray(np.full((28, 28), 300, np.uint16)).save(path), "8 bits per channel"),
         ("float.tif", lambda path: Image.fromarray(np.zeros((28, 28), np.float32)).save(path), "8 bits per channel"),
         ("text.npy", lambda path: path.write_text("not an array"), "is not a readable .npy array"),
@@ -69,5 +69,6 @@ def test_unusable_images_are_named(capsys, certified, tmp_path, name, make, mess
     if make:
         make(path)
     error = fails(capsys, "predict", certified, path, "--n", 100)
-    assert name in error or "NaN" in message
+    assert str(path) in error
+    assert error.count("\n") == 1
     assert re.search(message, error)

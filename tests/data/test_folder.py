@@ -140,8 +140,26 @@ def test_a_damaged_image_is_refused_by_name(tmp_path, name, damage):
     path.write_bytes(damage(path.read_bytes()))
     folder = ImageFolder(tmp_path)
     for read in (folder.image, lambda i: folder.train_image(i, np.random.default_rng(0))):
-        with pytest.raises(DataError, match=f"c/{name}: expected a readable image"):
+        with pytest.raises(DataError, match=f"c/{name}: expected a readable picture"):
             read(0)
+
+
+def test_orientation_is_passed_over_as_in_the_fields_code(tmp_path):
+    """The published certificates of ImageNet are about images as torchvision reads them."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    for name, options in {"plain/a.jpg": {}, "turned/a.jpg": {"exif": exif}}.items():
+        (tmp_path / name).parent.mkdir()
+        picture(300, 260).save(tmp_path / name, **options)
+    folder = ImageFolder(tmp_path)
+    assert np.array_equal(folder.image(0), folder.image(1))
+
+
+def test_frames_are_refused_by_name(tmp_path):
+    (tmp_path / "c").mkdir()
+    picture(300, 260).save(tmp_path / "c" / "a.tif", save_all=True, append_images=[picture(300, 260, 1)])
+    with pytest.raises(DataError, match=r"c/a.tif: expected one picture, found 2 frames"):
+        ImageFolder(tmp_path).image(0)
 
 
 def test_a_tree_that_is_none_is_refused(tmp_path):

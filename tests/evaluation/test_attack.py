@@ -10,8 +10,8 @@ from torch import nn
 from smoothcert.config import AttackConfig
 from smoothcert.data import Dataset
 from smoothcert.devices import launching
-from smoothcert.errors import ConfigError, StoreError
-from smoothcert.evaluation.attack import COLUMNS, adversarial_image, summarise, towards_original
+from smoothcert.errors import ConfigError, ModelError, StoreError
+from smoothcert.evaluation.attack import COLUMNS, adversarial_image, summarise
 from smoothcert.runs.rows import COLUMNS as CERTIFICATE_COLUMNS
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import ResultStore
@@ -68,13 +68,31 @@ def test_ddn_finds_an_image_just_across_the_plane(plane):
     assert abs(float(((found - 0.5) * plane.w).sum())) < 0.06  # where 64 noisy copies are tied, not quite on the plane
 
 
-def test_the_grid_is_reached_from_inside(plane):
-    image = torch.randint(0, 256, SHAPE, generator=torch.Generator().manual_seed(0)).to(torch.uint8)
-    adversarial = (image.float() / 255 + 0.3 * plane.w).clamp(0, 1)
-    found = towards_original(adversarial, image)
-    change, allowed = (found.float() - image.float()).abs(), (adversarial * 255 - image.float()).abs()
-    assert bool((change <= allowed + 1e-3).all())
-    assert float((change - allowed).abs().max()) < 1.001
+@pytest.mark.parametrize("radius", [0.05, 0.1, 0.3])
+def test_the_attacked_8_bit_image_keeps_the_radius(plane, tmp_path, radius):
+    settings = {**SETTINGS, "radii": [radius], "n": 100}
+    store = attack_with(plane, plane.dataset([0.3, 0.5]), tmp_path, **settings)
+    distances = [float(row["distance"]) for row in store.rows()]
+    assert all(0.98 * radius <= distance <= radius for distance in distances)
+
+
+def test_ddn_starts_from_norm_1_whatever_the_radius(plane):
+    """On a linear model its steps are straight, so after one step only a start of norm 1 has crossed the plane."""
+    image = (torch.full(SHAPE, 0.5) + 0.3 * plane.w).mul(255).round().div(255)
+    config = AttackConfig(SIGMA, (0.2,), "ddn", noises=64, steps=2)
+    found = adversarial_image(plane, image, 0, config, 0.2, key=1)
+    d = found - image
+    assert float(d.norm()) == pytest.approx(0.2, rel=1e-4)  # drawn back to the sphere, and not rounded there
+    assert float(-(d * plane.w).sum() / d.norm()) > 0.99
+
+
+def test_an_attack_without_a_gradient_is_refused(plane, tmp_path):
+    class Broken(nn.Module):
+        def forward(self, x):
+            return plane(x) + 0 * (x[:, 0, :1, 0] - x[:, 0, :1, 0]).sqrt()
+
+    with pytest.raises(ModelError, match="gradient there is not a number"):
+        attack_with(Broken(), plane.dataset([0.3]), tmp_path, **SETTINGS)
 
 
 @pytest.fixture

@@ -104,12 +104,12 @@ def smoothmix_iterates(net, x, y, noise, alpha, steps, max_norm=None):
     return points
 
 
-def ddn(net, x, y, noise, epsilon, steps, gamma=0.05):
+def ddn(net, x, y, noise, epsilon, steps, gamma=0.05, start=None):
     def quantised(d):
         return np.round((x + d) * 255) / 255 - x
 
     worst = norm(np.maximum(x, 1 - x))
-    d, rho, best, best_norm = np.zeros_like(x), epsilon, np.zeros_like(x), worst
+    d, rho, best, best_norm = np.zeros_like(x), start or epsilon, np.zeros_like(x), worst
     for t in range(steps):
         rate = 0.01 + 0.99 * (1 + np.cos(np.pi * (t + 1) / steps)) / 2
         votes = [int(np.argmax(net.logits(x + d + delta))) for delta in noise]

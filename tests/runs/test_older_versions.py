@@ -31,9 +31,9 @@ def rows(path):
     return sorted(tuple(cell for i, cell in enumerate(line.split("\t")) if i != time) for line in lines)
 
 
-CERTIFY = ["certify", "finished", "--every", "100", "--n", "500", "--device", "cpu"]
-ATTACK = ["attack", "finished", "--radius", "0.25", "0.5", "--every", "250", "--n", "200", "--noises", "4"]
-ATTACK += ["--steps", "3", "--device", "cpu"]
+CERTIFY = ["certify", "finished", "--trust-code", "--every", "100", "--n", "500", "--device", "cpu"]
+ATTACK = ["attack", "finished", "--trust-code", "--radius", "0.25", "0.5", "--every", "250", "--n", "200"]
+ATTACK += ["--noises", "4", "--steps", "3", "--device", "cpu"]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,6 @@ ATTACK += ["--steps", "3", "--device", "cpu"]
     [
         ("certify/test", CERTIFY),
         ("certify/early", [*CERTIFY, "--name", "early", "--radius", "0.25", "0.5"]),
-        ("attack/pgd", ATTACK),
     ],
 )
 def test_a_store_is_resumed_with_the_same_rows(old, store, command, capsys):
@@ -53,6 +52,15 @@ def test_a_store_is_resumed_with_the_same_rows(old, store, command, capsys):
     assert rows(part) == before
     assert part.read_text().splitlines(keepends=True)[:4] == whole[:4]
     assert (part.parent / "manifest.json").read_bytes() == manifest
+
+
+def test_attacks_that_were_rounded_otherwise_are_not_continued(old, capsys):
+    part = old / "finished" / "attack" / "pgd" / "part-0-of-1.tsv"
+    before = part.read_bytes()
+    with pytest.raises(SystemExit):
+        main(ATTACK)
+    assert "(attack_version: None there, 2 asked): choose another --name" in capsys.readouterr().err
+    assert part.read_bytes() == before
 
 
 def test_another_procedure_is_still_refused(old, capsys):

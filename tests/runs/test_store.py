@@ -130,11 +130,22 @@ def test_of_two_processes_that_start_together_the_first_manifest_stays(store, mo
     assert (store.folder / "manifest.json").read_bytes() == before
 
 
-@pytest.mark.parametrize("text", ['{"identity": 3, "inputs": 1, "environment": {}}', '{"identity": {}}', "[]"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"identity": 3, "inputs": 1, "environment": {}}',
+        '{"identity": {}}',
+        "[]",
+        '{"identity": {"sigma": "a half"}, "inputs": 1, "environment": {}}',
+        '{"identity": {"alpha": null}, "inputs": 1, "environment": {}}',
+        '{"identity": {"n": [100]}, "inputs": 1, "environment": {}}',
+    ],
+)
 def test_a_manifest_of_another_shape_is_damaged(store, text):
     (store.folder / "manifest.json").write_text(text)
-    with pytest.raises(StoreError, match="damaged"):
-        store.claim(MANIFEST)
+    for read in (store.manifest, lambda: store.claim(MANIFEST)):
+        with pytest.raises(StoreError, match="damaged"):
+            read()
 
 
 def test_a_part_that_is_no_text_is_damaged(store):

@@ -207,3 +207,11 @@ def test_multiclass_radius_gains_where_the_rest_is_spread(p_a, p_b, binary, mult
 def test_impossible_values_are_refused(call, message):
     with pytest.raises(ConfigError, match=message):
         call()
+
+
+@pytest.mark.parametrize("wrong", ["0.1", None, [0.1]])
+def test_what_is_no_number_is_refused_in_words(wrong):
+    with pytest.raises(ConfigError, match=r"alpha is a failure probability.* found"):
+        bounds.check_alpha(wrong)
+    with pytest.raises(ConfigError, match=r"sigma, the standard deviation.* found"):
+        bounds.check_sigma(wrong)

@@ -57,7 +57,7 @@ def test_a_flipped_bit_is_noticed(reference, tmp_path):
     weights[-5] ^= 1
     (run.path / "weights.safetensors").write_bytes(weights)
     with pytest.raises(ModelError, match="not those that model"):
-        run.load_model()
+        run.load_model(trust_code=True)
 
 
 def test_a_damaged_state_is_named_and_kept(reference, tmp_path):

@@ -61,7 +61,7 @@ def test_at_weight_0_every_method_trains_as_without(tmp_path, method):
         train(tmp_path / name, dataclasses.replace(config, self_training=s), data)
         for name, s in (("a", {}), ("0", {"path": path, "weight": 0}), ("1", {"path": path, "weight": 0.1}))
     )
-    weights = [run.load_model()[0].state_dict() for run in (alone, none, some)]
+    weights = [run.load_model(trust_code=True)[0].state_dict() for run in (alone, none, some)]
     assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
     assert not all(torch.equal(value, weights[2][name]) for name, value in weights[0].items())
     for one, two in zip(*(run.records("metrics.jsonl") for run in (alone, none)), strict=True):
@@ -81,7 +81,7 @@ def test_two_steps_are_the_update_resolved(tmp_path, weight):
         evaluate_every=0,
     )
     run = fit(config, tmp_path / "run", train=labelled, device="cpu", quiet=True)
-    found = list(run.load_model()[0].parameters())
+    found = list(run.load_model(trust_code=True)[0].parameters())
 
     def by_hand(steps):
         network = build_model(config.model, 4, seed=derive(config.seed, "init"))
@@ -124,7 +124,9 @@ def test_two_processes_train_like_one(tmp_path, pseudo):
     run_ranks(train_as_rank, tmp_path / "two", config)
     two = RunFolder(tmp_path / "two")
     for (name, one), other in zip(
-        alone.load_model()[0].state_dict().items(), two.load_model()[0].state_dict().values(), strict=True
+        alone.load_model(trust_code=True)[0].state_dict().items(),
+        two.load_model(trust_code=True)[0].state_dict().values(),
+        strict=True,
     ):
         assert torch.allclose(one, other, atol=1e-5), name
     for one, other in zip(alone.records("metrics.jsonl"), two.records("metrics.jsonl"), strict=True):

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -224,3 +225,16 @@ def test_a_run_whose_labels_are_refused_can_be_given_again(tmp_path):
             train(tmp_path / "second", dataclasses.replace(SOFT, soft_labels={**right, **wrong}))
         assert not (tmp_path / "second").exists()
     assert train(tmp_path / "second", dataclasses.replace(SOFT, soft_labels=right)).finished
+
+
+def test_where_the_labels_lie_does_not_decide_the_run(tmp_path):
+    """A run that made its labels beside itself goes on, and is known when finished, with the same labels elsewhere."""
+    own = {"n": 40, "epochs": 1}
+    run = train(tmp_path / "run", dataclasses.replace(SOFT, soft_labels=own))
+    before = {path: path.read_bytes() for path in run.path.glob("*.*")}
+    elsewhere = shutil.copytree(run.path / "soft-labels", tmp_path / "labels")
+    there = dataclasses.replace(SOFT, soft_labels={**own, "folder": str(elsewhere)})
+    assert train(run.path, there).finished
+    assert {path: path.read_bytes() for path in run.path.glob("*.*")} == before
+    with pytest.raises(StoreError, match=r"soft_labels: .*'n': 40.* there, .*'n': 41.* asked|n: 40 there, 41 asked"):
+        train(run.path, dataclasses.replace(SOFT, soft_labels={**own, "n": 41}))

@@ -1,0 +1,70 @@
+"""Ctrl-C (SIGINT) and SIGTERM: a command ends at once, and training saves its state first.
+
+Everything on disk is whole at any moment (see files.py and runs/store.py), so that ending at once costs only the work
+since the last row or checkpoint. An exception instead would depend on what it is thrown into: an import in C, a
+destructor or a thread pool may turn it into another error, or swallow it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from types import FrameType
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class Interrupted(KeyboardInterrupt):
+    """A signal came while it was `postponed`."""
+
+
+def leave_on_signals() -> None:
+    """From now on a signal ends this process with one line and the status 128 + its number: 130 or 143."""
+    for number in _heeded():
+        signal.signal(number, _leave)
+
+
+def _leave(number: int, frame: FrameType | None) -> None:
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(Exception):  # it may be in the middle of a write
+            stream.flush()
+    shown = "\x1b[?25h\n" if os.isatty(2) else ""  # a progress bar hides the cursor
+    with suppress(OSError):
+        os.write(2, f"{shown}interrupted: run the same command to go on\n".encode())
+    os._exit(128 + number)
+
+
+@contextmanager
+def postponed(active: bool = True) -> Iterator[Callable[[], None]]:
+    """Within, a signal waits until the function that is yielded is called, which then raises `Interrupted`.
+
+    When that leaves the block, the signal is given to the handler that was there before. Other threads than the main
+    one receive no signals, and there nothing is postponed.
+    """
+    came: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        came.append(number)
+
+    def check() -> None:
+        if came:
+            raise Interrupted
+
+    active = active and threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, note) for number in _heeded()} if active else {}
+    try:
+        yield check
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        if came:
+            signal.raise_signal(came[0])
+
+
+def _heeded() -> list[signal.Signals]:
+    """Not those that the parent process wants ignored, as nohup does and shells do for work in the background."""
+    return [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]
