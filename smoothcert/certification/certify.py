@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from torch import nn
 
 from smoothcert.certification.plan import Plan
-from smoothcert.certification.seeds import seed_of_store
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import subject
 from smoothcert.config import CertifyConfig
@@ -22,6 +21,7 @@ from smoothcert.errors import DataError
 from smoothcert.kernels.prepare import Prepared
 from smoothcert.noise.streams import stream
 from smoothcert.runs.environment import device_kind, environment
+from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore, Row
 from smoothcert.statistics import bounds
@@ -54,7 +54,7 @@ def certify_dataset(
         raise DataError(f"{dataset.name} is not 8-bit data: quantise it, or certify with noise 'float'")
     indices = chosen.indices(len(dataset), f"{dataset.name} ({dataset.split})")
     about = subject(model, dataset, chosen)
-    seed = seed_of_store(config, about["model"], about["data"])
+    seed = seed_of_store(vars(config), about["model"], about["data"])
     keyed = replace(config, seed=seed, beacon=None)
     smoothed = SmoothedClassifier.of(model, dataset.classes, keyed, device=device, batch_size=batch_size)
     alpha_each = config.alpha / len(indices) if config.simultaneous else config.alpha

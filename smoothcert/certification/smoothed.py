@@ -16,7 +16,6 @@ from smoothcert.certification.counting import Counter, Request, count_within_mem
 from smoothcert.certification.images import Image, check_image, check_images
 from smoothcert.certification.network import Network, ready_network
 from smoothcert.certification.plan import Plan
-from smoothcert.certification.seeds import noise_seed, weights_name
 from smoothcert.config import (
     ALPHA,
     N0,
@@ -33,8 +32,10 @@ from smoothcert.devices.launching import launch_on
 from smoothcert.errors import ConfigError, DataError, ModelError
 from smoothcert.kernels.prepare import Prepared, check_precision
 from smoothcert.kernels.state import state_of
+from smoothcert.models.weights import weights_name
 from smoothcert.noise.exact import Stage
 from smoothcert.noise.streams import law_of, total_variation
+from smoothcert.runs.seeds import noise_seed
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import ABSTAIN, Certificate, from_claim, from_counts
 from smoothcert.statistics.sequential import NO_CLAIM, Claim, Procedure, procedure

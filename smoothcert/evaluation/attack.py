@@ -19,7 +19,6 @@ from smoothcert.attacks.ascent import pgd
 from smoothcert.attacks.ddn import ddn, ddn_test_gamma
 from smoothcert.attacks.foolbox_attack import foolbox_pgd
 from smoothcert.attacks.rounding import round_inside
-from smoothcert.certification.seeds import seed_of_store
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import subject
 from smoothcert.config import AttackConfig, Precision
@@ -29,6 +28,7 @@ from smoothcert.errors import ModelError
 from smoothcert.keys import derive
 from smoothcert.noise.streams import stream, unit_range
 from smoothcert.runs.environment import device_kind, environment
+from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore, Row
 from smoothcert.statistics import bounds
@@ -61,7 +61,7 @@ def attack_dataset(
     bounds.check_alpha(config.alpha)
     indices = chosen.indices(len(dataset), f"{dataset.name} ({dataset.split})")
     about = subject(model, dataset, chosen)
-    config = replace(config, seed=seed_of_store(config, about["model"], about["data"]))
+    config = replace(config, seed=seed_of_store(vars(config), about["model"], about["data"]))
     smoothed = SmoothedClassifier.of(model, dataset.classes, config, device=device)
     if certificates is not None:
         smoothed.precision = _certified_precision(certificates, smoothed)

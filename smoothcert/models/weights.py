@@ -69,6 +69,14 @@ def weights_hash(model: nn.Module) -> str:
     return digest.hexdigest()
 
 
+def weights_name(model: nn.Module) -> str:
+    """The hash of the weights; empty for a network with state that is not in tensors."""
+    try:
+        return weights_hash(model)
+    except ModelError:
+        return ""
+
+
 def _host_tensors(model: nn.Module) -> dict[str, Tensor]:
     state = model.state_dict()
     odd = [name for name, value in state.items() if not isinstance(value, Tensor)]

@@ -11,6 +11,7 @@ import safetensors
 
 from smoothcert.data.corruptions import load_stored
 from smoothcert.errors import SmoothcertError
+from smoothcert.runs.seeds import seed_of_store
 from smoothcert.verification.rows import Rows
 from smoothcert.verification.verdict import Verdict
 
@@ -48,6 +49,17 @@ def check_weights(verdict: Verdict, identity: dict[str, Any]) -> None:
     for name, hashed in (("the manifest", identity.get("model")), ("model.json", named)):
         if hashed != found:
             verdict.problems.append(f"{path.name} holds other weights ({found}) than {name} names ({hashed})")
+
+
+def check_seed(verdict: Verdict, identity: dict[str, Any]) -> None:
+    """The seed of the noise is the one asked for, or the one that weights, data and procedure give, and no other."""
+    found = identity.get("noise_seed")
+    if found is None:
+        verdict.notes.append("the seed was chosen by hand or by default (written by an older version)")
+    elif found != seed_of_store(identity, str(identity.get("model")), str(identity.get("data"))):
+        verdict.problems.append(f"manifest.json: noise_seed {found} is not the one that its settings give")
+    elif identity.get("seed") is not None and identity.get("beacon") is None:
+        verdict.notes.append(f"the seed {found} was chosen by hand")
 
 
 def check_data(

@@ -11,7 +11,7 @@ from smoothcert.errors import StoreError
 from smoothcert.runs.rows import read_lines
 from smoothcert.runs.store import ResultStore
 from smoothcert.verification.chain import check_chain
-from smoothcert.verification.hashes import check_data, check_weights
+from smoothcert.verification.hashes import check_data, check_seed, check_weights
 from smoothcert.verification.resample import Resampling
 from smoothcert.verification.rows import Rows, check_rows, read_rows
 from smoothcert.verification.rules import read_rules
@@ -74,6 +74,7 @@ def verify_store(folder: Path, name: str, data_dir: Path | None, resampling: Res
         verdict.notes += notes
     _check_indices(verdict, rows, rules.inputs)
     check_weights(verdict, identity)
+    check_seed(verdict, identity)
     data = check_data(verdict, identity, rows, data_dir)
     if resampling is not None and verdict.problems:
         verdict.notes.append("nothing was sampled again, since the store differs already")

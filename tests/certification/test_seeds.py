@@ -1,6 +1,7 @@
 """Which noise is drawn: one that nobody chose, unless a seed is asked for."""
 
 import dataclasses
+import json
 
 import numpy as np
 import pytest
@@ -8,12 +9,13 @@ import torch
 from torch import nn
 
 from smoothcert import CertifyConfig
-from smoothcert.certification.seeds import noise_seed, seed_of_store
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.data import load_dataset
 from smoothcert.errors import StoreError
 from smoothcert.noise.streams import NoisyCopies
+from smoothcert.runs.seeds import noise_seed, seed_of_store
 from smoothcert.runs.selection import Selection
+from smoothcert.verification.verify import verify
 from tests.certification.closed_form import SHAPE
 from tests.results import cells, certify_with
 
@@ -53,15 +55,15 @@ def test_a_network_that_knows_the_samples_of_a_public_seed_gains_nothing():
     ids=str,
 )  # fmt: skip
 def test_another_experiment_draws_other_noise(change):
-    assert seed_of_store(CONFIG, "w", "d") == seed_of_store(CONFIG, "w", "d")
-    assert seed_of_store(dataclasses.replace(CONFIG, **change), "w", "d") != seed_of_store(CONFIG, "w", "d")
+    assert seed_of_store(vars(CONFIG), "w", "d") == seed_of_store(vars(CONFIG), "w", "d")
+    assert seed_of_store(vars(dataclasses.replace(CONFIG, **change)), "w", "d") != seed_of_store(vars(CONFIG), "w", "d")
 
 
 def test_weights_and_data_decide_and_a_seed_overrules_them():
-    seeds = {seed_of_store(CONFIG, *about) for about in (("w", "d"), ("v", "d"), ("w", "e"))}
+    seeds = {seed_of_store(vars(CONFIG), *about) for about in (("w", "d"), ("v", "d"), ("w", "e"))}
     assert len(seeds) == 3
     asked = dataclasses.replace(CONFIG, seed=7)
-    assert seed_of_store(asked, "w", "d") == seed_of_store(asked, "v", "e") == 7
+    assert seed_of_store(vars(asked), "w", "d") == seed_of_store(vars(asked), "v", "e") == 7
     assert noise_seed(7, "a") != noise_seed(7, "b") != noise_seed(8, "b")
     assert noise_seed(7, "a", "w") == noise_seed(7, "a", "v")
 
@@ -93,3 +95,26 @@ def test_a_store_is_named_by_the_number_that_keyed_its_noise(tmp_path):
     certify_with(model, data, tmp_path, selection=Selection(max=4, shard=1, shards=2), **SETTINGS, seed=seed)
     assert len(store.done()) == 4
     assert np.unique([row["seed"] for row in store.rows()]).tolist() == [str(seed)]
+
+
+@pytest.mark.parametrize("more", [{}, {"radii": (0.25, 0.5)}, {"simultaneous": True}, {"seed": 3}, {"beacon": "b"}])
+def test_a_chosen_seed_is_not_passed_off_as_derived(tmp_path, more):
+    """Whoever tries seeds until he likes the outcome cannot hide it: verify knows which one nobody chose."""
+    data, model = load_dataset("mnist-mini"), nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+    store = certify_with(model, data, tmp_path / "store", selection=Selection(max=3), **SETTINGS, **more)
+    (found,) = verify(store.folder)
+    assert found.answer == "verified"
+    assert any("chosen by hand" in note for note in found.notes) == ("seed" in more)
+    seed = 1234567
+    forged = certify_with(
+        model,
+        data,
+        tmp_path / "forged",
+        selection=Selection(max=3),
+        **{**SETTINGS, **more, "seed": seed, "beacon": None},
+    )
+    manifest = json.loads((forged.folder / "manifest.json").read_text())
+    del manifest["identity"]["seed"]
+    (forged.folder / "manifest.json").write_text(json.dumps(manifest))
+    (found,) = verify(forged.folder)
+    assert any("noise_seed 1234567" in problem for problem in found.problems)

@@ -39,7 +39,7 @@ def provenance(c: Certificates, label: str) -> Provenance:
         "failure probability α": _shown(c.alpha),
         "saturation radius": "not known" if limit is None else at_most(limit, 4),
         "noise": _shown(c.noise),
-        "seed of the certification": _shown(identity.get("seed")),
+        "seed of the certification": _seed(identity),
         "seed of the training": _shown((c.config or {}).get("seed")),
         "data": " ".join(str(identity[key]) for key in ("dataset", "split") if key in identity) or "not recorded",
         "versions": ", ".join(f"{key} {value}" for key, value in environment.items() if key in _VERSIONS)
@@ -86,6 +86,15 @@ def _line(*words: str) -> str:
 def _part(manifest: dict[str, Any] | None, key: str) -> dict[str, Any]:
     part = (manifest or {}).get(key)
     return part if isinstance(part, dict) else {}
+
+
+def _seed(identity: dict[str, Any]) -> str:
+    """The number that keyed the noise, and whose choice it was."""
+    seed, asked, beacon = (identity.get(name) for name in ("noise_seed", "seed", "beacon"))
+    if seed is None:
+        return _shown(asked)
+    origin = "asked for" if asked is not None else "by weights, data and procedure"
+    return f"{seed} ({origin}{f', beacon {beacon!r}' if beacon else ''})"
 
 
 def _shown(value: object) -> str:

@@ -60,9 +60,10 @@ def check_rows(lines: Lines, columns: Mapping[str, Column], manifest: Manifest) 
         part.require("idx", inside, f"one of {manifest.inputs} inputs, from {start} on every {every}")
     else:
         unchecked.append("the index set was not checked: the manifest does not name it")
-    for name in ("noise", "seed"):
-        if name in identity and name in columns:
-            part.require(name, part[name] == str(identity[name]), f"{identity[name]}, as in the manifest")
+    keyed = {"noise": identity.get("noise"), "seed": identity.get("noise_seed", identity.get("seed"))}
+    for name, value in keyed.items():
+        if value is not None and name in columns:
+            part.require(name, part[name] == str(value), f"{value}, as in the manifest")
     proof = proof_of(manifest, lines.path.parent)
     if isinstance(classes, int):
         for name in ("label", "predict"):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from torch import nn
+from collections.abc import Mapping
+from typing import Any
 
-from smoothcert.config import AttackConfig, CertifyConfig
-from smoothcert.errors import ModelError
 from smoothcert.keys import derive
-from smoothcert.models.weights import weights_hash
 
 # Not those that leave the samples of an input as they are, such as the index set, precision or kernels.
 _PROCEDURE = ("sigma", "n0", "n", "alpha", "noise", "radii", "tolerance", "simultaneous", "attack", "noises", "steps")
@@ -23,15 +21,13 @@ def noise_seed(seed: int | None, beacon: str | None, *about: str) -> int:
     return derive(0 if seed is None else seed, "noise seed", beacon or "", *(about if seed is None else ()))
 
 
-def seed_of_store(config: CertifyConfig | AttackConfig, weights: str, data: str) -> int:
-    """The same command draws the same noise; another model, other data or another procedure draws another."""
-    settings = {name: getattr(config, name) for name in _PROCEDURE if hasattr(config, name)}
-    return noise_seed(config.seed, getattr(config, "beacon", None), weights, data, repr(sorted(settings.items())))
+def seed_of_store(settings: Mapping[str, Any], weights: str, data: str) -> int:
+    """The same command draws the same noise; another model, other data or another procedure draws another.
 
-
-def weights_name(model: nn.Module) -> str:
-    """The hash of the weights; empty for a network with state that is not in tensors."""
-    try:
-        return weights_hash(model)
-    except ModelError:
-        return ""
+    The settings are those of a CertifyConfig or an AttackConfig, or the identity of a store that was made with them.
+    """
+    values = {name: value for name in _PROCEDURE if (value := settings.get(name)) not in (None, False)}
+    if "radii" in values:
+        values["radii"] = tuple(map(float, values["radii"]))
+    procedure = repr(sorted(values.items()))
+    return noise_seed(settings.get("seed"), settings.get("beacon"), weights, data, procedure)
