@@ -246,5 +246,5 @@ def test_status_names_the_procedure(model, data, tmp_path):
     certify_with(model, small, run / "certify" / "a", radii=[0.0, 0.25], simultaneous=True, **settings)
     certify_with(model, small, run / "certify" / "b", tolerance=0.1, skip_wrong=True, **settings)
     lines = "\n".join(status_lines(run))
-    assert "(radii 0 0.25, n at most 100, alpha 0.001, quantised noise, all inputs at once)" in lines
-    assert "(tolerance 0.1, n at most 100, alpha 0.001, quantised noise, wrong inputs skipped)" in lines
+    assert "(radii 0 0.25, n at most 100, alpha 0.001, exact noise, all inputs at once)" in lines
+    assert "(tolerance 0.1, n at most 100, alpha 0.001, exact noise, wrong inputs skipped)" in lines
