@@ -62,6 +62,7 @@ class Table:
         self.thresholds = every[(every > 0) & (every < 2**laws.BITS)]
         self.shift = laws.largest(sigma) - int((every <= 0).sum())  # T is the number of `thresholds` <= u, minus this
         self.upper = (self.thresholds >> 30).astype(np.uint32)
+        self.following = np.append(self.upper, np.uint32(2**32 - 1))  # the first that is not below, or the largest word
         self.entries = self._entries() if len(self.thresholds) < _UNDECIDED else None
 
     def _entries(self) -> Words:
@@ -73,7 +74,7 @@ class Table:
         start = np.arange(2**16 + 1) << 16
         below = np.searchsorted(self.upper, start)
         between = np.diff(below)
-        first = np.append(self.upper, 0)[below[:-1]].astype(np.int64) & 0xFFFF
+        first = self.following[below[:-1]].astype(np.int64) & 0xFFFF
         entry = (below[:-1] << 16) + np.where(between == 1, 0xFFFF - first, 0)
         entries: Words = (np.where(between > 1, _UNDECIDED << 16, entry) - start[:-1]).astype(np.uint32)
         return entries
@@ -97,12 +98,11 @@ class ExactNoise:
         found = np.empty((last - first, self._values), np.float32)
         groups = np.arange(-(-self._values // 4), dtype=np.uint64)[None, :]
         samples = np.arange(first, last, dtype=np.uint64)[:, None]
-        width = min(groups.shape[1], _PIECE)
-        pieces = -(-len(samples) * width // _PIECE)
-        height = -(-len(samples) // pieces)
+        width = _share(groups.size, _PIECE)
+        height = _share(len(samples), max(1, _PIECE // width))
         room = Room(height * width)
         for top in range(0, len(samples), height):
-            for left in range(0, groups.shape[1], width):
+            for left in range(0, groups.size, width):
                 group, sample = groups[:, left : left + width], samples[top : top + height]
                 words = philox_words(group, sample, self._index, self._stage, self._key, room)
                 counts = self._counts(words, group, sample, room)
@@ -125,23 +125,28 @@ class ExactNoise:
             unsure = np.flatnonzero(counts.view(np.uint16) == _UNDECIDED) >> 1
             np.right_shift(counts, np.uint32(16), out=counts)
         if len(unsure):
-            row, column = np.divmod(unsure, 4 * group.shape[1])
-            counts[unsure] = self._searched(w[unsure], group[0, column // 4], sample[row, 0], column % 4)
+            counts[unsure] = self._searched(w[unsure], unsure, group, sample)
         return counts.reshape(len(words), -1)
 
     def _searched(
-        self, w: Words, group: NDArray[np.uint64], sample: NDArray[np.uint64], lane: NDArray[np.intp]
+        self, w: Words, at: NDArray[np.intp], group: NDArray[np.uint64], sample: NDArray[np.uint64]
     ) -> NDArray[np.intp]:
-        """The same for single words, by a search; by their second words where they do not decide."""
+        """The same for single words by a search, and by their second words where the first do not decide."""
         table = self._table
         found = np.searchsorted(table.upper, w)
-        tied = np.flatnonzero(np.searchsorted(table.upper, w, side="right") > found)
+        tied = np.flatnonzero(table.following[found] == w)
         if len(tied):
-            counter = group[tied, None], sample[tied, None], self._index, self._stage + SECOND
-            second = philox_words(*counter, self._key, Room(len(tied)))[np.arange(len(tied)), 0, lane[tied]]
+            row, column = np.divmod(at[tied], 4 * group.shape[1])
+            counter = group[0, column // 4, None], sample[row], self._index, self._stage + SECOND
+            second = philox_words(*counter, self._key, Room(len(tied)))[np.arange(len(tied)), 0, column % 4]
             u = w[tied].astype(np.int64) << 30 | second >> np.uint32(2)
             found[tied] = np.searchsorted(table.thresholds, u, side="right")
         return found
+
+
+def _share(total: int, most: int) -> int:
+    """The size of equal pieces, none larger than `most`."""
+    return -(-total // -(-total // most))
 
 
 class Room:

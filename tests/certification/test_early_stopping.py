@@ -123,7 +123,8 @@ def test_simultaneous_certificates_spend_alpha_over_the_inputs(model, data, tmp_
     store = certify_with(model, data, tmp_path, simultaneous=True, **settings)
     found = read_store(store.folder)
     assert found.rows == 5
-    assert found.p_lower.tolist() == bounds.lower_bound(top_counts(store), 200, 0.001 / 10).tolist()
+    tau = store.manifest().identity["tau"]
+    assert found.p_lower.tolist() == bounds.lower_bound(top_counts(store), 200, 0.001 / 10, tau).tolist()
     identity = store.manifest().identity
     assert (identity["alpha"], identity["alpha_each"]) == (0.001, 0.001 / 10)
 
