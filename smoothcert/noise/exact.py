@@ -16,6 +16,7 @@ below, and the lower half of the one that may lie between. reference.py and fuse
 
 from __future__ import annotations
 
+import sys
 from functools import lru_cache
 from typing import Literal, get_args
 
@@ -38,6 +39,7 @@ SECOND = 2**31
 _MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW, _HALF_WORD = np.uint64(0xFFFFFFFF), np.uint64(32)
+_UPPER, _LOWER = (1, 0) if sys.byteorder == "little" else (0, 1)  # where the halves of a product lie
 _PIECE = 2**14  # counters that are worked on at once: their words and products fit a core's cache
 _UNDECIDED = 0xFFFF
 
@@ -145,8 +147,8 @@ class ExactNoise:
 
 
 def _share(total: int, most: int) -> int:
-    """The size of equal pieces, none larger than `most`."""
-    return -(-total // -(-total // most))
+    """The size of equal pieces of at least one, none larger than `most`."""
+    return max(1, -(-total // max(1, -(-total // most))))
 
 
 class Room:
@@ -192,9 +194,9 @@ def philox_words(
         products = room.products[number % 2, :, :size]  # by turns, since `others` lie in those of the round before
         np.multiply(factors, _MULTIPLIERS, out=products)
         halves = products.view(np.uint32)[::-1]
-        np.bitwise_xor(halves[:, 1::2], others, out=factors)
+        np.bitwise_xor(halves[:, _UPPER::2], others, out=factors)
         np.bitwise_xor(factors, keys_now[:, None], out=factors)
-        others = halves[:, 0::2]
+        others = halves[:, _LOWER::2]
     words = room.words[:size]
     for column, word in enumerate((factors[0], others[0], factors[1], others[1])):
         words[:, column] = word
