@@ -16,6 +16,7 @@ below, and the lower half of the one that may lie between. reference.py and fuse
 
 from __future__ import annotations
 
+import sys
 from functools import lru_cache
 from typing import Literal, get_args
 
@@ -38,6 +39,7 @@ SECOND = 2**31
 _MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW, _HALF_WORD = np.uint64(0xFFFFFFFF), np.uint64(32)
+_UPPER, _LOWER = (1, 0) if sys.byteorder == "little" else (0, 1)  # where the halves of a product lie
 _PIECE = 2**14  # counters that are worked on at once: their words and products fit a core's cache
 _UNDECIDED = 0xFFFF
 
@@ -62,6 +64,7 @@ class Table:
         self.thresholds = every[(every > 0) & (every < 2**laws.BITS)]
         self.shift = laws.largest(sigma) - int((every <= 0).sum())  # T is the number of `thresholds` <= u, minus this
         self.upper = (self.thresholds >> 30).astype(np.uint32)
+        self.following = np.append(self.upper, np.uint32(2**32 - 1))  # the first that is not below, or the largest word
         self.entries = self._entries() if len(self.thresholds) < _UNDECIDED else None
 
     def _entries(self) -> Words:
@@ -73,7 +76,7 @@ class Table:
         start = np.arange(2**16 + 1) << 16
         below = np.searchsorted(self.upper, start)
         between = np.diff(below)
-        first = np.append(self.upper, 0)[below[:-1]].astype(np.int64) & 0xFFFF
+        first = self.following[below[:-1]].astype(np.int64) & 0xFFFF
         entry = (below[:-1] << 16) + np.where(between == 1, 0xFFFF - first, 0)
         entries: Words = (np.where(between > 1, _UNDECIDED << 16, entry) - start[:-1]).astype(np.uint32)
         return entries
@@ -97,12 +100,11 @@ class ExactNoise:
         found = np.empty((last - first, self._values), np.float32)
         groups = np.arange(-(-self._values // 4), dtype=np.uint64)[None, :]
         samples = np.arange(first, last, dtype=np.uint64)[:, None]
-        width = min(groups.shape[1], _PIECE)
-        pieces = -(-len(samples) * width // _PIECE)
-        height = -(-len(samples) // pieces)
+        width = _share(groups.size, _PIECE)
+        height = _share(len(samples), max(1, _PIECE // width))
         room = Room(height * width)
         for top in range(0, len(samples), height):
-            for left in range(0, groups.shape[1], width):
+            for left in range(0, groups.size, width):
                 group, sample = groups[:, left : left + width], samples[top : top + height]
                 words = philox_words(group, sample, self._index, self._stage, self._key, room)
                 counts = self._counts(words, group, sample, room)
@@ -125,23 +127,28 @@ class ExactNoise:
             unsure = np.flatnonzero(counts.view(np.uint16) == _UNDECIDED) >> 1
             np.right_shift(counts, np.uint32(16), out=counts)
         if len(unsure):
-            row, column = np.divmod(unsure, 4 * group.shape[1])
-            counts[unsure] = self._searched(w[unsure], group[0, column // 4], sample[row, 0], column % 4)
+            counts[unsure] = self._searched(w[unsure], unsure, group, sample)
         return counts.reshape(len(words), -1)
 
     def _searched(
-        self, w: Words, group: NDArray[np.uint64], sample: NDArray[np.uint64], lane: NDArray[np.intp]
+        self, w: Words, at: NDArray[np.intp], group: NDArray[np.uint64], sample: NDArray[np.uint64]
     ) -> NDArray[np.intp]:
-        """The same for single words, by a search; by their second words where they do not decide."""
+        """The same for single words by a search, and by their second words where the first do not decide."""
         table = self._table
         found = np.searchsorted(table.upper, w)
-        tied = np.flatnonzero(np.searchsorted(table.upper, w, side="right") > found)
+        tied = np.flatnonzero(table.following[found] == w)
         if len(tied):
-            counter = group[tied, None], sample[tied, None], self._index, self._stage + SECOND
-            second = philox_words(*counter, self._key, Room(len(tied)))[np.arange(len(tied)), 0, lane[tied]]
+            row, column = np.divmod(at[tied], 4 * group.shape[1])
+            counter = group[0, column // 4, None], sample[row], self._index, self._stage + SECOND
+            second = philox_words(*counter, self._key, Room(len(tied)))[np.arange(len(tied)), 0, column % 4]
             u = w[tied].astype(np.int64) << 30 | second >> np.uint32(2)
             found[tied] = np.searchsorted(table.thresholds, u, side="right")
         return found
+
+
+def _share(total: int, most: int) -> int:
+    """The size of equal pieces of at least one, none larger than `most`."""
+    return max(1, -(-total // max(1, -(-total // most))))
 
 
 class Room:
@@ -187,9 +194,9 @@ def philox_words(
         products = room.products[number % 2, :, :size]  # by turns, since `others` lie in those of the round before
         np.multiply(factors, _MULTIPLIERS, out=products)
         halves = products.view(np.uint32)[::-1]
-        np.bitwise_xor(halves[:, 1::2], others, out=factors)
+        np.bitwise_xor(halves[:, _UPPER::2], others, out=factors)
         np.bitwise_xor(factors, keys_now[:, None], out=factors)
-        others = halves[:, 0::2]
+        others = halves[:, _LOWER::2]
     words = room.words[:size]
     for column, word in enumerate((factors[0], others[0], factors[1], others[1])):
         words[:, column] = word

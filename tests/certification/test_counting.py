@@ -51,7 +51,7 @@ def test_more_samples_extend_the_same_stream():
     smoothed = SmoothedClassifier(model, 0.5, 10, seed=0, batch_size=100)
     votes = []
     with torch.inference_mode():
-        noisy = NoisyCopies(image, 0.5, "quantised", seed=0, index=0, stage="estimation")
+        noisy = NoisyCopies(image, 0.5, "exact", seed=0, index=0, stage="estimation")
         for first in range(0, 1000, 100):
             padded = torch.cat([noisy.take(first, first + 100), torch.zeros(28, 1, 28, 28)])
             votes.append(model(padded)[:100].argmax(1))

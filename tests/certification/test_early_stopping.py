@@ -123,7 +123,8 @@ def test_simultaneous_certificates_spend_alpha_over_the_inputs(model, data, tmp_
     store = certify_with(model, data, tmp_path, simultaneous=True, **settings)
     found = read_store(store.folder)
     assert found.rows == 5
-    assert found.p_lower.tolist() == bounds.lower_bound(top_counts(store), 200, 0.001 / 10).tolist()
+    tau = store.manifest().identity["tau"]
+    assert found.p_lower.tolist() == bounds.lower_bound(top_counts(store), 200, 0.001 / 10, tau).tolist()
     identity = store.manifest().identity
     assert (identity["alpha"], identity["alpha_each"]) == (0.001, 0.001 / 10)
 
@@ -246,5 +247,5 @@ def test_status_names_the_procedure(model, data, tmp_path):
     certify_with(model, small, run / "certify" / "a", radii=[0.0, 0.25], simultaneous=True, **settings)
     certify_with(model, small, run / "certify" / "b", tolerance=0.1, skip_wrong=True, **settings)
     lines = "\n".join(status_lines(run))
-    assert "(radii 0 0.25, n at most 100, alpha 0.001, quantised noise, all inputs at once)" in lines
-    assert "(tolerance 0.1, n at most 100, alpha 0.001, quantised noise, wrong inputs skipped)" in lines
+    assert "(radii 0 0.25, n at most 100, alpha 0.001, exact noise, all inputs at once)" in lines
+    assert "(tolerance 0.1, n at most 100, alpha 0.001, exact noise, wrong inputs skipped)" in lines

@@ -39,7 +39,7 @@ def test_certified_radius_approaches_the_true_one(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-def test_quantised_noise_certifies_the_same_radius(device):
+def test_integer_noise_certifies_the_same_radius(device):
     model = Linear().to(device)
     image = (model.image_at(0.3) * 255).round().to(torch.uint8)
     margin = float((((image.float() / 255) - 0.5) * model.w).sum())

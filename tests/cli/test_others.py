@@ -24,8 +24,8 @@ def test_input_noise_computes_the_bound(capsys, tmp_path):
 
 
 def test_selftest_noise_passes_and_says_what_it_tested(capsys):
-    printed = run(capsys, "selftest-noise", "--noise", "quantised", "--samples", 2**18, "--device", "cpu")
-    assert printed.startswith("quantised noise on cpu, 262144 values\n")
+    printed = run(capsys, "selftest-noise", "--noise", "exact", "--samples", 2**18, "--device", "cpu")
+    assert printed.startswith("exact noise on cpu, 262144 values\n")
     assert printed.count("\n") > 5
 
 

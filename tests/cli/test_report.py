@@ -8,7 +8,7 @@ from tests.cli.commands import fails, run
 def test_train_certify_status_report(capsys, certified, tmp_path):
     status = run(capsys, "status", certified)
     assert "gaussian on mnist-mini, sigma 0.5: trained, epoch 8 of 8" in status
-    assert "certify six: all 6 inputs done (n 200, alpha 0.001, quantised noise)" in status
+    assert "certify six: all 6 inputs done (n 200, alpha 0.001, exact noise)" in status
     files = {kind: tmp_path / f"report.{kind}" for kind in ("html", "markdown", "latex", "csv")} | {
         "figure": tmp_path / "curves.svg"
     }

@@ -19,7 +19,7 @@ from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import from_counts
 from tests.results import certify_with
 
-IDENTITY = {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "split_alpha": 0.9, "noise": "quantised"}
+IDENTITY = {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "split_alpha": 0.9, "noise": "exact"}
 IDENTITY |= {"start": 0, "every": 1}
 COUNTS0 = [[90, 10, 0], [5, 90, 5], [30, 30, 40], [50, 50, 0]]
 COUNTS = [[990, 0, 10], [20, 900, 80], [300, 250, 450], [400, 600, 0]]
@@ -47,10 +47,10 @@ def expected(alpha, **settings):
 
 
 @pytest.mark.parametrize("alpha", [None, 0.05, 1e-6])
-@pytest.mark.parametrize("noise", ["quantised", "uniform", "laplace"])
+@pytest.mark.parametrize("noise", ["exact", "quantised", "uniform", "laplace"])
 def test_the_binary_bound_at_any_alpha(tmp_path, alpha, noise):
     found = reanalyse(make(tmp_path, noise=noise), alpha=alpha)
-    wanted = expected(alpha or 0.001, law="gaussian" if noise == "quantised" else noise)
+    wanted = expected(alpha or 0.001, law="gaussian" if noise in ("exact", "quantised") else noise)
     assert found.radius.tolist() == [c.radius for c in wanted]
     assert found.p_lower.tolist() == [c.p_lower for c in wanted]
     assert found.predict.tolist() == [c.predict for c in wanted]

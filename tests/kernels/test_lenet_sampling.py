@@ -144,7 +144,7 @@ def test_counts_of_several_images_at_once_are_those_of_each_sample_alone():
     images = [image.to(DEVICE) for image in images]
     fast = LENET.sampling(model, SHAPE, DEVICE, torch.float16)
     prepared = Prepared(fast, fast.inputs, "float16", (LENET.title,), batch_size=fast.batch_size, any_batch=True)
-    settings = {"sigma": 0.5, "mode": "quantised", "seed": 4}
+    settings = {"sigma": 0.5, "mode": "exact", "seed": 4}
     counter = FusedCounter(images, prepared, prepared.forward, 10, **settings)
     requests = [
         Request(0, 11, "selection", 0, 5),
@@ -155,7 +155,7 @@ def test_counts_of_several_images_at_once_are_those_of_each_sample_alone():
     counts = counter.count(requests, 16)
     assert counts.sum(1).tolist() == [5, 13, 1, 6]
     for request, row in zip(requests, counts, strict=True):
-        noise, expected = FusedNoise(0.5, "quantised", 4, DEVICE), np.zeros(10, int)
+        noise, expected = FusedNoise("gaussian", 0.5, 4, DEVICE), np.zeros(10, int)
         for sample in range(request.first, request.last):
             x, word = prepared.inputs(1), noise.words([(request.index, request.stage, 100)])
             at = torch.tensor([sample], dtype=torch.int32, device=DEVICE)
@@ -179,7 +179,7 @@ def test_a_trained_network_answers_alike_in_half_precision(trained):
     net, agree = FastLeNet(model, torch.float16, DEVICE), []
     for index in range(10):
         image = torch.from_numpy(np.array(data.image(index))).to(DEVICE)
-        noisy = NoisyCopies(image, 0.5, "quantised", seed=0, index=index, stage="estimation").take(0, count)
+        noisy = NoisyCopies(image, 0.5, "exact", seed=0, index=index, stage="estimation").take(0, count)
         with torch.no_grad(), arithmetic("float32"):
             agree.append(run(net, noisy).argmax(1) == model(noisy).argmax(1))
     assert torch.cat(agree).float().mean() >= 0.999

@@ -163,6 +163,10 @@ def test_pieces_and_batches_change_nothing(values, samples, piece):
         exact._PIECE = before
 
 
+def test_no_samples_are_no_noise():
+    assert noise(values=9).draw(5, 5).shape == (0, 9)
+
+
 def test_threads_may_draw_at_once():
     stream = noise("laplace", 1.0, 784)
     expected = [stream.draw(100 * i, 100 * i + 100) for i in range(16)]

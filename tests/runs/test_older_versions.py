@@ -1,4 +1,4 @@
-"""Run folders and stores of an older version (tests/fixtures) are read, resumed and reported as if they were ours."""
+"""Run folders and stores of an older version (tests/fixtures): runs go on, and stores are read but not resumed."""
 
 import json
 import shutil
@@ -9,6 +9,7 @@ import pytest
 from safetensors.numpy import load_file
 
 from smoothcert.cli import main
+from smoothcert.evaluation.reanalysis import reanalyse
 from smoothcert.report import average_certified_radius, read_store
 
 OLD = Path(__file__).parents[1] / "fixtures" / "commit-835bc7e"
@@ -24,11 +25,8 @@ def old(tmp_path, monkeypatch):
     return place
 
 
-def rows(path):
-    """The rows of a part without the time that each took."""
-    header, *lines = path.read_text().splitlines()
-    time = header.split("\t").index("time")
-    return sorted(tuple(cell for i, cell in enumerate(line.split("\t")) if i != time) for line in lines)
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 CERTIFY = ["certify", "finished", "--trust-code", "--every", "100", "--n", "500", "--device", "cpu"]
@@ -43,15 +41,33 @@ ATTACK += ["--noises", "4", "--steps", "3", "--device", "cpu"]
         ("certify/early", [*CERTIFY, "--name", "early", "--radius", "0.25", "0.5"]),
     ],
 )
-def test_a_store_is_resumed_with_the_same_rows(old, store, command, capsys):
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_store_of_the_noise_of_then_is_not_resumed(old, store, command, whole, capsys):
+    """Its noise is gone. What is missing, and what a crash left behind, stays as it is."""
     part = old / "finished" / store / "part-0-of-1.tsv"
-    before, manifest = rows(part), (part.parent / "manifest.json").read_bytes()
-    whole = part.read_text().splitlines(keepends=True)
-    part.write_text("".join(whole[:4]) + "900\t3")  # three rows are left, and a torn line
-    main(command)
-    assert rows(part) == before
-    assert part.read_text().splitlines(keepends=True)[:4] == whole[:4]
-    assert (part.parent / "manifest.json").read_bytes() == manifest
+    if not whole:
+        part.write_text("".join(part.read_text().splitlines(keepends=True)[:4]) + "900\t3")
+    before = contents(old)
+    with pytest.raises(SystemExit):
+        main(command)
+    error = capsys.readouterr().err
+    assert "holds results of another procedure" in error
+    assert "noise: 'quantised' there, 'exact' asked" in error
+    assert "noise_stream: 'philox-blocks-1' there, 'philox4x32-words-1' asked" in error
+    assert "choose another --name" in error
+    with pytest.raises(SystemExit):
+        main([*command, "--noise", "quantised"])
+    assert "'quantised' is gone: use 'exact'" in capsys.readouterr().err
+    assert contents(old) == before
+
+
+def test_another_name_certifies_beside_it(old):
+    main([*CERTIFY, "--name", "again", "--max", "2"])
+    again, then = (read_store(f"finished/certify/{name}") for name in ("again", "test"))
+    assert again.noise == "exact"
+    # the same network and images, other noise: each is certified within what 500 samples vary
+    assert again.idx.tolist() == then.idx.tolist()[: len(again.idx)]
+    assert np.allclose(again.radius, then.radius[: len(again.radius)], atol=0.25)
 
 
 def test_attacks_that_were_rounded_otherwise_are_not_continued(old, capsys):
@@ -90,6 +106,7 @@ def test_reports_and_status_show_it(old, capsys):
     assert average_certified_radius(read_store("finished/certify/test")) == pytest.approx(0.52251, abs=1e-5)
     assert "0.523" in shown
     assert "finished" in (old / "report.html").read_text()
+    assert reanalyse("finished/certify/test", alpha=0.01).radius.mean() > 0.55
     main(["status", "finished", "unfinished"])
     shown = capsys.readouterr().out
     assert "all 10 inputs done (n 500, alpha 0.001, quantised noise)" in shown

@@ -16,13 +16,13 @@ from smoothcert.statistics.certificate import from_counts
 from smoothcert.verification.chain import broken_rows
 from tests.processes import Child
 
-MANIFEST = Manifest({"sigma": 0.5, "n": 1000, "alpha": 0.001, "noise": "quantised"}, 3, {"torch": "2.13"})
+MANIFEST = Manifest({"sigma": 0.5, "n": 1000, "alpha": 0.001, "noise": "exact"}, 3, {"torch": "2.13"})
 
 
 def row(index, top=990):
     counts0, counts = np.array([90, 10, 0]), np.array([top, 0, 1000 - top])
     (certificate,) = from_counts(counts0[None], counts[None], sigma=0.5, alpha=0.001)
-    row = certificate_row(certificate, index=index, label=0, noise="quantised", seed=0)
+    row = certificate_row(certificate, index=index, label=0, noise="exact", seed=0)
     return {**row, "time": clock(3725.25)}
 
 
@@ -48,7 +48,7 @@ def test_a_row_holds_the_fields_columns_first_and_everything_to_judge_it_again(s
     assert cells["time"] == "1:02:05.250000"
     assert float(cells["radius"]) == certificate.radius
     assert (cells["counts0"], cells["counts"]) == ("0:90,1:10", "0:990,2:10")
-    assert (cells["n0"], cells["n"], cells["noise"], cells["seed"]) == ("100", "1000", "quantised", "0")
+    assert (cells["n0"], cells["n"], cells["noise"], cells["seed"]) == ("100", "1000", "exact", "0")
     assert float(cells["p_lower"]) == certificate.p_lower
     assert float(cells["multiclass_radius"]) == certificate.multiclass_radius
 

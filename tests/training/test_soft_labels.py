@@ -1,6 +1,7 @@
 """Soft labels: right in the closed form, resumable, shared, and never those of something else."""
 
 import dataclasses
+import hashlib
 import json
 import shutil
 import time
@@ -96,6 +97,24 @@ def test_groups_ranks_and_interruptions_do_not_change_the_votes(tmp_path, monkey
     second = Ranks(torch.device("cpu"), rank=1, world_size=2)
     soft_labels._make_parts(tmp_path / "share", wanted, Brightness(), data, second, True)
     assert [path.name for path in sorted((tmp_path / "share").iterdir())] == [f"{i:08d}.npy" for i in (1, 3, 5)]
+
+
+def test_finished_labels_on_other_noise_are_read_and_parts_are_not_mixed(tmp_path, monkeypatch):
+    """Labels of an older version, whose noise is gone, serve on; what it had not finished is made anew."""
+    wanted = grey_plan(tmp_path, n=70)
+    made = np.array(soft_labels.vote(wanted, Brightness(), grey(), ALONE, quiet=True))
+    record = json.loads((tmp_path / "labels.json").read_text())
+    assert record["identity"].pop("noise_stream") == "philox4x32-words-1"
+    (tmp_path / "labels.json").write_text(json.dumps(record))  # as they were written then
+    monkeypatch.setattr(soft_labels, "_make_parts", None)
+    assert np.array_equal(soft_labels.vote(wanted, Brightness(), grey(), ALONE, quiet=True), made)
+    monkeypatch.undo()
+    key = hashlib.sha256(json.dumps(record["identity"], sort_keys=True).encode()).hexdigest()[:16]
+    (tmp_path / "labels.json").unlink()
+    older = tmp_path / f"parts-{key}"
+    older.mkdir()
+    np.save(older / "00000000.npy", np.zeros_like(made))
+    assert np.array_equal(soft_labels.vote(wanted, Brightness(), grey(), ALONE, quiet=True), made)
 
 
 def test_soft_labels_of_something_else_are_refused(tmp_path):
