@@ -47,6 +47,7 @@ def run(options: Options) -> None:
     from smoothcert.evaluation.attack import attack_dataset, summarise
     from smoothcert.runs.folder import RunFolder
     from smoothcert.runs.store import ResultStore
+    from smoothcert.statistics.printed import doubt
 
     folder, name = RunFolder(options.run), check_name(options.name or options.attack)
     model, spec = folder.load_model(trust_code=options.trust_code)
@@ -62,6 +63,8 @@ def run(options: Options) -> None:
     )
     found = summarise(store)
     _print(found)
+    if certificates.exists and (told := doubt(certificates.manifest().identity.get("noise"))):
+        print(f"note: certified by {told}")
     if options.svg is not None:
         attacked = sorted({int(row["idx"]) for row in store.rows()})
         _draw(found, certificates, attacked, folder.path.name, options)

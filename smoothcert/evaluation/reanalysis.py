@@ -49,8 +49,8 @@ def reanalyse(
     law = stored.law
     stored = replace(stored, alpha=stored.alpha if alpha is None else bounds.check_alpha(alpha))
     level = bounds.check_alpha(stored.alpha_each or 0.0)
-    assert stored.counts0 is not None
-    assert stored.counts is not None
+    if stored.counts0 is None or stored.counts is None:
+        raise StoreError(f"{folder} has no class counts, so that it cannot be analysed again")
     votes = read_votes(stored.counts0, stored.counts)
     p, radius = _bounds(bound, votes, level, identity, law)
     certified = p >= 0.5 if bound == "binary" else radius > 0

@@ -1,6 +1,7 @@
 """Stores and logs -> certificates (read) -> measures -> charts and tables -> page; each imports only from those before.
 
-Nothing here needs PyTorch. It must not know how certificates are made: it reads what is stored.
+Nothing here needs PyTorch. It must not know how certificates are sampled: it reads what is stored, and checks that the
+stored counts prove it.
 """
 
 from smoothcert.recipes.published import published_rows

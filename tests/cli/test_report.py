@@ -43,10 +43,12 @@ def test_another_alpha_is_for_all_inputs_together_where_the_first_was(capsys, ce
     assert "alpha is for all inputs together" in again
     assert "analysed again with alpha 0.6 (certified with 0.2)" in again
     assert "not formally sound" in again
+    attack = ["--radius", 0.5, "--noises", 2, "--steps", 2, "--n", 100, "--max", 2, "--against", "each"]
+    assert "note: certified by float noise: not formally sound" in run(capsys, "attack", certified, *attack)
 
 
 @pytest.mark.parametrize("words", [["--radii", "0", "0.5"], ["--radius", "0,0.5"], ["--radii", "0,0.5"]])
 def test_radii_with_spaces_or_commas_between_them(capsys, certified, words):
     head = run(capsys, "report", certified / "certify" / "six", *words).splitlines()[0]
     assert head.split()[-2:] == ["r=0.00", "r=0.50"]
-    assert "--radius takes numbers" in fails(capsys, "report", certified, "--radii", "half")
+    assert "found 'half'" in fails(capsys, "report", certified, "--radii", "half")

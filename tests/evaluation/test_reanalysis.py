@@ -139,6 +139,15 @@ def test_a_real_store_and_its_re_analysis_agree_with_certifying_again(tmp_path):
     assert (reanalyse(first, norm="linf").radius <= found.radius).all()
 
 
+def test_a_store_without_counts_is_refused(tmp_path):
+    store = make(tmp_path)
+    for path in store.part_paths():
+        cells = [line.split("\t")[:6] for line in path.read_text().splitlines()]
+        path.write_text("".join("\t".join(line) + "\n" for line in cells))
+    with pytest.raises(StoreError, match="has no class counts"):
+        reanalyse(store, alpha=0.01)
+
+
 def test_no_forward_pass_and_no_pytorch(tmp_path):
     make(tmp_path)
     code = (

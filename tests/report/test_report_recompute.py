@@ -167,7 +167,7 @@ def test_a_store_without_counts_is_held_to_the_largest_possible_radius(write_sto
     lines = [line.split("\t")[:6] for line in part.read_text().splitlines()]
     part.write_text("".join("\t".join(cells) + "\n" for cells in lines))
     (told,) = read_store(folder).warnings
-    assert told == "there are no class counts: radii are possible with its samples, but could not be checked"
+    assert told == "without counts0 and counts, radii are only known to be possible (at most 1.232)"
     edit(folder, 0, radius=1.24)
     with pytest.raises(
         StoreError, match=r"line 2: column radius: expected at most 1\.2316.*, which 1000 equal answers"

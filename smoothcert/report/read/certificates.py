@@ -83,7 +83,7 @@ class Certificates:
         """The failure probability of one certificate: alpha, or its share where alpha is for all inputs together."""
         if self.alpha is None or not self.identity.get("simultaneous"):
             return self.alpha
-        return self.alpha / int((self.manifest or {})["inputs"])
+        return self.alpha / ((self.manifest or {}).get("inputs") or self.rows)
 
     @property
     def corruption(self) -> tuple[str, str] | None:

@@ -70,10 +70,12 @@ def check_rows(lines: Lines, columns: Mapping[str, Column], manifest: Manifest) 
             part.require(name, part[name] < classes, f"a class below {classes}")
     if isinstance(proof, str):
         return [*unchecked, f"radii were not checked: {proof}"]
-    if not {"counts0", "counts"} <= columns.keys():
+    needed = ("counts0", "counts", *(("p_lower",) if isinstance(proof.test, RepeatedBounds) else ()))
+    if missing := [name for name in needed if name not in columns]:
         possible = part["radius"] <= proof.limit + UP * (proof.limit + proof.sigma)
         part.require("radius", possible, f"at most {proof.limit:.9g}, which {proof.n} equal answers prove")
-        return [*unchecked, "there are no class counts: radii are possible with its samples, but could not be checked"]
+        told = f"without {' and '.join(missing)}, radii are only known to be possible (at most {proof.limit:.3f})"
+        return [*unchecked, told]
     votes = _votes(part, classes if isinstance(classes, int) else None)
     _check_samples(part, votes, proof)
     _check_claims(part, votes, proof)

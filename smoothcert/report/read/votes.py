@@ -33,53 +33,70 @@ class Votes:
     highest: Integers  # the highest class that was counted at all
 
 
+@dataclass(frozen=True)
+class _Entries:
+    """All entries `class:count` of a column, row by row, the classes of a row rising."""
+
+    inputs: int
+    rows: Integers  # those that have entries: a skipped input has none
+    starts: Integers  # where the entries of these rows begin
+    row: Integers  # of each entry
+    label: Integers
+    count: Integers
+
+    def of_rows(self, values: Integers) -> Integers:
+        """One value for each row that has entries -> one for each row, 0 for the others."""
+        found = np.zeros(self.inputs, np.int64)
+        found[self.rows] = values
+        return found
+
+    def total(self, values: Integers) -> Integers:
+        return self.of_rows(np.add.reduceat(values, self.starts) if len(self.starts) else values)
+
+    def largest(self, values: Integers) -> Integers:
+        return self.of_rows(np.maximum.reduceat(values, self.starts) if len(self.starts) else values)
+
+    def highest_class(self) -> Integers:
+        return self.of_rows(
+            self.label[np.append(self.starts[1:], len(self.label)) - 1] if len(self.starts) else self.label
+        )
+
+
 def read_votes(counts0: NDArray[np.object_], counts: NDArray[np.object_]) -> Votes:
-    row0, label0, count0 = _entries(counts0)
-    row, label, count = _entries(counts)
-    inputs = len(counts0)
-    is_most = np.flatnonzero(count0 == _by_row(np.maximum, row0, count0, inputs)[row0])
-    first = is_most[np.diff(row0[is_most], prepend=-1) > 0]  # classes rise within a row
-    selected = np.full(inputs, -1, np.int64)
-    selected[row0[first]] = label0[first]
-    chosen = label == selected[row]
-    highest = [_by_row(np.maximum, *entries, inputs) for entries in ((row0, label0), (row, label))]
+    first, second = _entries(counts0), _entries(counts)
+    most = np.flatnonzero(first.count == first.largest(first.count)[first.row])
+    lowest = most[np.diff(first.row[most], prepend=-1) > 0]
+    selected = np.full(first.inputs, -1, np.int64)
+    selected[first.row[lowest]] = first.label[lowest]
+    chosen = second.label == selected[second.row]
     return Votes(
         selected=selected,
-        top=_by_row(np.add, row, np.where(chosen, count, 0), inputs),
-        other=_by_row(np.maximum, row, np.where(chosen, 0, count), inputs),
-        n0=_by_row(np.add, row0, count0, inputs),
-        n=_by_row(np.add, row, count, inputs),
-        highest=np.maximum(*highest),
+        top=second.total(np.where(chosen, second.count, 0)),
+        other=second.largest(np.where(chosen, 0, second.count)),
+        n0=first.total(first.count),
+        n=second.total(second.count),
+        highest=np.maximum(first.highest_class(), second.highest_class()),
     )
 
 
-def _entries(column: NDArray[np.object_]) -> tuple[Integers, Integers, Integers]:
-    """Row, class and count of all entries of a column; a skipped input has an empty cell."""
+def _entries(column: NDArray[np.object_]) -> _Entries:
     filled = np.flatnonzero(column.astype(bool))
     text = "\n".join(column[filled].tolist()) + "\n" * bool(len(filled))
     codes = np.frombuffer(text.encode(), np.uint8)
     ends = np.flatnonzero((codes < ord("0")) | (codes > ord("9")))
     marks, digits = codes[ends], np.diff(ends, prepend=-1) - 1
+    last = marks[1::2] == ord("\n")  # the entry ends its row
     if not (
         np.all((digits > 0) & (digits <= 15))
         and np.all(marks[::2] == ord(":"))
-        and np.all((marks[1::2] == ord(",")) | (marks[1::2] == ord("\n")))
-        and np.count_nonzero(marks == ord("\n")) == len(filled)
+        and np.all(last | (marks[1::2] == ord(",")))
+        and np.count_nonzero(last) == len(filled)
     ):
         raise BadCounts(next(int(row) for row in filled if not _CELL.fullmatch(column[row])))
     label, count = np.fromstring(text.replace(":", " ").replace(",", " "), np.int64, sep=" ").reshape(-1, 2).T
-    last = marks[1::2] == ord("\n")  # of its row
-    row = filled[np.cumsum(last) - last]
-    falls = (np.diff(label) <= 0) & (np.diff(row) == 0)
+    starts = np.flatnonzero(np.append(True, last[:-1])) if len(filled) else filled
+    row = np.repeat(filled, np.diff(starts, append=len(label)))
+    falls = (label[1:] <= label[:-1]) & ~last[:-1]
     if falls.any():
         raise BadCounts(int(row[np.argmax(falls)]))
-    return row, label, count
-
-
-def _by_row(gather: np.ufunc, row: Integers, values: Integers, inputs: int) -> Integers:
-    """The values of each row gathered by `np.add` or `np.maximum`; 0 for rows without an entry."""
-    found = np.zeros(inputs, np.int64)
-    if len(row):
-        starts = np.flatnonzero(np.diff(row, prepend=-1))
-        found[row[starts]] = gather.reduceat(values, starts)
-    return found
+    return _Entries(len(column), filled, starts, row, label, count)
