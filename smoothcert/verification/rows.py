@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smoothcert.errors import StoreError
-from smoothcert.runs.rows import Lines, typed_columns
+from smoothcert.runs.rows import Lines, typed_columns, whole
 from smoothcert.verification import recompute
 from smoothcert.verification.recompute import Array, Whole
 from smoothcert.verification.rules import Rules
@@ -54,10 +54,10 @@ def read_rows(lines: Lines) -> Rows:
     for row, (counts0, counts) in enumerate(zip(columns["counts0"], columns["counts"], strict=True)):
         try:
             first, second = class_counts(counts0), class_counts(counts)
-            sizes = int(columns["n0"][row]), int(columns["n"][row])
+            sizes = _size(columns["n0"][row]), _size(columns["n"][row])
             selected = min(first, key=lambda label: (-first[label], label))
         except ValueError as error:
-            raise lines.error(row, "expected counts as class:count,class:count") from error
+            raise lines.error(row, "expected whole numbers n0 and n, and counts as class:count,class:count") from error
         others = (count for label, count in second.items() if label != selected)
         highest = max(*first, *second, 0)
         sums = sum(first.values()), sum(second.values()), selected, second.get(selected, 0), max(others, default=0)
@@ -76,8 +76,15 @@ def read_rows(lines: Lines) -> Rows:
 def class_counts(text: str) -> dict[int, int]:
     """Of "class:count,class:count"."""
     pairs = [entry.split(":") for entry in text.split(",") if entry]
-    found = {int(label): int(count) for label, count in pairs}
-    if len(found) < len(pairs) or min([*found, *found.values()], default=0) < 0:
+    found = {_size(label): _size(count) for label, count in pairs}
+    if len(found) < len(pairs):
+        raise ValueError(text)
+    return found
+
+
+def _size(text: str) -> int:
+    """A whole number that sums of such numbers cannot overflow with."""
+    if not 0 <= (found := whole(text)) < 2**40:
         raise ValueError(text)
     return found
 

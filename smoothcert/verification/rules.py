@@ -13,6 +13,8 @@ from smoothcert.runs.store import Manifest
 
 _INTEGERS = "philox4x32-words-1"  # the stream in which uniform and Laplace noise have a known law too
 
+_MOST_SAMPLES, _MOST_INPUTS = 10**8, 10**7  # a manifest from anyone must not make a verification endless
+
 
 @dataclass(frozen=True)
 class Rules:
@@ -69,7 +71,7 @@ def read_rules(manifest: Manifest) -> Rules:
             looks=tuple(int(look) for look in said["looks"]) if said["procedure"] == "tolerance" else (),
             early=float(said.get("early_alpha", 0.0)),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
         raise StoreError(f"manifest.json: expected all settings of a certification, found {error!r}") from error
     for name, fine in (
         ("procedure", rules.procedure in ("fixed", "radius", "tolerance")),
@@ -79,13 +81,15 @@ def read_rules(manifest: Manifest) -> Rules:
         ("split_alpha", 0 < rules.split < 1),
         ("tau", _least_tau(rules, manifest) <= rules.tau < 1),
         ("norm", said["norm"] == ("l2" if rules.law == "gaussian" else "l1")),
-        ("n", rules.n0 >= 1 and rules.n >= 1),
+        ("n", rules.n0 >= 1 and 1 <= rules.n <= _MOST_SAMPLES),
+        ("inputs", 1 <= manifest.inputs <= _MOST_INPUTS),
         ("looks", rules.procedure != "tolerance" or (rules.looks[-1:] == (rules.n,) and _rising(rules.looks))),
         ("radii", rules.procedure != "radius" or (bool(rules.radii) and _rising(rules.radii))),
         ("early_alpha", 0 <= rules.early < 1),
     ):
         if not fine:
-            raise StoreError(f"manifest.json: no certification can have {name} {manifest.identity.get(name)!r} here")
+            found = manifest.inputs if name == "inputs" else manifest.identity.get(name)
+            raise StoreError(f"manifest.json: no certification can have {name} {found!r} here")
     return rules
 
 

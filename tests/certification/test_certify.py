@@ -14,6 +14,7 @@ from smoothcert.interrupts import leave_on_signals
 from smoothcert.models import build_model, load_weights, save_weights
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import COLUMNS
+from smoothcert.verification.verify import verify
 from tests.processes import Child
 from tests.results import cells, certify_with
 
@@ -92,6 +93,7 @@ def test_stopped_at_any_moment_and_resumed_the_store_is_the_same(model, referenc
     certify_with(model, data, tmp_path / "store", selection=selection, **SETTINGS)
     selection = Selection(start=3, every=7, max=24, shard=0, shards=1)
     assert table(certify_with(model, data, tmp_path / "store", selection=selection, **SETTINGS)) == reference
+    assert verify(tmp_path / "store")[0].answer == "verified"  # the chain goes on where a process was killed
 
 
 def test_a_finished_store_is_left_alone(model, data, tmp_path):

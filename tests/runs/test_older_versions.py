@@ -79,6 +79,21 @@ def test_attacks_that_were_rounded_otherwise_are_not_continued(old, capsys):
     assert part.read_bytes() == before
 
 
+def test_it_verifies_without_a_chain_and_a_radius_that_was_raised_is_found(old, capsys):
+    main(["verify", "finished"])
+    said = capsys.readouterr().out
+    assert said.count("note: part-0-of-1.tsv: no chain (written by an older version)") == 2
+    assert "finished/certify/early: verified: 10 rows recomputed, 0 re-sampled, 0 differ" in said
+    assert "finished/certify/test: verified: 10 rows recomputed, 0 re-sampled, 0 differ" in said
+    part = old / "finished" / "certify" / "test" / "part-0-of-1.tsv"
+    header, *lines = part.read_text().splitlines(keepends=True)
+    part.write_text(header + "".join(lines).replace("1.1025931172639512", "1.1125931172639512"))
+    with pytest.raises(SystemExit) as stop:
+        main(["verify", "finished"])
+    assert stop.value.code == 1
+    assert "part-0-of-1.tsv, line 2, input 0: radius 1.1125931172639512 is more" in capsys.readouterr().out
+
+
 def test_another_procedure_is_still_refused(old, capsys):
     with pytest.raises(SystemExit):
         main([*CERTIFY, "--alpha", "0.01"])

@@ -15,7 +15,7 @@ TAU = 784 * (2 * 255 * 4 + 1) / 2**62  # of exact noise with sigma 0.5 on MNIST
 
 def simulate(folder, *, rows=40, shards=2, tau=0.0, **settings):
     """A complete store of `rows` inputs 5, 8, 11, ..., as if a network had answered at random."""
-    config = CertifyConfig(**{"sigma": 0.5, "n": 1000, "noise": "float", **settings})
+    config = CertifyConfig(**{"sigma": 0.5, "n": 1000, "noise": "float", "seed": 0, **settings})
     law = config.noise if config.noise in NORMS else "gaussian"
     alpha = config.alpha / rows if config.simultaneous else config.alpha
     test = procedure(config.n, alpha, config.sigma, radii=config.radii, tolerance=config.tolerance, slack=tau, law=law)

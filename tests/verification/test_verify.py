@@ -84,9 +84,13 @@ def certified(cells):
         ({"n": "900", "counts": "0:900"}, "no input of this store has 900 estimation samples"),
         ({"n0": "99"}, "n0 is 99, but its counts add up to 100"),
         ({"n0": "99", "counts0": "0:99"}, "expected 100 selection samples, found 99"),
-        ({"counts": "0:500,0:500"}, "expected counts as class:count"),
-        ({"counts": "0:1001,1:-1"}, "expected counts as class:count"),
-        ({"counts0": ""}, "expected counts as class:count"),
+        ({"counts": "0:500,0:500"}, "and counts as class:count"),
+        ({"counts": "0:1001,1:-1"}, "and counts as class:count"),
+        ({"counts0": ""}, "and counts as class:count"),
+        ({"counts": f"0:{10**30}"}, "and counts as class:count"),
+        ({"n": str(10**30)}, "expected whole numbers n0 and n"),
+        ({"n": "-1000"}, "expected whole numbers n0 and n"),
+        ({"n": "many"}, "expected whole numbers n0 and n"),
         ({"counts": "0:999,9:1"}, "a class beyond the 4 of the store"),
         ({"seed": "7"}, "expected noise and seed float 0, found float 7"),
         ({"noise": "exact"}, "expected noise and seed float 0, found exact 0"),
@@ -117,11 +121,15 @@ def test_an_edited_row_is_named_even_if_the_chain_was_mended(store, change, prob
         ({"procedure": "mine"}, "no certification can have procedure"),
         ({"seed": 3}, "expected noise and seed float 3"),
         ({"start": 8}, "the manifest has no such input"),
+        ({"n": 10**15}, "no certification can have n 1000000000000000 here"),
+        ({"inputs": 10**15}, "no certification can have inputs 1000000000000000 here"),
+        ({"inputs": 0, "simultaneous": True}, "expected all settings of a certification"),
     ],
 )
 def test_a_manifest_that_does_not_fit_its_rows_is_found(store, change, problem):
     def edit(values):
         values["identity"].update(change)
+        values["inputs"] = values["identity"].pop("inputs", values["inputs"])
         if "alpha" in change:
             values["identity"]["alpha_each"] = change["alpha"]
 
