@@ -59,6 +59,26 @@ def test_the_names_that_others_save_by(path, key, prefix):
     assert weights_hash(model[1]) == weights_hash(net)
 
 
+class Wrapped(nn.Module):
+    """A network of the user's whose own names begin with what is elsewhere a prefix."""
+
+    def __init__(self, classes):
+        super().__init__()
+        self.net = LeNet(classes)
+
+    def forward(self, x):
+        return self.net(x)
+
+
+@pytest.mark.parametrize("prefix", ["", "model."])
+def test_names_of_the_network_itself_are_no_prefix(path, prefix):
+    net = Wrapped(10)
+    torch.save({"state_dict": {prefix + name: value for name, value in net.state_dict().items()}}, path)
+    arch = f"{__name__}.Wrapped"
+    model, _ = load_published(path, arch=arch, classes=10, normalisation="none")
+    assert weights_hash(model[1]) == weights_hash(net)
+
+
 @pytest.mark.parametrize(
     ("classes", "given", "expected"),
     [(10, None, "cifar10"), (100, None, "cifar100"), (1000, None, "cifar10"), (10, "cifar10-mean", "cifar10-mean")],
@@ -157,9 +177,9 @@ def test_own_network(path, tmp_path, monkeypatch):
         ({"state_dict": LeNet().state_dict(), "arch": 7}, {}, ["found 7"]),
         ({"state_dict": LeNet().state_dict(), "arch": "lenet"}, {"classes": 9}, ["10 classes", "classes=9"]),
         (
-            {"state_dict": {f"net.{k}": v for k, v in LeNet().state_dict().items()}, "arch": "lenet"},
+            {"state_dict": {f"other.{k}": v for k, v in LeNet().state_dict().items()}, "arch": "lenet"},
             {},
-            ["missing: conv1.weight, conv1.bias,", "unexpected: net.conv1.weight,", "net.fc2.bias"],
+            ["missing: conv1.weight, conv1.bias,", "unexpected: other.conv1.weight,", "other.fc2.bias"],
         ),
         (
             {"state_dict": {**LeNet().state_dict(), "conv1.weight": torch.ones(20, 3, 5, 5)}, "arch": "lenet"},
