@@ -38,15 +38,17 @@ def load_published(
     """
     checkpoint = _read(Path(path))
     weights = next((key for key in _WEIGHTS if isinstance(checkpoint.get(key), dict)), None)
-    state = _bare(checkpoint[weights] if weights else checkpoint, path)
+    states = _without_prefixes(checkpoint[weights] if weights else checkpoint, path)
     arch = _our_name(arch) if arch is not None else _named_in(checkpoint, path)
-    classes = _count_classes(state, arch, classes, path)
+    classes = _count_classes(states[-1], arch, classes, path)
     if normalisation is None:
         normalisation = "none" if weights == "net" else _default_normalisation(arch, classes, path)
 
     model = build_model(arch, classes, normalisation)
     net = model.get_submodule("1")
-    for name, value in net.state_dict().items():
+    own = net.state_dict()
+    state = next((state for state in states if state.keys() & own.keys()), states[-1])
+    for name, value in own.items():
         # A file older than torch 0.4.1 does not have this counter, and evaluation never reads it.
         if name.endswith("num_batches_tracked"):
             state.setdefault(name, value)
@@ -85,8 +87,8 @@ def _read(path: Path) -> dict[str, Any]:
     return checkpoint
 
 
-def _bare(state: dict[str, Any], path: str | Path) -> dict[str, Tensor]:
-    """The state dict without the prefixes that all its names share."""
+def _without_prefixes(state: dict[str, Any], path: str | Path) -> list[dict[str, Tensor]]:
+    """The state dict as it is, then without one, two, ... prefixes that all its names share."""
     odd = [str(k) for k, v in state.items() if not (isinstance(k, str) and isinstance(v, Tensor))]
     if odd or not state:
         raise ModelError(f"{path}: expected a state dict of named tensors, found {', '.join(odd) or 'an empty one'}")
@@ -96,10 +98,10 @@ def _bare(state: dict[str, Any], path: str | Path) -> dict[str, Tensor]:
             f"{path}: expected finite weights, found NaN or infinity in {', '.join(endless)}: the training diverged "
             "or the file is damaged; get another checkpoint"
         )
-    state = dict(state)
-    while prefix := next((p for p in _PREFIXES if all(name.startswith(p) for name in state)), None):
-        state = {name.removeprefix(prefix): value for name, value in state.items()}
-    return state
+    states = [dict(state)]
+    while prefix := next((p for p in _PREFIXES if all(name.startswith(p) for name in states[-1])), None):
+        states.append({name.removeprefix(prefix): value for name, value in states[-1].items()})
+    return states
 
 
 def _our_name(arch: str) -> str:

@@ -7,7 +7,9 @@ import sys
 
 import pytest
 
-from smoothcert.cli import commands
+from smoothcert.cli import build_parser, commands
+from smoothcert.cli.options import read_numbers, read_settings, read_whole_numbers
+from smoothcert.config import AttackConfig, CertifyConfig
 from tests.cli.commands import fails, run
 
 COMMANDS = ["demo", "train", "soft-labels", "certify", "predict", "attack", "explain", "report", "status", "reproduce"]
@@ -108,11 +110,49 @@ def test_mistakes_are_answered_in_one_line(capsys, certified, tmp_path, argument
         (["trane"], "trane"),
         (["train"], "recipe"),
         (["certify", "a", "--ever", "3"], "--ever"),
-        (["certify", "a", "--n", "many"], "many"),
+        (["certify", "a", "--n", "many"], "expected a whole number, found 'many'"),
+        (["certify", "a", "--n", "1.5"], "expected a whole number, found '1.5'"),
     ],
 )
 def test_misspelt_options_are_refused_and_named(capsys, arguments, named):
     assert named in fails(capsys, *arguments)
+
+
+@pytest.mark.parametrize(
+    ("words", "name", "value"),
+    [
+        (["certify", "a", "--n", "1e5"], "n", 100_000),
+        (["certify", "a", "--max", "1e3", "--n0", "100.0"], "max", 1000),
+        (["predict", "a", "b.png", "--n", "2e4"], "n", 20_000),
+        (["attack", "a", "--radius", "1", "--steps", "1e1"], "steps", 10),
+        (["reproduce", "mnist", "--n", "1e4"], "n", 10_000),
+        (["selftest-noise", "--samples", "1e6"], "samples", 1_000_000),
+        (["train", "a", "--out", "b", "--epochs", "1e2"], "epochs", 100),
+        (["train", "a", "--out", "b", "--lr-drops", "50,100"], "lr_drops", [50, 100]),
+        (["train", "a", "--out", "b", "--lr-drops", "[50, 1e2]"], "lr_drops", [50, 100]),
+    ],
+)
+def test_numbers_are_read_as_people_write_them(words, name, value):
+    found = build_parser().parse_args(words)[words[0]][name]
+    assert (found, type(found)) == (value, type(value))
+
+
+@pytest.mark.parametrize("words", [["0.5,1"], ["0.5", "1"], ["0.5,", "1"], ["0.5, 1"]])
+def test_lists_have_commas_or_spaces(words):
+    certify = build_parser().parse_args(["certify", "a", "--radius", *words]).certify
+    assert read_settings(certify, CertifyConfig, sigma=1.0).radii == (0.5, 1.0)
+    attack = build_parser().parse_args(["attack", "a", "--radius", *words]).attack
+    assert read_settings(attack, AttackConfig, sigma=1.0).radii == (0.5, 1.0)
+    report = build_parser().parse_args(["report", "a", "--radii", *words]).report
+    assert read_numbers(report.radii, "--radii") == (0.5, 1.0)
+
+
+def test_lists_of_whole_numbers_too(capsys):
+    explain = build_parser().parse_args(["explain", "a", "--index", "3,17", "1e2"]).explain
+    assert read_whole_numbers(explain.index, "--index") == (3, 17, 100)
+    assert "--index takes whole numbers, for example 0 1 2, found '1.5'" in fails(
+        capsys, "explain", "a", "--index", 1.5
+    )
 
 
 def test_lists(capsys):
