@@ -63,6 +63,9 @@ class Table:
         every = np.array(laws.thresholds(law, sigma))
         self.thresholds = every[(every > 0) & (every < 2**laws.BITS)]
         self.shift = laws.largest(sigma) - int((every <= 0).sum())  # T is the number of `thresholds` <= u, minus this
+        # the range of the integer sum: clipping is part of the network, wide enough to be met only beyond 6 sigma
+        reach = laws.reach(sigma)
+        self.low, self.high = -255.0 * reach, 255.0 * (reach + 1)
         self.upper = (self.thresholds >> 30).astype(np.uint32)
         self.following = np.append(self.upper, np.uint32(2**32 - 1))  # the first that is not below, or the largest word
         self.entries = self._entries() if len(self.thresholds) < _UNDECIDED else None

@@ -11,7 +11,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from smoothcert.noise import laws
 from smoothcert.noise.exact import Stage, Table, check_counters, key_of, table_of
 from smoothcert.noise.fused_kernels import GROUPS, noisy_rows
 from smoothcert.statistics.bounds import Law
@@ -23,7 +22,7 @@ class FusedNoise:
     """Writes noisy copies of 8-bit images into batches, on the device."""
 
     def __init__(self, law: Law, sigma: float, seed: int, device: torch.device) -> None:
-        self.sigma, self.device = sigma, device
+        self.device = device
         # their bits as signed numbers: the kernel's arguments then have one type whatever the seed
         self._key = np.array(key_of(seed, law), dtype=np.uint32).view(np.int32).tolist()
         self._tables = _on_device(law, sigma, device)
@@ -44,7 +43,7 @@ class FusedNoise:
         rows, _, height, width = out.shape
         values = images[0].numel()
         row_stride, channel, line, pixel = out.stride()
-        tables, reach = self._tables, laws.reach(self.sigma)
+        tables = self._tables
         grid = (-(-rows * -(-values // 4) // GROUPS),)
         noisy_rows[grid](
             out,
@@ -57,8 +56,8 @@ class FusedNoise:
             tables.guide,
             rows,
             float(tables.shift),
-            -255.0 * reach,
-            255.0 * (reach + 1),
+            tables.low,
+            tables.high,
             row_stride,
             *self._key,
             VALUES=values,
@@ -85,6 +84,8 @@ class DeviceTables(NamedTuple):
     steps: int  # of a search that begins there
     search: int  # steps of a search among all thresholds
     shift: int
+    low: float  # the range of the sums
+    high: float
 
 
 @lru_cache(maxsize=8)
@@ -99,7 +100,7 @@ def _on_device(law: Law, sigma: float, device: torch.device) -> DeviceTables:
     thresholds = np.append(table.thresholds, np.full(room, 2**63 - 1))
     upper = np.append(table.upper, np.full(room, 2**32 - 1, np.uint32)).view(np.int32)
     first, second, third = (torch.from_numpy(array).to(device) for array in (thresholds, upper, guide))
-    return DeviceTables(first, second, third, bits, steps, search, table.shift)
+    return DeviceTables(first, second, third, bits, steps, search, table.shift, table.low, table.high)
 
 
 def guide_of(table: Table, bits: int) -> tuple[NDArray[np.int32], int]:

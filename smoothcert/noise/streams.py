@@ -23,7 +23,7 @@ from smoothcert.devices.launching import launch_on, runs_triton
 from smoothcert.errors import ConfigError, DataError
 from smoothcert.noise import laws
 from smoothcert.noise.blocks import NormalBlocks
-from smoothcert.noise.exact import ExactNoise, Stage
+from smoothcert.noise.exact import ExactNoise, Stage, table_of
 from smoothcert.statistics.bounds import Law
 
 if TYPE_CHECKING:
@@ -75,15 +75,13 @@ class NoisyCopies:
         check_choice("noise mode", mode, NoiseMode)
         if image.device.type not in ("cpu", "cuda"):
             raise ConfigError(f"noise streams exist for cpu and cuda devices, found {image.device.type}")
-        self._sigma, self._mode, self._dtype = sigma, mode, dtype
+        self._sigma, self._dtype = sigma, dtype
         self.shape = tuple(image.shape)
-        # the range of the integer sum: clipping is part of the network, wide enough to be met only beyond 6 sigma
-        reach = laws.reach(sigma)
-        self._low, self._high = -255.0 * reach, 255.0 * (reach + 1)
         # a tensor, since CUDA divides by a Python number through its reciprocal, which rounds differently from the CPU
         self._levels = torch.tensor(255.0, device=image.device)
         self._base = unit_range(image) if mode == "float" else pixel_levels(image)
         self._place, law = (index, stage), law_of(mode)
+        self._table = None if mode == "float" else table_of(law, sigma)
         self._fused: FusedNoise | None = None
         self._source: NormalBlocks | ExactNoise | ReferenceNoise | None = None
         if fused_noise(mode, image.device):
@@ -104,10 +102,10 @@ class NoisyCopies:
             return self._from_kernel(first, last)
         # in place throughout: the noise is fresh memory, and this is the hot path
         noise = self._source.draw(first, last).view(-1, *self.shape)
-        if self._mode == "float":
+        if self._table is None:
             return noise.mul_(self._sigma).add_(self._base).to(self._dtype)
         # integers below 2^24 are exact in float32, so this is integer addition; all that follows sees the sum alone
-        return noise.add_(self._base).clamp_(self._low, self._high).div_(self._levels).to(self._dtype)
+        return noise.add_(self._base).clamp_(self._table.low, self._table.high).div_(self._levels).to(self._dtype)
 
     def _from_kernel(self, first: int, last: int) -> Tensor:
         assert self._fused is not None

@@ -163,8 +163,8 @@ def test_sums_are_clipped_only_far_out():
     image = torch.zeros(SHAPE, dtype=torch.uint8)
     for sigma in (0.05, 0.25, 0.5):
         noisy = copies(image, sigma=sigma)
-        assert noisy._low <= -6 * sigma * 255
-        assert noisy._high >= 255 + 6 * sigma * 255
+        assert noisy._table.low <= -6 * sigma * 255
+        assert noisy._table.high >= 255 + 6 * sigma * 255
         assert noisy.take(0, 20_000).min() < -3.5 * sigma
 
 
