@@ -120,6 +120,10 @@ def add_run(parser: ArgumentParser, several: bool = False) -> None:
         parser.add_argument("runs", type=Path, nargs="+", help="run folders with finished models of one data set")
     else:
         parser.add_argument("run", type=Path, help="run folder with a finished model")
+    add_trust(parser)
+
+
+def add_trust(parser: ArgumentParser) -> None:
     text = "run the Python code that a run folder names as its network, if it is none of smoothcert's"
     parser.add_argument("--trust-code", action="store_true", help=text)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, add_machine, option
+from smoothcert.cli.options import Options, add_machine, add_trust, option
 
 ABOUT = "Check stored certificates: nothing lost or edited, every bound and radius recomputed by other code."
 
@@ -19,6 +19,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("place", type=Path, help="run folder, certificate store or pack")
     option(parser, "--resample", str, None, "also certify this share (1%%) or number of the inputs again")
     option(parser, "--seed", int, None, "seed of the choice of these inputs; default: the system's randomness")
+    add_trust(parser)
     parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
     add_machine(parser)
 
@@ -31,7 +32,7 @@ def run(options: Options) -> None:
 
     again = None
     if options.resample is not None:
-        again = Resampling(options.resample, options.seed, options.device, quiet=options.json)
+        again = Resampling(options.resample, options.seed, options.device, options.json, options.trust_code)
     verdicts = verify(options.place, data_dir=options.data_dir, resampling=again)
     if options.json:
         print(json.dumps({verdict.name: verdict.values() for verdict in verdicts}, indent=2))

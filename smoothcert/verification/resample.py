@@ -38,6 +38,7 @@ class Resampling:
     seed: int | None = None
     device: str = "auto"
     quiet: bool = False
+    trust_code: bool = False  # of a network that the run folder names by a dotted path
 
     def __post_init__(self) -> None:
         self.inputs(100)  # refuses what is no amount
@@ -90,7 +91,7 @@ class Resampling:
         from smoothcert.devices.pick import pick_device
         from smoothcert.runs.environment import device_kind
 
-        model, _ = _run_of(verdict).load_model()
+        model, _ = _run_of(verdict).load_model(trust_code=self.trust_code)
         device, rules = pick_device(self.device), read_rules(manifest)
         names = {entry.name for entry in dataclasses.fields(CertifyConfig)} - {"beacon"}
         settings = {name: value for name, value in manifest.identity.items() if name in names}

@@ -8,7 +8,7 @@ import pytest
 
 from smoothcert import CertifyConfig, RunFolder, Selection, build_model, certify_dataset, load_dataset
 from smoothcert.certification.certify import certificate_row
-from smoothcert.errors import ConfigError, StoreError
+from smoothcert.errors import ConfigError, ModelError, StoreError
 from smoothcert.runs.folder import ModelSpec
 from smoothcert.runs.store import ResultStore
 from smoothcert.statistics.certificate import from_counts
@@ -144,3 +144,10 @@ def test_labels_are_those_of_the_data(store):
                                          "radius": "0.0", "p_lower": "0.0"})  # fmt: skip
     (verdict,) = verify(store.folder)
     assert any(f"input {index}: label" in text and "but the data has" in text for text in verdict.problems)
+
+
+def test_sampling_again_runs_no_code_that_a_stranger_names(store):
+    path = store.folder.parent.parent / "model.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "architecture": "antigravity.open"}))
+    with pytest.raises(ModelError, match="trust"):
+        again(store.folder)
