@@ -43,7 +43,8 @@ def stop_again_and_again(words: list[str], signals: list[signal.Signals], grows:
         assert b"Traceback" not in said, said.decode()
         assert process.returncode == (0 if finished else STATUS[number]), said.decode()
         found[f"{number.name}, {'too late' if finished else 'early' if early else 'at work'}"] += 1
-    print(f"{words[3]}: {dict(found)}; the slowest ended {slowest:.1f} s after its signal", flush=True)
+    if signals:
+        print(f"{words[3]}: {dict(found)}; the slowest ended {slowest:.1f} s after its signal", flush=True)
     subprocess.run(words, env=ENVIRONMENT, check=True, stdout=subprocess.DEVNULL)
 
 

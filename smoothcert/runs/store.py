@@ -36,8 +36,16 @@ GROUP_SECONDS = 0.5
 LARGEST_GROUP = 256
 """Results that are made at once: as many as take half a second, so that a crash costs no more."""
 
-_KINDS = {"sigma": float | int, "alpha": float | int, "n": int, "n0": int, "noise": str, "dataset": str, "split": str}
-"""What is computed with and shown of an identity must be of these kinds."""
+_KINDS = {
+    "sigma": float | int | None,
+    "alpha": float | int,
+    "n": int,
+    "n0": int,
+    "noise": str,
+    "dataset": str,
+    "split": str,
+}
+"""What is computed with and shown of an identity is of these kinds, where it is there."""
 
 
 @dataclass(frozen=True)
