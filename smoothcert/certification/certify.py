@@ -20,6 +20,7 @@ from smoothcert.data import Dataset, ImageFolder
 from smoothcert.errors import DataError
 from smoothcert.kernels.prepare import Prepared
 from smoothcert.noise.streams import stream
+from smoothcert.runs.checks import note_checks
 from smoothcert.runs.environment import device_kind, environment
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.selection import Selection
@@ -80,7 +81,7 @@ def certify_dataset(
     finally:
         rows, differing = smoothed.rechecked
         if rows:
-            store.note_checks({"shard": f"{chosen.shard}/{chosen.shards}", "rechecked": rows, "differ": differing})
+            note_checks(store.folder, f"{chosen.shard}/{chosen.shards}", rows, differing)
     return store
 
 

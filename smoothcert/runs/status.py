@@ -9,6 +9,7 @@ from typing import Any
 
 from smoothcert.errors import COLLAPSED, StoreError
 from smoothcert.progress import time_left
+from smoothcert.runs.checks import checks_in_words
 from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.store import ResultStore
 
@@ -29,6 +30,8 @@ def status_lines(path: Path) -> list[str]:
             steps = ", ".join(about.identity.get("prepared") or ())
             how = {"kernels": steps, "precision": about.identity.get("precision")}
             lines.append(f"    {_computed({**about.environment, **how})}")
+        if checks := checks_in_words(store.folder):
+            lines.append(f"    {checks}")
     return lines
 
 

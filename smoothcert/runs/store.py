@@ -203,15 +203,6 @@ class ResultStore:
                     bar.advance(note=f"{100 * correct / made:.1f} % {note}")
                 group = next_group(len(now), seconds)
 
-    def note_checks(self, record: Mapping[str, Any]) -> None:
-        """One line of checks.jsonl per process: how many answers it evaluated twice, and how many differed."""
-        path = self.folder / "checks.jsonl"
-        try:
-            with path.open("a") as file:
-                file.write(json.dumps(dict(record)) + "\n")
-        except OSError as error:
-            raise write_error(path, error) from error
-
     @contextmanager
     def writer(self, shard: int, shards: int) -> Iterator[PartWriter]:
         path = self.folder / f"part-{shard}-of-{shards}.tsv"

@@ -13,6 +13,9 @@ from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.data import load_dataset
 from smoothcert.errors import ModelError, StoreError
 from smoothcert.models import build_model
+from smoothcert.report import read_store
+from smoothcert.report.page.provenance import provenance
+from smoothcert.runs.checks import checks_in_words
 from smoothcert.runs.selection import Selection
 from tests.certification.closed_form import DEVICES, Linear
 from tests.results import certify_with
@@ -285,3 +288,6 @@ def test_what_was_looked_at_again_is_written_down(tmp_path):
     assert record["shard"] == "0/1"
     assert record["rechecked"] >= 32
     assert record["differ"] == 0
+    words = f"{record['rechecked']:,} answers evaluated again, 0 differed"
+    assert checks_in_words(store.folder) == words
+    assert provenance(read_store(store.folder), "run").settings["the network treats each image alone"] == words

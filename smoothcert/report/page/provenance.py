@@ -14,6 +14,7 @@ from smoothcert.report.measures.analysis import clean_accuracy, median_radius
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.published_comparison import find_published
 from smoothcert.report.read.certificates import Certificates
+from smoothcert.runs.checks import checks_in_words
 from smoothcert.runs.selection import Selection
 from smoothcert.statistics.printed import at_most
 
@@ -48,6 +49,8 @@ def provenance(c: Certificates, label: str) -> Provenance:
         "clean accuracy": "not tested" if np.isnan(clean) else f"{100 * clean:.1f} %",
         "median radius of correct inputs": "none" if np.isnan(median) else f"{median:.3f}",
     }
+    if c.manifest is not None and (checks := checks_in_words(c.source)):
+        settings["the network treats each image alone"] = checks
     if c.norm != "l2":
         settings["norm of the radii"] = c.norm
     if published is not None:
