@@ -34,7 +34,7 @@ def test_report_judges_stored_counts_again(capsys, certified):
 
 def test_another_alpha_is_for_all_inputs_together_where_the_first_was(capsys, certified):
     """Certified together at alpha 0.2, six inputs: judged again at 0.6, each has 0.1."""
-    options = ["--every", 100, "--max", 6, "--n", 200, "--device", "cpu", "--noise", "float"]
+    options = ["--every", 100, "--max", 6, "--n", 200, "--device", "cpu", "--noise", "float", "--seed", 0]
     run(capsys, "certify", certified, *options, "--name", "together", "--simultaneous", "--alpha", 0.2)
     run(capsys, "certify", certified, *options, "--name", "each", "--alpha", 0.1)
     again = run(capsys, "report", certified / "certify" / "together", "--alpha", 0.6)
