@@ -41,13 +41,16 @@ class Request:
 
 
 class Counter(ABC):
-    """Counts for some images, all of one shape and on one device. `forward` is the prepared network with checks."""
+    """Counts for some images, all of one shape and on one device.
+
+    `forward` is the prepared network with checks: logits of the first so many images of a batch.
+    """
 
     def __init__(
         self,
         images: Sequence[Tensor],
         prepared: Prepared,
-        forward: Callable[[Tensor], Tensor],
+        forward: Callable[[Tensor, int], Tensor],
         classes: int,
         *,
         sigma: float,
@@ -112,7 +115,7 @@ class PlainCounter(Counter):
             _, copies, first, last = batch
             x = self._prepared.inputs(forward_size(last - first, batch_size))  # [b, C, H, W]
             x[: last - first] = copies.take(first, last)
-            return self._forward(x)[: last - first]
+            return self._forward(x, last - first)
 
         # precision is a setting of the whole process, so it is set here and not by each thread
         with ExitStack() as stack:
@@ -162,8 +165,16 @@ class FusedCounter(Counter):
             owner, sample = rows.batch(start, size)
             x = self._prepared.inputs(size if self._prepared.any_batch else forward_size(size, batch_size))
             self._noise.fill(x[:size], images, words, owner, sample)
-            add_votes(self._forward(x)[:size], owner, votes.counts, votes.nan)
+            add_votes(_short(self._forward(x, size)), owner, votes.counts, votes.nan)
         return votes.read(rows.total)
+
+
+def _short(logits: Tensor) -> Tensor:
+    """Logits of 32 bits with the same votes: cut to that, different ones may be equal."""
+    if logits.dtype == torch.float32:
+        return logits
+    votes = torch.nn.functional.one_hot(logits.argmax(1), logits.shape[1]).float()
+    return votes.where(~logits.isnan().any(1, keepdim=True), torch.nan)
 
 
 def count_within_memory(

@@ -12,9 +12,10 @@ from torch import Tensor
 
 from smoothcert.devices.memory import is_out_of_memory
 from smoothcert.errors import ModelError
-from smoothcert.kernels.prepare import Prepared, row_distances
+from smoothcert.kernels.comparing import distances
+from smoothcert.kernels.prepare import Prepared
 
-_AGAIN = 4  # a coin that falls alike each time is not seen
+_AGAIN, _PAIRS = 4, 16  # chance that falls alike each time is not seen
 _RANDOM = (
     "the model answers the same batch twice with other logits, so it has no fixed answer that could be certified. The "
     "usual causes are dropout that stays on (nn.functional.dropout without training=self.training), test-time "
@@ -29,7 +30,7 @@ MIXED = (
 
 @torch.inference_mode()
 def check_rows(network: Prepared, rows: Tensor, near: float) -> bool:
-    """Raise a `ModelError` if the logits of `rows` [b, C, H, W] change by more than `near` in other company.
+    """Raise a `ModelError` if a score of `rows` [b, C, H, W] changes by more than `near` in other company.
 
     False if it cannot answer them at all: that is left to the first real batch, where it is said in words.
     """
@@ -44,13 +45,14 @@ def check_rows(network: Prepared, rows: Tensor, near: float) -> bool:
         (strange, range(half), "the other images in its batch"),
         (rows[: half - 1], range(half - 1), "the number of images in its batch"),
         *[(rows[i : i + 1], range(i, i + 1), "the other images in its batch") for i in (0, half, count - 1)],
+        *[(rows[:2], range(2), "chance, or on the number of images in its batch")] * _PAIRS,
     ]
     for batch, same, reason in variants:
         found = _logits(network, batch)
         if found is None or found.shape != (len(batch), expected.shape[1]):
             continue  # a network may fail on a single image, and is never given one
         wanted = expected[list(same)]
-        alike = row_distances(found[: len(same)], wanted) <= near  # never so for NaN
+        alike = distances(found[: len(same)], wanted).amax(1) <= near  # never so for NaN
         if not bool((alike | wanted.isnan().any(1)).all()):
             raise ModelError(_RANDOM if reason is None else MIXED.format(reason))
     return True

@@ -32,6 +32,7 @@ from smoothcert.devices.launching import launch_on
 from smoothcert.errors import ConfigError, DataError, ModelError
 from smoothcert.kernels.prepare import Prepared, check_precision
 from smoothcert.kernels.state import state_of
+from smoothcert.models.build import initialise
 from smoothcert.models.weights import weights_name
 from smoothcert.noise.exact import Stage
 from smoothcert.noise.streams import law_of, total_variation
@@ -258,8 +259,8 @@ class SmoothedClassifier:
 
     def _network(self, image: Tensor) -> tuple[int, Network]:
         """The seed of the noise, and the network for images like this one."""
-        self.model.eval()
         shape = tuple(image.shape)
+        initialise(self.model, shape)
         with launch_on(self.device):
             if self._ready is None or self._ready[0] != (shape, state_of(self.model)):
                 about = (weights_name(self.model) if self.seed is None else "", repr(self.sigma), self.noise)
@@ -268,7 +269,6 @@ class SmoothedClassifier:
                 ready = ready_network(
                     self.model, image.to(self.device), self.classes, sigma=self.sigma, seed=seed, **settings
                 )
-                # the state now, since a lazy network has its weights only now
                 self._ready = (shape, state_of(self.model)), seed, ready
         return self._ready[1:]
 

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any, TypeGuard
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,6 +26,15 @@ from smoothcert.config import Kernels, Precision, check_choice
 from smoothcert.devices.memory import SMALLEST, is_out_of_memory
 from smoothcert.devices.products import float32_products, full_sums, tf32_products
 from smoothcert.errors import ConfigError
+from smoothcert.kernels.comparing import (
+    NEAR,
+    behaviour_of,
+    comparable,
+    distances,
+    root_mean_square,
+    spread_of,
+    synthetic_images,
+)
 from smoothcert.kernels.generic.cpu import for_cpu
 from smoothcert.kernels.generic.folding import CannotFold, fold
 from smoothcert.kernels.generic.fusing import fuse
@@ -34,10 +43,6 @@ from smoothcert.noise.blocks import block_size
 
 _DTYPE = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 _FALL_BACK = {"float16": "bfloat16", "bfloat16": "tf32", "tf32": "float32"}
-# how far logits may be from the plain network's, in units of how much these vary between images
-_NEAR = {"float32": 0.01, "tf32": 0.1, "float16": 0.1, "bfloat16": 0.3}
-_PROBES = SMALLEST
-_FINGERPRINT = 8
 _log = logging.getLogger("smoothcert")
 
 
@@ -58,7 +63,7 @@ class Prepared:
 
     def near(self, precision: str | None = None) -> float:
         """How far logits of one image may be apart by rounding alone, in its own precision or in another."""
-        return _NEAR[precision or self.precision] * self.spread
+        return NEAR[precision or self.precision] * self.spread
 
 
 def check_precision(precision: str, device: torch.device) -> None:
@@ -87,15 +92,15 @@ def prepare(
     model.eval()
     plain = plain_network(model, shape, device)
     synthetic = synthetic_images(shape, device)
+    seen = synthetic[1::2] if examples is None else examples.to(synthetic)
     # a network may refuse what no image is like, but then it must be compared on images that it will see
-    probes = [synthetic] if examples is None else [torch.cat([synthetic, examples.to(synthetic)]), examples]
-    for probe in probes:
+    for probe in (torch.cat([synthetic[::2], seen]), torch.cat([seen, seen])):
         expected = _answers(plain, probe)
         if expected is not None:
             break
     else:
         return plain  # what is wrong with it is said, in words, by the first real batch
-    about: dict[str, Any] = {"spread": _spread(expected), "behaviour": _behaviour(expected)}
+    about: dict[str, Any] = {"spread": spread_of(expected), "behaviour": behaviour_of(expected)}
     skipped: list[str] = []
     while True:
         for ready in _candidates(model, shape, device, wanted, kernels, skipped):
@@ -164,13 +169,18 @@ def _candidates(
 
 
 def _logits_of(net: nn.Module, precision: str) -> Callable[[Tensor], Tensor]:
-    """A network's forward in an arithmetic that no setting of the caller's changes, with logits in float32."""
+    """A network's forward in an arithmetic that no setting of the caller's changes, with logits of 32 bits at least.
+
+    Longer ones stay as they are: cut to 32 bits, different logits may be equal, and the vote another.
+    """
 
     def forward(x: Tensor) -> Tensor:
         with arithmetic(precision):
             logits = net(x)
         # a network of the user's may return anything: what is wrong with it is said by the caller
-        return logits.float() if isinstance(logits, Tensor) else logits
+        short = isinstance(logits, Tensor) and logits.is_floating_point() and logits.element_size() < 4
+        found: Tensor = logits.float() if short else logits
+        return found
 
     return forward
 
@@ -200,16 +210,6 @@ def _plain_inputs(
     return lambda count: torch.zeros((count, *shape), dtype=dtype, device=device).contiguous(memory_format=layout)
 
 
-def synthetic_images(shape: tuple[int, ...], device: torch.device) -> Tensor:
-    """Images of all contrasts under noise, the same for ever: networks are compared by their answers to them."""
-    generator = torch.Generator("cpu").manual_seed(0)
-    # not what the caller may have set as defaults
-    base = torch.rand((_PROBES, *shape), generator=generator, dtype=torch.float32, device="cpu")
-    noise = torch.randn(base.shape, generator=generator, dtype=torch.float32, device="cpu") * 0.5
-    contrast = torch.linspace(0, 1, _PROBES, dtype=torch.float32, device="cpu").view(-1, 1, 1, 1)
-    return (base.mul_(contrast).add_(noise) * 255).round().div(255).to(device)
-
-
 def _answers(network: Prepared, images: Tensor) -> object:
     """What a network returns for some images; None if it fails."""
     try:
@@ -230,48 +230,13 @@ def _disagreement(ready: Prepared, probe: Tensor, expected: object) -> str | Non
     except Exception as error:  # whatever a backend cannot do, a slower one can
         _raise_if_memory(error)
         return _said(error)
-    if not _comparable(expected) or found.shape != expected.shape:
+    if not comparable(expected) or found.shape != expected.shape:
         return None  # nothing to compare; the caller checks shapes, and refuses NaN, in words
     known = ~expected.isnan().any(1)
-    distance = float(row_distances(found, expected)[known].square().mean().sqrt()) / _spread(expected)
-    if distance <= _NEAR[ready.precision]:
+    distance = float(root_mean_square(distances(found, expected)[known])) / spread_of(expected)
+    if distance <= NEAR[ready.precision]:
         return None
     return f"logits differ by {distance:.1g} of their spread"
-
-
-def row_distances(found: Tensor, expected: Tensor) -> Tensor:
-    """Root mean square over the classes of how far logits [b, classes] are apart, row by row; equal ones may be inf."""
-    return torch.where(found == expected, 0.0, found.double() - expected.double()).square().mean(1).sqrt()
-
-
-def _finite(logits: Tensor) -> Tensor:
-    """The rows without NaN in float64, with 0 where a class is masked out by an infinite logit."""
-    rows = logits[~logits.isnan().any(1)].double()
-    return rows.where(rows.isfinite(), 0.0)
-
-
-def _comparable(logits: object) -> TypeGuard[Tensor]:
-    return isinstance(logits, Tensor) and logits.ndim == 2 and not bool(logits.isnan().any(1).all())
-
-
-def _spread(logits: object) -> float:
-    """How much logits vary from image to image, as a root mean square; infinite if there is nothing to compare."""
-    if not _comparable(logits):
-        return math.inf
-    values = _finite(logits)
-    deviation, size = ((v.square().mean().sqrt()) for v in (values - values.mean(0), values))
-    return max(float(deviation), 1e-3 * float(size), 1e-30)
-
-
-def _behaviour(logits: object) -> tuple[tuple[float, ...], ...]:
-    """The answer to some probes, and largest logit, mean and spread of its logits in five digits.
-
-    Rounding differs between machines in later digits. Another forward with the same weights does in the first.
-    """
-    if not _comparable(logits):
-        return ()
-    rows = [(row.argmax(), row.max(), row.mean(), row.std()) for row in _finite(logits)[:_FINGERPRINT]]
-    return tuple(tuple(float(f"{float(value):.5g}") for value in row) for row in rows)
 
 
 def _said(error: Exception) -> str:

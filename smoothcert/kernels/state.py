@@ -32,7 +32,7 @@ def _loose(modules: list[nn.Module]) -> list[Tensor]:
 def _plain(module: nn.Module) -> object:
     # hooks and forwards themselves, not their ids: an id may come again, for another function
     hooks = (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
-    forwards = (vars(module).get("forward"), type(module).forward)
+    forwards = (vars(module).get("forward"), getattr(type(module), "forward", None))  # scripted ones have none
     values = tuple(
         (k, v) for k, v in vars(module).items() if isinstance(v, bool | int | float | str) and k != "training"
     )

@@ -98,6 +98,26 @@ def check_network(model: nn.Module, image: Tensor, classes: int) -> None:
     check_shape(logits, 2, classes)
 
 
+def initialise(model: nn.Module, shape: tuple[int, ...]) -> None:
+    """Eval mode, and weights for the layers of a lazy network, whose shapes follow from that of an image."""
+    try:
+        model.eval()
+    except NotImplementedError as error:  # an exported program has no modes
+        raise ModelError(
+            f"the model cannot be put into eval mode ({str(error).splitlines()[0]}): wrap it in a torch.nn.Module that "
+            "calls it"
+        ) from error
+    lazy = [tensor for tensor in (*model.parameters(), *model.buffers()) if nn.parameter.is_lazy(tensor)]
+    if lazy:
+        try:
+            with torch.no_grad():  # not inference mode, whose tensors cannot be trained later
+                model(torch.zeros((1, *shape), device=lazy[0].device))
+        except Exception as error:  # a network of the user's may fail in any way
+            raise ModelError(
+                f"the lazy layers of the model cannot be made for images of shape {list(shape)}: {error}"
+            ) from error
+
+
 def _describe(found: object) -> str:
     if isinstance(found, Tensor):
         return f"a tensor {list(found.shape)}"

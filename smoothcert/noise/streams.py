@@ -37,8 +37,13 @@ INTEGER_STREAM = "philox4x32-words-1"
 """Version of the layout in exact.py."""
 
 
+_LAWS: dict[NoiseMode, Law] = {"exact": "gaussian", "uniform": "uniform", "laplace": "laplace", "float": "gaussian"}
+
+
 def law_of(mode: NoiseMode) -> Law:
-    return mode if mode == "uniform" or mode == "laplace" else "gaussian"
+    if mode not in _LAWS:
+        check_choice("noise mode", mode, NoiseMode)
+    return _LAWS[mode]
 
 
 def fused_noise(mode: NoiseMode, device: torch.device) -> bool:
@@ -72,7 +77,7 @@ class NoisyCopies:
         stage: Stage,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        check_choice("noise mode", mode, NoiseMode)
+        law = law_of(mode)
         if image.device.type not in ("cpu", "cuda"):
             raise ConfigError(f"noise streams exist for cpu and cuda devices, found {image.device.type}")
         self._sigma, self._dtype = sigma, dtype
@@ -80,7 +85,7 @@ class NoisyCopies:
         # a tensor, since CUDA divides by a Python number through its reciprocal, which rounds differently from the CPU
         self._levels = torch.tensor(255.0, device=image.device)
         self._base = unit_range(image) if mode == "float" else pixel_levels(image)
-        self._place, law = (index, stage), law_of(mode)
+        self._place = (index, stage)
         self._table = None if mode == "float" else table_of(law, sigma)
         self._fused: FusedNoise | None = None
         self._source: NormalBlocks | ExactNoise | ReferenceNoise | None = None

@@ -16,7 +16,7 @@ _UNSAID: dict[str, Any] = {
     "norm": "l2",
     "kernels": "auto",
 }
-_ROUNDING = 1e-3  # of a row of `behaviour`: machines differ in later digits
+_ROUNDING = 1e-3  # of the spread of logits: machines differ in later digits
 
 
 def written_out(identity: Mapping[str, Any]) -> dict[str, Any]:
@@ -44,14 +44,15 @@ def require_same(there: Mapping[str, Any], asked: Mapping[str, Any], *, holds: s
 def _alike(there: Any, asked: Any) -> bool:
     """Whether two networks behave alike up to rounding; older versions did not write it down.
 
-    A row is the answer to a probe, which rounding decides at a tie, and numbers about its logits.
+    A row is the answer to a probe, which rounding decides at a tie, its largest logit, and other numbers about its
+    logits, of which the last is their spread.
     """
     if there is None or asked is None:
         return True
     if len(there) != len(asked) or sum(a[0] != b[0] for a, b in zip(there, asked, strict=True)) > 1:
         return False
     return all(
-        abs(a - b) <= _ROUNDING * max(map(abs, row[1:]))
+        abs(a - b) <= _ROUNDING * row[-1] + _ROUNDING / 100 * abs(row[1])
         for row, other in zip(there, asked, strict=True)
         for a, b in zip(row[1:], other[1:], strict=True)
     )

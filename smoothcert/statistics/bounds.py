@@ -54,6 +54,8 @@ def check_samples(n0: int, n: int, alpha: float) -> None:
     for name, count in (("n0", n0), ("n", n)):
         if not isinstance(count, Integral):
             raise ConfigError(f"{name} counts samples and must be a whole number, found {count!r}")
+        if count > 2**32:
+            raise ConfigError(f"{name} counts samples, of which an image has 2^32 at most, found {count}")
     if n0 < 1:
         raise ConfigError(f"n0, the number of selection samples, must be at least 1, found {n0}")
     least = smallest_n(alpha)

@@ -226,7 +226,7 @@ def test_no_change_of_the_model_goes_unseen(change):
 
 def test_a_prepared_network_with_other_logits_is_refused_even_if_it_names_the_same_class():
     probe = prepare_module.synthetic_images((1, 8, 8), CPU)
-    expected = torch.stack([probe.flatten(1).sum(1) + 100, probe.flatten(1).sum(1)], 1)  # always class 0
+    expected = torch.stack([probe.flatten(1).sum(1) + 100, torch.zeros(len(probe))], 1)  # always class 0
     constant = torch.tensor([100.0, 0.0]).expand(len(probe), 2)
     wrong = Prepared(lambda _: constant, lambda n: torch.zeros(n, 1, 8, 8), "float16", ("other",))
     assert "spread" in prepare_module._disagreement(wrong, probe, expected)
