@@ -77,7 +77,10 @@ def lower_bound(count: ArrayLike, n: ArrayLike, alpha: float, slack: float = 0.0
     p = betaincinv(a, b, alpha) * (1.0 - _SLACK)
     # the inverse is checked against its function, P(Bin(n, p) >= k), and lowered in the rare cases where it is too high
     for less in (1e-9, 1e-6, 1e-3):
-        p = np.where(betainc(a, b, p) > alpha, p * (1.0 - less), p)
+        high = betainc(a, b, p) > alpha
+        if not high.any():
+            break
+        p = np.where(high, p * (1.0 - less), p)
     return np.where(k == 0, 0.0, np.maximum(p - slack, 0.0))
 
 

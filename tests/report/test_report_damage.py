@@ -45,6 +45,12 @@ def test_row_with_missing_fields_in_the_middle(write_log):
         read_log(path)
 
 
+def test_rows_whose_cells_are_too_few_and_too_many_do_not_make_up_for_each_other(write_log):
+    path = write_log(ROWS[:1], tail="\n20\t2\t2\t0.5\t1\n40\t1\t3\t0.953\t0\t0:00:01\t9\n")
+    with pytest.raises(StoreError, match="line 4: expected 6 columns, found 5"):  # line 3 is empty
+        read_log(path)
+
+
 def test_torn_last_line_is_left_out_and_told(write_log):
     c = read_log(write_log(ROWS, tail="80\t3\t3\t1.9"))
     check_rows(c)

@@ -46,12 +46,12 @@ def read_store(folder: str | Path) -> Certificates:
     store = ResultStore(folder)
     manifest = store.manifest()
     parts = [read_lines(path) for path in store.part_paths()]  # a store made elsewhere may have other columns too
-    if not any(part.fields for part in parts):
+    if not any(part.texts for part in parts):
         raise nothing_yet(folder)
     notes = [_torn(part.path) for part in parts if part.torn]
-    typed = {part.path: typed_columns(part) for part in parts if part.fields}
+    typed = {part.path: typed_columns(part) for part in parts if part.texts}
     for part in parts:
-        if part.fields:
+        if part.texts:
             notes += (note for note in check_rows(part, typed[part.path], manifest) if note not in notes)
     columns = merge(list(typed.values()), folder)
     identity = manifest.identity

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 Integers = NDArray[np.int64]
 
+_SPACES = bytes.maketrans(b":,\n", b"   ")
 _CELL = re.compile(r"[0-9]{1,15}:[0-9]{1,15}(,[0-9]{1,15}:[0-9]{1,15})*")
 
 
@@ -81,9 +82,9 @@ def read_votes(counts0: NDArray[np.object_], counts: NDArray[np.object_]) -> Vot
 
 def _entries(column: NDArray[np.object_]) -> _Entries:
     filled = np.flatnonzero(column.astype(bool))
-    text = "\n".join(column[filled].tolist()) + "\n" * bool(len(filled))
-    codes = np.frombuffer(text.encode(), np.uint8)
-    ends = np.flatnonzero((codes < ord("0")) | (codes > ord("9")))
+    text = ("\n".join(column[filled].tolist()) + "\n" * bool(len(filled))).encode()
+    codes = np.frombuffer(text, np.uint8)
+    ends = np.flatnonzero(codes - np.uint8(ord("0")) > 9)  # what is below "0" wraps round to far above "9"
     marks, digits = codes[ends], np.diff(ends, prepend=-1) - 1
     last = marks[1::2] == ord("\n")  # the entry ends its row
     if not (
@@ -93,7 +94,7 @@ def _entries(column: NDArray[np.object_]) -> _Entries:
         and np.count_nonzero(last) == len(filled)
     ):
         raise BadCounts(next(int(row) for row in filled if not _CELL.fullmatch(column[row])))
-    label, count = np.fromstring(text.replace(":", " ").replace(",", " "), np.int64, sep=" ").reshape(-1, 2).T
+    label, count = np.fromstring(text.translate(_SPACES), np.int64, sep=" ").reshape(-1, 2).T
     starts = np.flatnonzero(np.append(True, last[:-1])) if len(filled) else filled
     row = np.repeat(filled, np.diff(starts, append=len(label)))
     falls = (label[1:] <= label[:-1]) & ~last[:-1]
