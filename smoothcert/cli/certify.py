@@ -16,6 +16,7 @@ from smoothcert.cli.options import (
     read_settings,
 )
 from smoothcert.config import CertifyConfig
+from smoothcert.errors import ConfigError
 
 ABOUT = "Certify a trained model's answers on a data set; resumes by itself."
 
@@ -39,6 +40,8 @@ def run(options: Options) -> None:
     from smoothcert.report import certificate_table, read_store
     from smoothcert.runs.folder import RunFolder
 
+    if options.severity is not None and options.corruption is None:
+        raise ConfigError(f"--severity {options.severity} is of a corruption: name it by --corruption, or leave it out")
     selection = read_selection(options)
     folder = RunFolder(options.run)
     model, spec = folder.load_model(trust_code=options.trust_code)

@@ -18,6 +18,8 @@ from smoothcert.runs.selection import Selection
 Options = Any  # jsonargparse's Namespace
 T = TypeVar("T")
 
+_LONGEST_NAME = 200  # file systems take 255 bytes, and files beside the store add to it
+
 
 def whole_number(text: str) -> int:
     """Also 1e5, since that is exact."""
@@ -151,6 +153,8 @@ def add_machine(parser: ArgumentParser, data: bool = True) -> None:
 def check_name(name: str) -> str:
     if Path(name).name != name or name.startswith("."):
         raise ConfigError(f"--name is the name of one folder, found {name!r}")
+    if len(name.encode()) > _LONGEST_NAME or not name.isprintable():
+        raise ConfigError(f"--name has at most {_LONGEST_NAME} bytes and no control characters, found {name[:40]!r}")
     return name
 
 

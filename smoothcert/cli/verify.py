@@ -41,7 +41,7 @@ def run(options: Options) -> None:
             missing = [f"input {index}" for index in verdict.missing]
             for kind, texts in (("problem", verdict.problems), ("missing", missing), ("note", verdict.notes)):
                 for text in texts[:_SHOWN]:
-                    print(f"  {kind}: {text}")
+                    print(f"  {kind}: {_printable(text)}")
                 if len(texts) > _SHOWN:
                     print(f"  ... and {len(texts) - _SHOWN} more: --json prints them all")
             print(f"{verdict.name}: {verdict.text}")
@@ -49,3 +49,8 @@ def run(options: Options) -> None:
     status = next((STATUS[answer] for answer in ("differs", "incomplete") if answer in answers), 0)
     if status:
         sys.exit(status)
+
+
+def _printable(text: str) -> str:
+    """A store from anyone must not speak to the terminal."""
+    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)

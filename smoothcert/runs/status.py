@@ -67,7 +67,10 @@ def _training(run: RunFolder) -> str:
 
 def _certification(store: ResultStore) -> str:
     manifest, done = store.manifest(), len(store.done())
-    settings = _settings(manifest.identity)
+    try:
+        settings = _settings(manifest.identity)
+    except (KeyError, TypeError) as error:
+        raise StoreError(f"{store.folder / 'manifest.json'} lacks settings of a certification ({error})") from error
     if done >= manifest.inputs:
         return f"all {manifest.inputs} inputs done ({settings})"
     text = f"{done} of {manifest.inputs} inputs done, {manifest.inputs - done} missing ({settings})"

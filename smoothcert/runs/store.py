@@ -24,6 +24,7 @@ from smoothcert.progress import ProgressBar
 from smoothcert.runs.claims import Claims, store_lock
 from smoothcert.runs.identity import require_same, written_out
 from smoothcert.runs.locks import locked
+from smoothcert.runs.manifest import read_manifest
 from smoothcert.runs.rows import CHECK, COLUMNS, Lines, read_lines, row_key
 from smoothcert.runs.selection import Selection
 
@@ -35,17 +36,6 @@ WAIT_SECONDS = 0.2  # between two looks at what another process still does
 GROUP_SECONDS = 0.5
 LARGEST_GROUP = 256
 """Results that are made at once: as many as take half a second, so that a crash costs no more."""
-
-_KINDS = {
-    "sigma": float | int | None,
-    "alpha": float | int,
-    "n": int,
-    "n0": int,
-    "noise": str,
-    "dataset": str,
-    "split": str,
-}
-"""What is computed with and shown of an identity is of these kinds, where it is there."""
 
 
 @dataclass(frozen=True)
@@ -104,23 +94,7 @@ class ResultStore:
         return self._manifest_path.is_file()
 
     def manifest(self) -> Manifest:
-        path = self._manifest_path
-        try:
-            values = json.loads(path.read_bytes())
-            identity, environment = values["identity"], values["environment"]
-            if not (isinstance(identity, dict) and isinstance(environment, dict)):
-                raise TypeError("identity and environment must be objects")
-            for name, kind in _KINDS.items():
-                if name in identity and not isinstance(identity[name], kind):
-                    raise TypeError(f"found {name} {identity[name]!r}")
-            return Manifest(identity, int(values["inputs"]), environment)
-        except FileNotFoundError as error:
-            raise StoreError(f"{self.folder} is not a result store: it has no manifest.json") from error
-        except (OSError, ValueError, KeyError, TypeError) as error:
-            raise StoreError(
-                f"{path} is damaged: expected an object with identity, inputs and environment ({error}); "
-                "restore it, or certify again under another --name"
-            ) from error
+        return Manifest(*read_manifest(self._manifest_path))
 
     def parts(self) -> list[Lines]:
         """The whole lines of every part that this store could have written; an unfinished line is passed over."""

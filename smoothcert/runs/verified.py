@@ -15,7 +15,7 @@ def read_record(folder: Path) -> dict[str, Any] | None:
     """None where there is none, or none that can be read: it vouches for nothing then."""
     try:
         values = json.loads((folder / RECORD).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return values if isinstance(values, dict) else None
 

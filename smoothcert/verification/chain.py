@@ -12,12 +12,19 @@ from smoothcert.runs.rows import CHECK, Lines
 from smoothcert.runs.store import first_link, next_link
 from smoothcert.verification.verdict import Verdict
 
+_CHAINED = ("noise_seed", "behaviour")  # written by no version that did not chain its rows
+
 
 def check_chain(verdict: Verdict, lines: Lines, identity: Mapping[str, Any]) -> None:
     if not lines.fields:
         return
     if lines.header[-1] != CHECK:
-        verdict.notes.append(f"{lines.path.name}: no chain (written by an older version)")
+        if newer := [name for name in _CHAINED if name in identity]:
+            verdict.problems.append(
+                f"{lines.path.name}: the column {CHECK} was cut off: versions that write {newer[0]} chain their rows"
+            )
+        else:
+            verdict.notes.append(f"{lines.path.name}: no chain (written by an older version)")
         return
     for row in broken_rows(lines, identity):
         first = "or the manifest was changed, " if row == 0 else ""

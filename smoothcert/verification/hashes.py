@@ -43,7 +43,7 @@ def check_weights(verdict: Verdict, identity: dict[str, Any]) -> None:
     try:
         found = weights_file_hash(path)
         named = json.loads((run / "model.json").read_bytes())["weights"]
-    except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError) as error:
+    except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         verdict.problems.append(f"{path.name} or model.json is damaged: {error}")
         return
     for name, hashed in (("the manifest", identity.get("model")), ("model.json", named)):
@@ -65,15 +65,25 @@ def check_seed(verdict: Verdict, identity: dict[str, Any]) -> None:
 def check_data(
     verdict: Verdict, identity: dict[str, Any], rows: list[Rows], data_dir: Path | None
 ) -> Dataset | ImageFolder | None:
-    """The certified data, and the labels of the rows; None, and a note, where the data is not here."""
+    """The certified data, its size and the labels of the rows; None, and a note, where the data is not here."""
     try:
         data = load_stored(str(identity.get("dataset")), str(identity.get("split")), data_dir)
     except SmoothcertError as error:
-        verdict.notes.append(f"data and labels not checked, since the data is not here: {str(error).splitlines()[0]}")
+        verdict.notes.append(
+            "data, labels and whether inputs were left out not checked, since the data is not here: "
+            + str(error).splitlines()[0]
+        )
         return None
     if data.fingerprint() != identity.get("data"):
         verdict.problems.append(f"{data.name} ({data.split}) as found here is not the data that was certified")
         return None
+    verdict.available = len(data)
+    start, every = identity.get("start") or 0, identity.get("every") or 1
+    if verdict.inputs != (chosen := len(range(start, len(data), every)[: identity.get("max")])):
+        verdict.problems.append(
+            f"manifest.json: inputs {verdict.inputs}, but its start, every and max choose {chosen:,} of {len(data):,} "
+            "inputs of the data set"
+        )
     for part in rows:
         for place, index, label in zip(part.places, part.idx.tolist(), part.label.tolist(), strict=True):
             if index >= len(data) or int(data.labels[index]) != label:

@@ -6,10 +6,10 @@ import dataclasses
 import math
 import random
 import tempfile
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
-
-from scipy.stats import fisher_exact
 
 from smoothcert.config import CertifyConfig
 from smoothcert.errors import ConfigError, StoreError
@@ -17,7 +17,7 @@ from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.rows import CHECK
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore
-from smoothcert.verification.rows import class_counts
+from smoothcert.verification.rounding import explained, lean
 from smoothcert.verification.rules import read_rules
 from smoothcert.verification.verdict import Verdict
 
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
     from smoothcert.data import Dataset, ImageFolder
 
 _SAME = ("model", "network", "classes", "data")
-_MACHINE = ("device_type", "precision", "prepared", "noise_stream")  # may be others elsewhere, and so may rounding
-
-_BY_CHANCE = 1e-9  # counts that differ more than this likely are no matter of rounding, on whichever machine
+_MACHINE = ("device_type", "precision", "prepared")  # may be others elsewhere, and so may rounding
 
 
 @dataclass(frozen=True)
@@ -77,18 +75,54 @@ class Resampling:
         verdict.resampled, verdict.elsewhere = len(again), bool(other)
         if other:
             verdict.notes.append(f"sampled again on another machine ({'; '.join(other)}), which may round otherwise")
+        alike = self._as_many_samples(verdict, manifest, data, stored, again) if other else {}
         for index, row in again.items():
             if text := _difference(stored[index], row):
                 verdict.differ.append(index)
-                tell = verdict.notes if other and _compatible(stored[index], row) else verdict.problems
+                tell = verdict.notes if other and explained(stored[index], alike[index]) else verdict.problems
                 tell.append(f"input {index} sampled again: {text}")
+        if other and manifest.identity["noise"] != "float":
+            more, most = lean((stored[index], row) for index, row in alike.items())
+            if abs(more) > most:
+                verdict.problems.append(
+                    f"all {len(alike)} inputs sampled again, together: the selected classes were counted {more:+d} "
+                    f"times more often than now, at most {most:.0f} are explained by rounding"
+                )
+
+    def _as_many_samples(
+        self,
+        verdict: Verdict,
+        manifest: Manifest,
+        data: Dataset | ImageFolder,
+        stored: dict[int, dict[str, str]],
+        again: dict[int, dict[str, str]],
+    ) -> dict[int, dict[str, str]]:
+        """The rows `again`, but with as many samples as are stored: a flip can move the look at which they stop."""
+        found = dict(again)
+        other: dict[int, list[int]] = {}
+        for index, row in again.items():
+            if row["n"] != stored[index]["n"]:
+                other.setdefault(int(stored[index]["n"]), []).append(index)
+        for n, inputs in other.items():
+            if n:
+                fixed = {"n": n, "radii": None, "tolerance": None, "skip_wrong": False, "alpha": 0.5}  # any alpha
+                found |= self._certify(verdict, manifest, data, inputs, fixed)[1]
+            else:
+                found |= {index: {**again[index], "counts": ""} for index in inputs}
+        return found
 
     def _certify(
-        self, verdict: Verdict, manifest: Manifest, data: Dataset | ImageFolder, chosen: list[int]
+        self,
+        verdict: Verdict,
+        manifest: Manifest,
+        data: Dataset | ImageFolder,
+        chosen: list[int],
+        changes: Mapping[str, Any] = MappingProxyType({}),
     ) -> tuple[dict[str, Any], dict[int, dict[str, str]]]:
-        """The identity of these certificates as they are made here, and their rows by index."""
+        """The identity of these certificates as they are made here, with other settings or not; their rows by index."""
         from smoothcert.certification.certify import certify_dataset
         from smoothcert.devices.pick import pick_device
+        from smoothcert.noise.streams import stream
         from smoothcert.runs.environment import device_kind
 
         model, _ = _run_of(verdict).load_model(trust_code=self.trust_code)
@@ -98,12 +132,18 @@ class Resampling:
         settings |= {"seed": rules.seed, "alpha": rules.alpha, "simultaneous": False}  # as each input had it
         if manifest.identity.get("device_type") != device_kind(device):
             settings["precision"] = "auto"
+        config = CertifyConfig(**{**settings, **changes})
+        if (drawn := manifest.identity.get("noise_stream")) not in (None, stream(config.noise)):
+            raise StoreError(
+                f"{verdict.name} cannot be sampled again: its noise is of the stream {drawn!r}, here it is "
+                f"{stream(config.noise)!r}. Use the version of smoothcert that made it"
+            )
         with tempfile.TemporaryDirectory(prefix="smoothcert-") as temporary:
             store = certify_dataset(
                 model,
                 data,
                 temporary,
-                CertifyConfig(**settings),
+                config,
                 selection=_Chosen(chosen=tuple(chosen)),
                 device=device,
                 quiet=self.quiet,
@@ -129,12 +169,3 @@ def _difference(stored: dict[str, str], again: dict[str, str]) -> str:
     """In words what differs of two rows of one input; empty if nothing does."""
     names = [name for name in stored if name not in ("time", CHECK) and stored[name] != again.get(name)]
     return "; ".join(f"{name} {stored[name]} stored, {again.get(name)} now" for name in names)
-
-
-def _compatible(stored: dict[str, str], again: dict[str, str]) -> bool:
-    """Whether counts of other samples of one network could differ so: Fisher's exact test of the selected class."""
-    selected = class_counts(stored["counts0"])
-    label = min(selected, key=lambda label: (-selected[label], label))
-    found = [class_counts(row["counts"]) for row in (stored, again)]
-    table = [[counts.get(label, 0), sum(counts.values()) - counts.get(label, 0)] for counts in found]
-    return bool(fisher_exact(table).pvalue > _BY_CHANCE)

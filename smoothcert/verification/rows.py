@@ -42,6 +42,12 @@ class Rows:
     other: Whole  # largest of the others
     classes: Whole  # the highest class that was counted, plus one
     source: list[str]  # noise and seed
+    counts: list[str]  # of both stages, as stored
+
+    @property
+    def said(self) -> tuple[Any, ...]:
+        """The columns in which two rows of one input must agree."""
+        return self.label, self.predict, self.radius, self.p_lower, self.multiclass, self.counts, self.source
 
 
 def read_rows(lines: Lines) -> Rows:
@@ -67,6 +73,7 @@ def read_rows(lines: Lines) -> Rows:
     return Rows(
         places=[f"{lines.path.name}, line {n}, input {i}" for n, i in zip(lines.numbers, columns["idx"], strict=True)],
         multiclass=columns["multiclass_radius"],
+        counts=[f"{first}; {second}" for first, second in zip(columns["counts0"], columns["counts"], strict=True)],
         source=[f"{noise} {seed}" for noise, seed in zip(columns["noise"], columns["seed"], strict=True)],
         **{name: columns[name] for name in ("idx", "label", "predict", "radius", "p_lower")},
         **dict[str, Any](zip(sums_of, numbers, strict=True)),

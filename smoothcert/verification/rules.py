@@ -13,6 +13,8 @@ from smoothcert.runs.store import Manifest
 
 _INTEGERS = "philox4x32-words-1"  # the stream in which uniform and Laplace noise have a known law too
 
+_NOISES = ("exact", "uniform", "laplace", "float", "quantised")  # the last was there before `exact`
+
 _MOST_SAMPLES, _MOST_INPUTS = 10**8, 10**7  # a manifest from anyone must not make a verification endless
 
 
@@ -53,6 +55,7 @@ def read_rules(manifest: Manifest) -> Rules:
     said = {**unsaid, **written_out(manifest.identity), **manifest.identity}
     try:
         alpha, start, every = float(said["alpha"]), int(said["start"]), int(said["every"])
+        most = _MOST_INPUTS if said.get("max") is None else min(_MOST_INPUTS, said["max"])
         each = alpha / manifest.inputs if said["simultaneous"] else alpha
         rules = Rules(
             procedure=str(said["procedure"]),
@@ -82,7 +85,10 @@ def read_rules(manifest: Manifest) -> Rules:
         ("tau", _least_tau(rules, manifest) <= rules.tau < 1),
         ("norm", said["norm"] == ("l2" if rules.law == "gaussian" else "l1")),
         ("n", rules.n0 >= 1 and 1 <= rules.n <= _MOST_SAMPLES),
-        ("inputs", 1 <= manifest.inputs <= _MOST_INPUTS),
+        ("inputs", 1 <= manifest.inputs <= most),
+        ("start", start >= 0),
+        ("every", every >= 1),
+        ("noise", rules.noise in _NOISES),
         ("looks", rules.procedure != "tolerance" or (rules.looks[-1:] == (rules.n,) and _rising(rules.looks))),
         ("radii", rules.procedure != "radius" or (bool(rules.radii) and _rising(rules.radii))),
         ("early_alpha", 0 <= rules.early < 1),

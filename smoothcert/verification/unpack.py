@@ -13,13 +13,14 @@ from smoothcert.errors import StoreError
 from smoothcert.files import write_error
 
 _BLOCK = 1 << 20
+_DEEPEST = 10  # folders in folders; ours has 4 levels
 
 
 def unpack(pack: Path, target: Path) -> Path:
     """Unpack into a new folder below `target`, whole or not at all; returns that run folder.
 
-    Packs are not compressed, so no member can be larger than the file. Names that lead elsewhere, links, names that
-    occur twice and compressed members are refused before anything is written.
+    Packs are not compressed, so no member can be larger than the file. Names that lead elsewhere, lie deep or have
+    control characters, links, names that occur twice and compressed members are refused before anything is written.
     """
     if not pack.is_file():
         raise StoreError(f"{pack}: no such file; expected one made by `smoothcert pack`")
@@ -52,13 +53,17 @@ def _checked_root(pack: Path, members: list[zipfile.ZipInfo]) -> str:
             (name != "/".join(parts) or len(parts) < 2, "is no plain file in a folder"),
             (any(part in ("..", ".") or set(part) & set('\\:\0*?"<>|') for part in parts), "leads elsewhere"),
             (name.startswith("/"), "leads elsewhere"),
+            (not name.isprintable(), "has control characters"),
+            (len(parts) > _DEEPEST, "lies too deep"),
             (kind not in (0, stat.S_IFREG), "is a link or no plain file"),
             (name.lower() in seen, "occurs twice"),
             (member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1, "is compressed or encrypted"),
             (member.compress_size != member.file_size, "has two sizes"),
         ):
             if bad:
-                raise StoreError(f"{pack} is no pack of smoothcert: its member {name!r} {why}. Nothing was unpacked")
+                raise StoreError(
+                    f"{pack} is no pack of smoothcert: its member {name[:200]!r} {why}. Nothing was unpacked"
+                )
         seen.add(name.lower())
     if len(roots) != 1:
         raise StoreError(f"{pack} is no pack of smoothcert: expected one folder in it, found {len(roots)}")

@@ -26,6 +26,7 @@ class Verdict:
     name: str
     fingerprint: str
     inputs: int = 0
+    available: int | None = None  # inputs of the data set, where it is here
     rows: int = 0
     missing: list[int] = field(default_factory=list)
     resampled: int = 0
@@ -43,6 +44,8 @@ class Verdict:
         """One line."""
         done = f"{self.rows:,} rows recomputed, {self.resampled:,} re-sampled, {len(self.differ):,} differ"
         done += " on another device" * self.elsewhere
+        if self.available is not None and self.inputs < self.available:
+            done += f"; {self.inputs:,} of {self.available:,} inputs of the data set"
         if self.problems:
             lost = f", {len(self.missing):,} missing" if self.missing else ""
             return f"DIFFERS: {len(self.problems):,} problem{'s' * (len(self.problems) > 1)} ({done}{lost})"

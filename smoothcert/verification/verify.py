@@ -105,7 +105,7 @@ def _check_indices(verdict: Verdict, rows: list[Rows], wanted: range) -> None:
     seen: dict[int, tuple[str, object]] = {}
     for part in rows:
         for row, (place, index) in enumerate(zip(part.places, part.idx.tolist(), strict=True)):
-            says = tuple(str(column[row]) for column in (part.predict, part.radius, part.top, part.other, part.n))
+            says = tuple(str(column[row]) for column in part.said)
             if index not in wanted:
                 verdict.problems.append(f"{place}: the manifest has no such input")
             if index not in seen:

@@ -63,3 +63,15 @@ def test_damaged_weights_never_certify(capsys, certified, tmp_path):
     (copy / "model.json").unlink()
     assert "has no finished model" in fails(capsys, "certify", copy, "--n", 100, "--max", 1)
     assert not (copy / "certify").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--name", "x" * 300], "--name has at most 200 bytes and no control characters"),
+        (["--name", "a\x1b[2Jb"], "--name has at most 200 bytes and no control characters, found 'a\\x1b[2Jb'"),
+        (["--severity", "9"], "--severity 9 is of a corruption: name it by --corruption"),
+    ],
+)
+def test_what_no_store_can_be_called_and_what_would_change_nothing_is_refused(capsys, certified, words, said):
+    assert said in fails(capsys, "certify", certified, "--max", 1, "--n", 100, *words)

@@ -153,19 +153,62 @@ def test_an_edited_manifest_is_refused(write_store, change, words):
         read_store(folder)
 
 
-def test_a_manifest_that_says_too_little_is_told(write_store):
+ODD = {
+    "procedure": ({"procedure": "magic"}, "it was certified by a procedure with procedure magic, here it is fixed"),
+    "beta": ({"procedure": "tolerance", "tolerance": 0.05, "beta": 0.002}, "here it is"),
+    "n": ({"n": None}, "the manifest does not say n"),
+    "sigma": ({"sigma": None}, "sigma"),
+    "large": ({"n": 10**15}, "cannot be used"),
+    "tau": ({"tau": -0.3}, "tau -0.3"),
+    "split": ({"split_alpha": 0.0}, "split_alpha 0.0"),
+}
+
+
+def changed(folder, change, environment=None):
+    """Another manifest; without what is None."""
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    identity = {name: value for name, value in (manifest["identity"] | change).items() if value is not None}
+    manifest |= {"identity": identity, "environment": manifest["environment"] if environment is None else environment}
+    path.write_text(json.dumps(manifest))
+
+
+def without_counts(folder):
+    (part,) = folder.glob("part-*.tsv")
+    lines = [line.split("\t")[:6] for line in part.read_text().splitlines()]
+    part.write_text("".join("\t".join(cells) + "\n" for cells in lines))
+
+
+@pytest.mark.parametrize("kind", ODD)
+def test_radii_that_cannot_be_checked_are_not_reported(write_store, kind):
+    """Neither where a certification of ours wrote the manifest, nor where there are counts to check them by."""
+    change, words = ODD[kind]
+    for place, (environment, counts) in enumerate((({"smoothcert": "0.1.0"}, True), ({}, True), (None, False))):
+        folder = write_store(ROWS, run=f"run{place}")
+        changed(folder, change, environment)
+        if not counts:
+            without_counts(folder)
+        with pytest.raises(StoreError, match=rf"manifest\.json: no radius of this store can be checked: .*{words}"):
+            read_store(folder)
+
+
+def test_a_store_made_elsewhere_is_held_to_what_the_field_can_certify(write_store):
     folder = write_store(ROWS)
-    manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["identity"]["sigma"]
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    changed(folder, {"n": None, "seed": None}, {})
+    without_counts(folder)
+    assert read_store(folder).warnings == ("radii were not checked: the manifest does not say n",)
+    edit(folder, 0, radius=99.0)
+    with pytest.raises(
+        StoreError, match=r"line 2: column radius: expected at most 1\.905.*, which equal answers prove"
+    ):
+        read_store(folder)
+    changed(folder, {"sigma": None}, {})
     assert read_store(folder).warnings == ("radii were not checked: the manifest does not say sigma",)
 
 
 def test_a_store_without_counts_is_held_to_the_largest_possible_radius(write_store):
     folder = write_store(ROWS)
-    (part,) = folder.glob("part-*.tsv")
-    lines = [line.split("\t")[:6] for line in part.read_text().splitlines()]
-    part.write_text("".join("\t".join(cells) + "\n" for cells in lines))
+    without_counts(folder)
     (told,) = read_store(folder).warnings
     assert told == "without counts0 and counts, radii are only known to be possible (at most 1.232)"
     edit(folder, 0, radius=1.24)

@@ -16,7 +16,7 @@ from smoothcert.statistics.certificate import from_counts
 from smoothcert.verification.chain import broken_rows
 from tests.processes import Child
 
-MANIFEST = Manifest({"sigma": 0.5, "n": 1000, "alpha": 0.001, "noise": "exact"}, 3, {"torch": "2.13"})
+MANIFEST = Manifest({"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "noise": "exact"}, 3, {"torch": "2.13"})
 
 
 def row(index, top=990):

@@ -125,6 +125,10 @@ def member(name, content=b"x", kind=stat.S_IFREG, **fields):
         ([member("run/x"), member("run/x")], "occurs twice"),
         ([member("run/x"), member("other/x")], "expected one folder in it, found 2"),
         ([member("run/bomb", bytes(10**6), compress_type=zipfile.ZIP_DEFLATED)], "is compressed"),
+        ([member("run/a\x1b[2Jb")], r"'run/a\\x1b\[2Jb' has control characters"),
+        ([member("run/a\nerror b")], "has control characters"),
+        ([member("a\u202eb/x")], "has control characters"),
+        ([member("/".join(["run", *"x" * 2000]))], "lies too deep"),
         ([], "expected one folder in it, found 0"),
     ],
 )

@@ -13,14 +13,16 @@ from smoothcert.runs.folder import ModelSpec
 from smoothcert.runs.store import ResultStore
 from smoothcert.statistics.certificate import from_counts
 from smoothcert.verification.resample import Resampling
+from smoothcert.verification.rows import class_counts
 from smoothcert.verification.verify import verify
 from tests.verification.simulated import rechain, tamper
 
+OF = "6 of 1,000 inputs of the data set"
 SETTINGS = {
     "fixed": {},
     "radii": {"radii": (0.0, 0.1), "n": 500},
     "simultaneous": {"simultaneous": True, "skip_wrong": True},
-    "laplace": {"noise": "laplace", "tolerance": 0.1, "n": 5_000},
+    "laplace": {"noise": "laplace", "tolerance": 0.5, "n": 5_000},
 }
 
 
@@ -51,7 +53,7 @@ def test_the_same_counts_come_out_of_every_procedure(runs):
     assert [verdict.store.name for verdict in found] == sorted(SETTINGS)
     for verdict in found:
         assert verdict.problems == []
-        assert verdict.text == "verified: 6 rows recomputed, 6 re-sampled, 0 differ"
+        assert verdict.text == f"verified: 6 rows recomputed, 6 re-sampled, 0 differ; {OF}"
 
 
 def invented(cells):
@@ -84,28 +86,110 @@ def elsewhere(store):
         rechain(store, part)
 
 
-def one_less(cells):
-    """A count that rounding could have changed; the claim is that of one success less."""
-    entries = dict(map(int, entry.split(":")) for entry in cells["counts"].split(","))
+ABSTAINS = {"predict": "-1", "radius": "0.0", "p_lower": "0.0", "multiclass_radius": "nan", "correct": "0"}
+
+
+def moved(counts, answers):
+    """Counts of which so many answers of the largest class are another's, as rounding does to few of them."""
+    entries = class_counts(counts)
     top = max(entries, key=entries.get)
-    others = [label for label in range(10) if label != top]
-    entries[top], entries[others[0]] = entries[top] - 1, entries.get(others[0], 0) + 1
-    return {"counts": ",".join(f"{label}:{entries[label]}" for label in sorted(entries))}
+    other = min(label for label in range(10) if label != top)
+    entries |= {top: entries[top] - answers, other: entries.get(other, 0) + answers}
+    return ",".join(f"{label}:{entries[label]}" for label in sorted(entries))
 
 
 def test_what_rounding_may_explain_on_another_device_is_said_and_what_it_cannot_is_a_problem(store):
     elsewhere(store)
     (verdict,) = again(store.folder)
-    assert verdict.text == "verified: 6 rows recomputed, 6 re-sampled, 0 differ on another device"
+    assert verdict.text == f"verified: 6 rows recomputed, 6 re-sampled, 0 differ on another device; {OF}"
     assert any("device_type cuda (NVIDIA H200) there, cpu here" in note for note in verdict.notes)
-    abstains = {"predict": "-1", "radius": "0.0", "p_lower": "0.0", "multiclass_radius": "0.0", "correct": "0"}
-    index = tamper(store, lambda cells: one_less(cells) | abstains)
+    index = tamper(store, lambda cells: {"counts": moved(cells["counts"], 1)} | ABSTAINS | {"multiclass_radius": "0.0"})
     (verdict,) = again(store.folder)
     assert (verdict.answer, verdict.differ) == ("verified", [index])
     assert any(f"input {index} sampled again: " in note for note in verdict.notes)
     tamper(store, invented)
     (verdict,) = again(store.folder)
     assert verdict.answer == "differs"
+
+
+def raised(by, sigma, tau):
+    """Cells whose selected class was counted so much more often, with what that proves."""
+
+    def change(cells):
+        counts0, counts = (class_counts(cells[stage]) for stage in ("counts0", "counts"))
+        top = min(counts0, key=lambda label: (-counts0[label], label))
+        other = max((label for label in range(10) if label != top), key=lambda label: counts.get(label, 0))
+        more = min(by, counts.get(other, 0))
+        counts |= {top: counts[top] + more, other: counts.get(other, 0) - more}
+        arrays = [[[part.get(label, 0) for label in range(10)]] for part in (counts0, counts)]
+        (certificate,) = from_counts(*map(np.array, arrays), sigma, 0.001, slack=tau)
+        row = certificate_row(certificate, index=int(cells["idx"]), label=int(cells["label"]), noise="exact", seed=0)
+        return {name: str(value) for name, value in row.items()} | {"seed": cells["seed"]}
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("by", "problem"),
+    [
+        (30, "input 3 sampled again: "),  # what Fisher's exact test would allow
+        (4, "input 3 sampled again: "),  # more flips of one input than rounding makes
+        (3, "all 20 inputs sampled again, together: the selected classes were counted "),
+    ],
+)
+def test_counts_that_are_all_a_little_better_than_on_this_device_are_found(store, by, problem):
+    model, _ = RunFolder(store.folder.parent.parent).load_model()
+    data, config, chosen = load_dataset("mnist-mini", "test"), CertifyConfig(4.0, 20, 200), Selection(start=3, max=20)
+    store = certify_dataset(model, data, store.folder.with_name("twenty"), config, selection=chosen, quiet=True)
+    elsewhere(store)
+    tau = store.manifest().identity["tau"]
+    for index in range(3, 23):
+        tamper(store, raised(by, 4.0, tau), lambda cells, index=index: cells["idx"] == str(index))
+    assert verify(store.folder)[0].problems == []
+    (verdict,) = again(store.folder)
+    assert verdict.answer == "differs"
+    assert any(text.startswith(problem) for text in verdict.problems)
+
+
+def test_selection_counts_are_compared_on_another_device_too(store):
+    elsewhere(store)
+    tamper(store, lambda cells: {"counts0": moved(cells["counts0"], 4)} | ABSTAINS | {"multiclass_radius": "0.0"})
+    (verdict,) = again(store.folder)
+    assert any("counts0" in text for text in verdict.problems)
+
+
+@pytest.mark.parametrize("name", ["radii", "laplace"])
+def test_an_input_that_stopped_at_another_look_is_compared_with_as_many_samples(runs, tmp_path, name):
+    """A flip may move the look at which sampling stops. Here nothing flipped, but the rows were stored one look on."""
+    store = ResultStore(shutil.copytree(runs, tmp_path / "run") / "certify" / name)
+    elsewhere(store)
+    values = store.manifest().identity
+    config = CertifyConfig(sigma=0.5, n0=20, noise=values["noise"], n=values["n"], seed=values["noise_seed"])
+    model, _ = RunFolder(tmp_path / "run").load_model()
+    place = tmp_path / "all"
+    data, chosen = load_dataset("mnist-mini", "test"), Selection(start=3, every=2, max=6)
+    full = certify_dataset(model, data, place, config, selection=chosen, quiet=True)
+    counted = {row["idx"]: row for row in full.rows()}
+    index = tamper(
+        store,
+        lambda cells: {name: counted[cells["idx"]][name] for name in ("n", "counts")} | ABSTAINS,
+        lambda cells: int(cells["n"]) < values["n"],
+    )
+    (verdict,) = again(store.folder)
+    assert (verdict.problems, verdict.differ) == ([], [index])
+    tamper(store, lambda cells: {"counts": moved(cells["counts"], int(cells["n"]) // 50)},
+           lambda cells: cells["idx"] == str(index))  # fmt: skip
+    (verdict,) = again(store.folder)
+    assert verdict.answer == "differs"
+
+
+def test_rows_of_another_stream_of_noise_are_not_sampled_again(store):
+    path = store.folder / "manifest.json"
+    path.write_text(path.read_text().replace("philox4x32-words-1", "philox4x32-words-0"))
+    for part in store.parts():
+        rechain(store, part)
+    with pytest.raises(StoreError, match=r"cannot be sampled again: its noise is of the stream 'philox4x32-words-0'"):
+        again(store.folder)
 
 
 def test_the_amount_the_choice_and_what_is_needed(store):
@@ -137,6 +221,27 @@ def test_other_weights_and_other_data_are_found_before_anything_is_sampled(store
         rechain(store, part)
     (verdict,) = again(store.folder)
     assert any("is not the data that was certified" in text for text in verdict.problems)
+
+
+def test_inputs_that_were_cut_off_are_found_by_the_data(store):
+    """A tail was cut, and the manifest edited where the chain does not reach: `inputs`, and `max`, which may grow."""
+    (part,) = store.parts()
+    rows = [part.header, *part.fields[:4]]
+    part.path.write_text("".join("\t".join(cells) + "\n" for cells in rows))
+    path = store.folder / "manifest.json"
+    values = json.loads(path.read_text())
+    for most, chosen in ((6, 6), (None, 499)):
+        values["identity"]["max"], values["inputs"] = most, 4
+        path.write_text(json.dumps(values))
+        (verdict,) = verify(store.folder)
+        assert verdict.problems == [
+            f"manifest.json: inputs 4, but its start, every and max choose {chosen} of 1,000 inputs of the data set"
+        ]
+    values["identity"]["max"] = 4  # which may have been asked for: said, not refused
+    path.write_text(json.dumps(values))
+    (verdict,) = verify(store.folder)
+    assert verdict.text == "verified: 4 rows recomputed, 0 re-sampled, 0 differ; 4 of 1,000 inputs of the data set"
+    assert (verdict.values()["inputs"], verdict.values()["available"]) == (4, 1000)
 
 
 def test_labels_are_those_of_the_data(store):

@@ -122,6 +122,9 @@ def test_an_edited_row_is_named_even_if_the_chain_was_mended(store, change, prob
         ({"seed": 3}, "expected noise and seed float 3"),
         ({"start": 8}, "the manifest has no such input"),
         ({"n": 10**15}, "no certification can have n 1000000000000000 here"),
+        ({"noise": "quantum"}, "no certification can have noise 'quantum' here"),
+        ({"inputs": 41}, "no certification can have inputs 41 here"),  # max is 40
+        ({"every": -1}, "no certification can have every -1 here"),
         ({"inputs": 10**15}, "no certification can have inputs 1000000000000000 here"),
         ({"inputs": 0, "simultaneous": True}, "expected all settings of a certification"),
     ],
@@ -172,6 +175,27 @@ def test_the_same_row_twice_is_noted(store):
     (verdict,) = verify(store.folder)
     assert verdict.answer == "verified"
     assert any("the same as part-0-of-2.tsv, line 2, input 5" in note for note in verdict.notes)
+
+
+@pytest.mark.parametrize("change", [{"label": "3"}, {"counts0": "3:100"}, {"multiclass_radius": "0.0"}])
+def test_two_rows_of_one_input_must_say_the_same(tmp_path, change):
+    """Even where both are proved, and the data is not at hand to tell which is right."""
+    store = simulate(tmp_path, shards=1)
+    (part,) = store.parts()
+    with store.writer(0, 2) as writer:
+        row = next(row for row in part.rows() if row["predict"] == "-1" and row["label"] != "3")
+        writer.add({**row, **change})
+    assert any("another result than part-0-of-1.tsv, line" in text for text in problems(store))
+
+
+def test_a_chain_that_was_cut_off_is_no_older_version(store):
+    edited(store, lambda values: values["identity"].update(noise_seed=0))
+    for part in store.parts():
+        rows = [part.header, *part.fields]
+        part.path.write_text("".join("\t".join(cells[:-1]) + "\n" for cells in rows))
+    first, second = problems(store)
+    assert first.startswith("part-0-of-2.tsv: the column check was cut off: versions that write noise_seed chain")
+    assert second.startswith("part-1-of-2.tsv: the column check was cut off")
 
 
 def test_damaged_parts_and_manifests_are_problems(store):

@@ -59,7 +59,7 @@ SECTIONS = {
     "classes": ("Classes", ("classes",)),
     "gallery": ("Images", ("gallery",)),
     "training": ("Training", ("training",)),
-    "verified": ("Verified", ("verified",)),
+    "verified": ("Records of verification", ("verified",)),
     "provenance": ("Provenance", ("runs",)),
 }
 

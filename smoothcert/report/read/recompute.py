@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from smoothcert.report.read.proof import Proof, proof_of
+from smoothcert.report.read.proof import Proof, possible_radius, proof_of
 from smoothcert.report.read.votes import BadCounts, Integers, Votes, read_votes
 from smoothcert.runs.rows import Column, Lines
 from smoothcert.runs.store import Manifest
@@ -69,6 +69,9 @@ def check_rows(lines: Lines, columns: Mapping[str, Column], manifest: Manifest) 
         for name in ("label", "predict"):
             part.require(name, part[name] < classes, f"a class below {classes}")
     if isinstance(proof, str):
+        limit = possible_radius(manifest, proof, lines.path.parent, "counts" in columns)
+        if limit is not None:
+            part.require("radius", part["radius"] <= limit * 1.005, f"at most {limit:.9g}, which equal answers prove")
         return [*unchecked, f"radii were not checked: {proof}"]
     needed = ("counts0", "counts", *(("p_lower",) if isinstance(proof.test, RepeatedBounds) else ()))
     if missing := [name for name in needed if name not in columns]:
