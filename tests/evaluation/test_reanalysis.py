@@ -18,6 +18,7 @@ from smoothcert.runs.store import Manifest, ResultStore, clock
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import from_counts
 from tests.results import certify_with
+from tests.verification.simulated import simulate
 
 IDENTITY = {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "split_alpha": 0.9, "noise": "exact"}
 IDENTITY |= {"start": 0, "every": 1}
@@ -110,8 +111,6 @@ def test_what_was_changed_is_told(tmp_path, arguments, told):
 @pytest.mark.parametrize(
     ("settings", "arguments", "error", "message"),
     [
-        ({"procedure": "radius"}, {}, StoreError, "stopped sampling by what it saw"),
-        ({"procedure": "tolerance"}, {}, StoreError, "Certify with a fixed n"),
         ({"environment": {"torch": "2"}}, {"norm": "linf"}, StoreError, "does not say how many values"),
         ({"noise": "laplace"}, {"norm": "linf"}, ConfigError, "l1 radii of laplace noise"),
         ({"noise": "laplace"}, {"norm": "l2"}, ConfigError, "gives l1 radii"),
@@ -124,6 +123,12 @@ def test_what_does_not_follow_from_the_counts_is_refused(tmp_path, settings, arg
     store = make(tmp_path, **settings)
     with pytest.raises(error, match=message):
         reanalyse(store, **arguments)
+
+
+@pytest.mark.parametrize("settings", [{"radii": (0.25, 0.5)}, {"tolerance": 0.1}])
+def test_counts_of_early_stopping_are_not_analysed_again(tmp_path, settings):
+    with pytest.raises(StoreError, match=r"stopped sampling by what it saw.* Certify with a fixed n"):
+        reanalyse(simulate(tmp_path, **settings))
 
 
 def test_a_real_store_and_its_re_analysis_agree_with_certifying_again(tmp_path):
