@@ -16,10 +16,10 @@ def test_certified_radii_exceed_the_true_radius_at_most_as_often_as_stated(devic
     """A binomial check that can fail: alpha is large, so that violations must show up, but not too often."""
     model, alpha, sigma, trials = Linear().to(device), 0.1, 0.25, 500
     rng = np.random.default_rng(1)
+    smoothed = SmoothedClassifier(model, sigma, 2, noise="float", batch_size=256)
     violations = 0
     for trial in range(trials):
         margin = float(rng.uniform(0.02, 0.6))
-        smoothed = SmoothedClassifier(model, sigma, 2, noise="float", seed=trial, batch_size=256)
         certificate = smoothed.certify(model.image_at(margin), n0=20, n=256, alpha=alpha, index=trial)
         if certificate.predict == 0:
             violations += certificate.radius > margin
@@ -88,12 +88,8 @@ def test_near_the_plane_certify_and_predict_abstain():
 
 def test_predict_is_wrong_at_most_as_often_as_stated():
     model, alpha, trials = Linear(), 0.2, 400
-    answers = [
-        SmoothedClassifier(model, 0.25, 2, noise="float", seed=s, batch_size=64).predict(
-            model.image_at(0.01), n=64, alpha=alpha
-        )
-        for s in range(trials)
-    ]
+    smoothed = SmoothedClassifier(model, 0.25, 2, noise="float", batch_size=64)
+    answers = [smoothed.predict(model.image_at(0.01), n=64, alpha=alpha, index=i) for i in range(trials)]
     assert answers.count(1) <= stats.binom.ppf(0.9999, trials, alpha)
     assert 0 < answers.count(0) < trials  # it does answer, and it does abstain
 

@@ -145,7 +145,7 @@ def test_counts_of_several_images_at_once_are_those_of_each_sample_alone():
     fast = LENET.sampling(model, SHAPE, DEVICE, torch.float16)
     prepared = Prepared(fast, fast.inputs, "float16", (LENET.title,), batch_size=fast.batch_size, any_batch=True)
     settings = {"sigma": 0.5, "mode": "exact", "seed": 4}
-    counter = FusedCounter(images, prepared, prepared.forward, 10, **settings)
+    counter = FusedCounter(images, prepared, lambda x, count: prepared.forward(x)[:count], 10, **settings)
     requests = [
         Request(0, 11, "selection", 0, 5),
         Request(2, 12, "estimation", 7, 20),
