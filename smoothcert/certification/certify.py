@@ -14,14 +14,13 @@ from torch import nn
 
 from smoothcert.certification.plan import Plan
 from smoothcert.certification.smoothed import SmoothedClassifier
-from smoothcert.certification.subject import subject
+from smoothcert.certification.subject import evaluation, subject
 from smoothcert.config import CertifyConfig
 from smoothcert.data import Dataset, ImageFolder
 from smoothcert.errors import DataError
 from smoothcert.kernels.prepare import Prepared
-from smoothcert.noise.streams import stream
 from smoothcert.runs.checks import note_checks
-from smoothcert.runs.environment import device_kind, environment
+from smoothcert.runs.environment import environment
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore, Row
@@ -92,13 +91,9 @@ def identity_of(config: CertifyConfig, plan: Plan, prepared: Prepared, device: t
         **plan.describe(),
         "alpha_each": plan.alpha,
         "split_alpha": bounds.DEFAULT_SPLIT,
-        "noise_stream": stream(config.noise),
         "tau": plan.slack,
         "norm": bounds.NORMS[plan.law],
-        "device_type": device_kind(device),
-        "precision": prepared.precision,
-        "prepared": list(prepared.steps),
-        "behaviour": [list(row) for row in prepared.behaviour],
+        **evaluation(prepared, config.noise, device),
     }
     return {name: value for name, value in entries.items() if value is not None}
 

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from smoothcert.devices.memory import is_out_of_memory
 from smoothcert.errors import ModelError
-from smoothcert.kernels.comparing import distances
+from smoothcert.kernels.comparing import comparable, distances
 from smoothcert.kernels.prepare import Prepared
 
 _AGAIN, _PAIRS = 4, 16  # chance that falls alike each time is not seen
@@ -35,7 +35,7 @@ def check_rows(network: Prepared, rows: Tensor, near: float) -> bool:
     False if it cannot answer them at all: that is left to the first real batch, where it is said in words.
     """
     expected = _logits(network, rows)
-    if expected is None or expected.ndim != 2 or len(expected) != len(rows):
+    if not comparable(expected) or len(expected) != len(rows):
         return False
     count, half = len(rows), len(rows) // 2
     strange = torch.cat([rows[:half], 2 - 3 * rows[half:]])  # negatives of high contrast

@@ -1,15 +1,20 @@
-"""What results are about: the network, the data and the index set, as entries of a store's identity."""
+"""What results are about, as entries of a store's identity: network, data and index set, and how it is evaluated."""
 
 from __future__ import annotations
 
 from hashlib import sha256
 from typing import Any
 
+import torch
 from torch import nn
 
+from smoothcert.config import NoiseMode
 from smoothcert.data import Dataset, ImageFolder
+from smoothcert.kernels.prepare import Prepared
 from smoothcert.models.build import initialise
 from smoothcert.models.weights import weights_hash
+from smoothcert.noise.streams import stream
+from smoothcert.runs.environment import device_kind
 from smoothcert.runs.selection import Selection
 
 
@@ -26,4 +31,15 @@ def subject(model: nn.Module, dataset: Dataset | ImageFolder, selection: Selecti
         "start": selection.start,
         "every": selection.every,
         "max": selection.max,
+    }
+
+
+def evaluation(prepared: Prepared, noise: NoiseMode, device: torch.device) -> dict[str, Any]:
+    """How the network is evaluated there, and on which noise."""
+    return {
+        "noise_stream": stream(noise),
+        "device_type": device_kind(device),
+        "precision": prepared.precision,
+        "prepared": list(prepared.steps),
+        "behaviour": prepared.behaviour,
     }

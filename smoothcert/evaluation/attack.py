@@ -20,13 +20,13 @@ from smoothcert.attacks.ddn import ddn, ddn_test_gamma
 from smoothcert.attacks.foolbox_attack import foolbox_pgd
 from smoothcert.attacks.rounding import round_inside
 from smoothcert.certification.smoothed import SmoothedClassifier
-from smoothcert.certification.subject import subject
+from smoothcert.certification.subject import evaluation, subject
 from smoothcert.config import AttackConfig, Precision
 from smoothcert.data import Dataset, ImageFolder
 from smoothcert.devices.launching import kernels_switched
 from smoothcert.errors import ModelError
 from smoothcert.keys import derive
-from smoothcert.noise.streams import stream, unit_range
+from smoothcert.noise.streams import unit_range
 from smoothcert.runs.environment import device_kind, environment
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.selection import Selection
@@ -70,11 +70,7 @@ def attack_dataset(
         **vars(config),
         "radii": list(config.radii),
         "attack_version": ATTACK_VERSION,
-        "device_type": device_kind(smoothed.device),
-        "noise_stream": stream(config.noise),
-        "precision": prepared.precision,
-        "prepared": list(prepared.steps),
-        "behaviour": [list(row) for row in prepared.behaviour],
+        **evaluation(prepared, config.noise, smoothed.device),
         **about,
     }
     store = attack_store(out)

@@ -33,8 +33,10 @@ def synthetic_images(shape: tuple[int, ...], device: torch.device) -> Tensor:
 
 
 def comparable(logits: object) -> TypeGuard[Tensor]:
-    """Whether there are logits [b, classes], and some of them are numbers."""
-    return isinstance(logits, Tensor) and logits.ndim == 2 and not bool(logits.isnan().any(1).all())
+    """Whether there are logits [b, classes] of at least two classes, and some of them are numbers."""
+    if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.shape[1] < 2:
+        return False
+    return not bool(logits.isnan().any(1).all())
 
 
 def distances(found: Tensor, expected: Tensor) -> Tensor:
@@ -58,21 +60,21 @@ def spread_of(logits: object) -> float:
     return max(float(root_mean_square(scores - scores.mean(0))), _ROUNDINGS * rounding * size, 1e-30)
 
 
-def behaviour_of(logits: object) -> tuple[tuple[float, ...], ...]:
+def behaviour_of(logits: object) -> list[list[float]]:
     """Of the first rows: answer, largest logit, lead over the second, mean and spread of the scores, in five digits.
 
     Rounding differs between machines in later digits. Another forward with the same weights does in the first.
     """
     if not comparable(logits):
-        return ()
+        return []
     found = []
     rows, far = logits[~logits.isnan().any(1)][:_FINGERPRINT], _far(logits)
     for row, scores in zip(rows, _scores(rows, far), strict=True):
         offered = scores[scores >= far / 2]
         lead = offered.sort(descending=True).values[:2].diff().abs().sum()
         values = (row.argmax(), row.max(), lead, offered.mean(), offered.std(correction=0))
-        found.append(tuple(float(f"{float(value):.5g}") for value in values))
-    return tuple(found)
+        found.append([float(f"{float(value):.5g}") for value in values])
+    return found
 
 
 def _scores(logits: Tensor, far: Tensor) -> Tensor:

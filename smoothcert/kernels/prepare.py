@@ -16,7 +16,7 @@ import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -59,7 +59,7 @@ class Prepared:
     any_batch: bool = False  # logits of an image are the same bits in a batch of any size
     concurrent: bool = False  # several threads may call `forward` at once, each with a batch of its own
     spread: float = math.inf  # how much the plain network's logits vary between probes; infinite: it failed on them
-    behaviour: tuple[tuple[float, ...], ...] = ()  # of the plain network on fixed probes
+    behaviour: list[list[float]] = field(default_factory=list)  # of the plain network on fixed probes
 
     def near(self, precision: str | None = None) -> float:
         """How far logits of one image may be apart by rounding alone, in its own precision or in another."""

@@ -182,7 +182,7 @@ class RunFolder:
             raise StoreError(f"{self.path} has no finished model: run `smoothcert train` with its settings to the end")
         try:
             values = json.loads(path.read_text())
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise StoreError(f"{path} is damaged: {error}") from error
         if not isinstance(values, dict):
             raise StoreError(f"{path} is damaged: expected an object, found {values!r}")

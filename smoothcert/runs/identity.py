@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from smoothcert.errors import StoreError
+from smoothcert.runs.seeds import seed_in
 
 # what a manifest of an older version means where it lacks a key: there was no other choice then
 _UNSAID: dict[str, Any] = {
@@ -24,7 +25,7 @@ def written_out(identity: Mapping[str, Any]) -> dict[str, Any]:
 
     A seed is compared as the number that keyed the noise, however it came about.
     """
-    found = {**_UNSAID, **identity, "noise_seed": identity.get("noise_seed", identity.get("seed"))}
+    found = {**_UNSAID, **identity, "noise_seed": seed_in(identity)}
     return {name: value for name, value in found.items() if name not in ("alpha_each", "max", "seed", "beacon")}
 
 

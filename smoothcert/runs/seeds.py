@@ -21,6 +21,12 @@ def noise_seed(seed: int | None, beacon: str | None, *about: str) -> int:
     return derive(0 if seed is None else seed, "noise seed", beacon or "", *(about if seed is None else ()))
 
 
+def seed_in(identity: Mapping[str, Any]) -> int | None:
+    """The number that keyed the noise of a store; older versions had no other than the seed that was asked for."""
+    found: int | None = identity.get("noise_seed", identity.get("seed"))
+    return found
+
+
 def seed_of_store(settings: Mapping[str, Any], weights: str, data: str) -> int:
     """The same command draws the same noise; another model, other data or another procedure draws another.
 

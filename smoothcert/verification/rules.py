@@ -66,7 +66,7 @@ def read_rules(manifest: Manifest) -> Rules:
             split=float(said["split_alpha"]),
             tau=float(said["tau"]),
             noise=str(said["noise"]),
-            seed=int(said["noise_seed"] if "noise_seed" in said else said["seed"]),
+            seed=int(said["noise_seed"]),
             classes=int(said["classes"]),
             skip_wrong=bool(said["skip_wrong"]),
             inputs=range(start, start + every * manifest.inputs, every),

@@ -8,7 +8,7 @@ from torch import nn
 
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.errors import ConfigError, DataError, ModelError
-from tests.certification.closed_form import DEVICES, SHAPE, Linear, OnePixel
+from tests.certification.closed_form import DEVICES, SHAPE, Linear, OnePixel, Returns
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -147,15 +147,6 @@ def test_bad_settings_are_refused(settings, message):
         SmoothedClassifier(Linear(), **{"sigma": 0.25, "classes": 2, **settings})
 
 
-class Returns(nn.Module):
-    def __init__(self, make):
-        super().__init__()
-        self.make = make
-
-    def forward(self, x):
-        return self.make(x)
-
-
 def sometimes_nan(x):
     logits = x.flatten(1)[:, :2].clone()
     logits[logits[:, 0] > 1.2] = float("nan")  # only some noisy copies
@@ -168,6 +159,7 @@ def sometimes_nan(x):
         (lambda x: torch.zeros(len(x), 3), r"\[64, 2\].*\[64, 3\]"),
         (lambda x: (torch.zeros(len(x), 2), None), "tuple"),
         (lambda x: torch.zeros(1, 2), r"\[1, 2\]"),
+        (lambda x: torch.zeros(len(x), 1), r"\[64, 2\].*\[64, 1\]"),
         (sometimes_nan, "returned NaN for"),
         (nn.Conv2d(3, 4, 3), r"could not take a float32 batch of shape \[64, 1, 8, 8\]"),
         (nn.Linear(8, 2).double(), r"could not take a float32 batch"),

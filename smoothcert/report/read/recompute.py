@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from smoothcert.report.read.proof import Proof, possible_radius, proof_of
 from smoothcert.report.read.votes import BadCounts, Integers, Votes, read_votes
 from smoothcert.runs.rows import Column, Lines
+from smoothcert.runs.seeds import seed_in
 from smoothcert.runs.store import Manifest
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import ABSTAIN
@@ -60,7 +61,7 @@ def check_rows(lines: Lines, columns: Mapping[str, Column], manifest: Manifest) 
         part.require("idx", inside, f"one of {manifest.inputs} inputs, from {start} on every {every}")
     else:
         unchecked.append("the index set was not checked: the manifest does not name it")
-    keyed = {"noise": identity.get("noise"), "seed": identity.get("noise_seed", identity.get("seed"))}
+    keyed = {"noise": identity.get("noise"), "seed": seed_in(identity)}
     for name, value in keyed.items():
         if value is not None and name in columns:
             part.require(name, part[name] == str(value), f"{value}, as in the manifest")

@@ -1,0 +1,84 @@
+"""A network that has changed: sampled anew, and kept out of a store of what it was before."""
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from smoothcert.certification.smoothed import SmoothedClassifier
+from smoothcert.data import load_dataset
+from smoothcert.errors import StoreError
+from smoothcert.runs.selection import Selection
+from tests.certification.closed_form import SHAPE, Linear
+from tests.results import certify_with
+
+SETTINGS = {"sigma": 0.5, "n0": 10, "n": 100, "alpha": 0.01, "quiet": True}
+
+
+class Masked(nn.Module):
+    """A buffer with infinite or huge values, as masks of attention are."""
+
+    def __init__(self, mask):
+        super().__init__()
+        self.register_buffer("mask", torch.tensor([mask, 0.0]))
+        self.fc = nn.Linear(64, 2)
+
+    def forward(self, x):
+        return self.fc(x.flatten(1))
+
+
+@pytest.mark.parametrize("mask", [-torch.inf, torch.finfo(torch.float32).min, torch.nan])
+def test_no_value_of_a_buffer_hides_a_change_of_the_weights(mask):
+    model, image = Masked(mask), torch.full(SHAPE, 128, dtype=torch.uint8)
+    smoothed = SmoothedClassifier(model, 0.1, 2)
+    smoothed.certify(image, n0=10, n=50)
+    for wanted in (0, 1):
+        with torch.no_grad():
+            model.fc.bias.data = torch.tensor([100.0, 0.0] if wanted == 0 else [0.0, 100.0])
+        assert smoothed.certify(image, n0=10, n=50).selected == wanted
+
+
+def test_a_replaced_hook_or_forward_is_seen():
+    model, image = Linear(), torch.full(SHAPE, 128, dtype=torch.uint8)
+    smoothed = SmoothedClassifier(model, 0.1, 2)
+    for wanted in (0, 1, 0, 1):
+        handle = model.register_forward_hook(lambda _, __, y, c=wanted: F.one_hot(torch.full((len(y),), c), 2).float())
+        assert smoothed.certify(image, n0=10, n=50).selected == wanted
+        handle.remove()
+    for wanted in (0, 1):
+        model.forward = lambda x, c=wanted: F.one_hot(torch.full((len(x),), c), 2).float()
+        assert smoothed.certify(image, n0=10, n=50).selected == wanted
+
+
+class Attributed(nn.Module):
+    def __init__(self, sign, shift=0.0, hidden=1.0):
+        super().__init__()
+        self.sign = sign
+        self.fc = nn.Linear(784, 10)
+        nn.init.constant_(self.fc.bias, 0.0)
+        self.fc.weight.data = torch.linspace(-1, 1, 7840).sin().view(10, 784)
+        self.register_buffer("hidden", torch.full((), hidden), persistent=False)
+        self.shift = [shift]  # neither a plain attribute nor a tensor
+
+    def forward(self, x):
+        return self.sign * self.hidden * self.fc(x.flatten(1)) + self.shift[0] * torch.arange(10)
+
+
+class OtherForward(Attributed):
+    def forward(self, x):
+        return super().forward(x).flip(1)
+
+
+OtherForward.__name__ = OtherForward.__qualname__ = "Attributed"
+
+
+@pytest.mark.parametrize(
+    "other", [Attributed(-1.0), Attributed(1.0, shift=3.0), Attributed(1.0, hidden=-1.0), OtherForward(1.0)]
+)
+def test_a_store_takes_no_rows_of_a_network_that_behaves_otherwise(tmp_path, other):
+    """All have the same weights and the same repr."""
+    data = load_dataset("mnist-mini")
+    certify_with(Attributed(1.0), data, tmp_path, selection=Selection(max=4, shard=0, shards=2), **SETTINGS)
+    with pytest.raises(StoreError, match="behaviour: the network answers probe images differently"):
+        certify_with(other, data, tmp_path, selection=Selection(max=4, shard=1, shards=2), **SETTINGS)
+    certify_with(Attributed(1.0), data, tmp_path, selection=Selection(max=4, shard=1, shards=2), **SETTINGS)
