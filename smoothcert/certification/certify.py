@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,7 @@ def certify_dataset(
     device: str | torch.device | None = None,
     batch_size: int | None = None,
     quiet: bool = False,
+    when_checked: Callable[[], None] | None = None,
 ) -> ResultStore:
     """Certify the selected inputs into the store at `out`, skipping those that any shard has already done.
 
@@ -47,6 +48,7 @@ def certify_dataset(
     ``config.skip_wrong`` there are no estimation samples where the selected class is not the label; such inputs are
     never certified correct, so certified accuracy and average certified radius stay the same. With
     ``config.simultaneous`` all certificates of the index set hold at once with probability 1 - alpha, not each alone.
+    `when_checked` is called when the network has passed its checks, before anything is written.
     """
     chosen = selection or Selection()
     bounds.check_samples(config.n0, config.n, config.alpha)
@@ -61,6 +63,8 @@ def certify_dataset(
     first = dataset.image(indices[0])
     plan = smoothed.plan(first.shape, config.n0, config.n, alpha_each, config.radii, config.tolerance)
     prepared = smoothed.prepare(first)
+    if when_checked is not None:
+        when_checked()
     store = ResultStore(Path(out))
     made = {**environment(smoothed.device), "values": plan.values, "skipped": list(prepared.skipped)}
     identity = {**identity_of(config, plan, prepared, smoothed.device), "noise_seed": seed, **about}

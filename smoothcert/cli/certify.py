@@ -57,6 +57,7 @@ def run(options: Options) -> None:
         selection=selection,
         device=pick_device(options.device),
         batch_size=options.batch_size,
+        when_checked=subject.keep,
     )
     if store.done():
         print(certificate_table([read_store(store.folder)]).to_text())

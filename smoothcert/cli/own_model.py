@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_numbers, option, read_numbers
-from smoothcert.errors import ConfigError
+from smoothcert.errors import ConfigError, ModelError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -42,6 +43,7 @@ class Subject:
     model: nn.Module
     spec: ModelSpec
     data: Dataset | ImageFolder
+    keep: Callable[[], None] | None = None  # writes what must be kept of the network, once it has passed all checks
 
 
 def run_subject(options: Options) -> Subject:
@@ -84,8 +86,7 @@ def own_subject(options: Options) -> Subject:
     check_free(run)
     brought, data = bring(options)
     spec = describe(brought, sigma, options.data, data.shape, data.class_names)
-    keep_model(run, brought, spec)
-    return Subject(run, brought.model, spec, data)
+    return Subject(run, brought.model, spec, data, lambda: keep_model(run, brought, spec))
 
 
 def bring(options: Options) -> tuple[Brought, Dataset | ImageFolder]:
@@ -102,6 +103,8 @@ def bring(options: Options) -> tuple[Brought, Dataset | ImageFolder]:
     image = torch.from_numpy(np.array(data.image(0)))
     known = options.classes or data.classes
     brought = bring_model(found, image, known, weights=options.weights, normalisation=normalisation)
+    if brought.classes != data.classes:
+        raise ModelError(f"{options.model} has {brought.classes} classes, but {data.name} has {data.classes} classes")
     return brought, data
 
 
