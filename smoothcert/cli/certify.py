@@ -52,7 +52,7 @@ def run(options: Options) -> None:
     store = certify_dataset(
         subject.model,
         subject.data,
-        subject.run.path / "certify" / name,
+        (options.out if options.model is not None else options.run) / "certify" / name,
         settings,
         selection=selection,
         device=pick_device(options.device),

@@ -118,7 +118,7 @@ def test_names_and_weights_as_people_have_them(capsys, here, model, weights):
         (["--model", "nets.py:Scaled", "--data", "mnist-mini"], "also needs --sigma"),
         (["--model", "nets.py:Scaled", *SMALL, "--sigma", -1], "sigma, the standard deviation"),
         (["--model", "lenet", *SMALL], "has no weights of its own"),
-        (["--weights", "w.pth"], "nothing to certify"),
+        (["--weights", "w.pth"], "no network is named"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_written(capsys, here, words, message):
