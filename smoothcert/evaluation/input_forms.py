@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.stats import binomtest
 from torch import Tensor, nn
 
 from smoothcert.models.build import logits_of
@@ -23,33 +24,34 @@ _USUAL = {
     "--normalisation cifar100": input_form("cifar100"),
     "--normalisation imagenet": input_form("imagenet"),
 }
-_CLEARLY = 0.1  # better by this share of the images, or the difference says nothing
+_CLEARLY = 0.1  # of the clean images: a network fed so was trained so
+_BETTER, _CHANCE = 0.03, 1e-4  # of the noisy copies, and the chance of as clear a difference by luck
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trial:
-    """A way to feed the network, as options say it, and its accuracy."""
+    """A way to feed the network, as options say it, and which images it then gets right."""
 
     options: str
-    accuracy: float
+    clean: NDArray[np.bool_]
+    noisy: NDArray[np.bool_]
 
 
-@torch.inference_mode()
-def try_forms(model: nn.Module, images: Tensor, labels: NDArray[np.int64]) -> tuple[float, list[Trial]]:
-    """Accuracy as the network is fed now, and fed otherwise, the best first.
+def try_forms(
+    model: nn.Module, images: Tensor, noisy: Tensor, labels: NDArray[np.int64]
+) -> tuple[Trial, tuple[Trial, ...]]:
+    """The network as it is fed now, and fed otherwise, the best on clean images first.
 
     Only a network with its normalisation as a first layer, as `build_model` makes it, can be fed otherwise.
     """
-    wanted = torch.from_numpy(np.asarray(labels)).to(images.device)
 
-    def accuracy(network: nn.Module, x: Tensor) -> float:
-        found = [logits_of(network(part)) for part in torch.split(x, 64)]
-        parts = [part for part in found if isinstance(part, Tensor)]
-        return float((torch.cat(parts).argmax(1) == wanted).float().mean()) if parts else 0.0
+    def trial(options: str, network: nn.Module, change: Callable[[Tensor], Tensor] = lambda x: x) -> Trial:
+        clean, under_noise = (_right(network, change(x), labels) for x in (images, noisy))
+        return Trial(options, clean, under_noise)
 
-    now = accuracy(model, images)
+    now = trial("", model)
     if not isinstance(model, nn.Sequential) or len(model) != 2:
-        return now, []
+        return now, ()
     first, network = model
     size = next((layer.size for layer in first.modules() if isinstance(layer, Resize)), None)
     channels = images.shape[1]
@@ -57,13 +59,30 @@ def try_forms(model: nn.Module, images: Tensor, labels: NDArray[np.int64]) -> tu
     for options, form in _USUAL.items():
         if max(len(form.mean), 1) in (1, channels):
             fed = InputForm(form.mean, form.std, form.range, size).layer().to(images.device)
-            trials.append(Trial(options, accuracy(nn.Sequential(fed, network), images)))
+            trials.append(trial(options, nn.Sequential(fed, network)))
     if channels == 3:
-        trials.append(Trial("the channels in the order blue, green, red", accuracy(model, images.flip(1))))
-    trials.append(Trial("black and white exchanged", accuracy(model, 1 - images)))
-    return now, sorted(trials, key=lambda trial: -trial.accuracy)
+        trials.append(trial("the channels in the order blue, green, red", model, lambda x: x.flip(1)))
+    trials.append(trial("black and white exchanged", model, lambda x: 1 - x))
+    return now, tuple(sorted(trials, key=lambda tried: -tried.clean.mean()))
 
 
-def better_form(now: float, trials: Sequence[Trial]) -> Trial | None:
-    """A way to feed the network that is clearly better than the present one."""
-    return trials[0] if trials and trials[0].accuracy > now + _CLEARLY else None
+@torch.inference_mode()
+def _right(network: nn.Module, images: Tensor, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+    found = [logits_of(network(part)) for part in torch.split(images, 64)]
+    parts = [part.argmax(1) for part in found if isinstance(part, Tensor) and part.ndim == 2]
+    return torch.cat(parts).cpu().numpy() == labels if parts else np.zeros(len(labels), bool)
+
+
+def clearly_better(now: Trial, trials: Sequence[Trial]) -> Trial | None:
+    """A way to feed the network with which many more clean images are right."""
+    return next((trial for trial in trials if trial.clean.mean() > now.clean.mean() + _CLEARLY), None)
+
+
+def better_under_noise(now: Trial, trials: Sequence[Trial]) -> Trial | None:
+    """A way to feed the network with which more noisy copies are right than luck explains."""
+    for trial in sorted(trials, key=lambda tried: -tried.noisy.mean()):
+        won, lost = int((trial.noisy & ~now.noisy).sum()), int((now.noisy & ~trial.noisy).sum())
+        gained = trial.noisy.mean() - now.noisy.mean() > _BETTER
+        if gained and binomtest(won, won + lost, alternative="greater").pvalue < _CHANCE:
+            return trial
+    return None
