@@ -134,8 +134,8 @@ def _about_inputs(
     elif now.clean.mean() < 2 / classes:
         yield Finding(
             "fault",
-            f"{right}, which guessing among {classes} classes would reach: check the weights, the normalisation and the "
-            "order of the classes",
+            f"{right}, which guessing among {classes} classes would reach: check the weights, the normalisation and "
+            "the order of the classes",
         )
     elif (better := better_under_noise(now, trials)) is not None:
         shares = " and ".join(f"{100 * trial.noisy.mean():.1f} %" for trial in (now, better))
