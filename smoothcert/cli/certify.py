@@ -34,7 +34,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Options) -> None:
     from smoothcert.certification.certify import certify_dataset
-    from smoothcert.data import Dataset, ImageFolder, load_dataset
+    from smoothcert.data import Dataset, LazyDataset, load_dataset
     from smoothcert.data.corruptions import load_corrupted
     from smoothcert.devices.pick import pick_device
     from smoothcert.report import certificate_table, read_store
@@ -45,7 +45,7 @@ def run(options: Options) -> None:
     selection = read_selection(options)
     folder = RunFolder(options.run)
     model, spec = folder.load_model(trust_code=options.trust_code)
-    data: Dataset | ImageFolder
+    data: Dataset | LazyDataset
     if options.corruption is not None:
         data = load_corrupted(f"{spec.dataset}-c", options.corruption, options.severity, options.data_dir)
         name = data.split.replace("/", "-")
