@@ -16,7 +16,7 @@ from smoothcert.certification.plan import Plan
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import evaluation, subject
 from smoothcert.config import CertifyConfig
-from smoothcert.data import Dataset, ImageFolder
+from smoothcert.data import UNLABELLED, Dataset, LazyDataset, require_labels
 from smoothcert.errors import DataError
 from smoothcert.kernels.prepare import Prepared
 from smoothcert.runs.checks import note_checks
@@ -30,7 +30,7 @@ from smoothcert.statistics.certificate import Certificate
 
 def certify_dataset(
     model: nn.Module,
-    dataset: Dataset | ImageFolder,
+    dataset: Dataset | LazyDataset,
     out: Path | str,
     config: CertifyConfig,
     *,
@@ -52,6 +52,10 @@ def certify_dataset(
     """
     chosen = selection or Selection()
     bounds.check_samples(config.n0, config.n, config.alpha)
+    if config.skip_wrong:
+        require_labels(dataset, "skip_wrong")
+    if not dataset.classes:
+        raise DataError(f"{dataset.name} does not say how many classes the network has: load it with classes=...")
     if config.noise != "float" and not dataset.eight_bit:
         raise DataError(f"{dataset.name} is not 8-bit data: quantise it, or certify with noise 'float'")
     indices = chosen.indices(len(dataset), f"{dataset.name} ({dataset.split})")
@@ -66,7 +70,9 @@ def certify_dataset(
     if when_checked is not None:
         when_checked()
     store = ResultStore(Path(out))
+    about_data = {"licence": dataset.licence, "preparation": dataset.preparation}
     made = {**environment(smoothed.device), "values": plan.values, "skipped": list(prepared.skipped)}
+    made |= {name: text for name, text in about_data.items() if text}
     identity = {**identity_of(config, plan, prepared, smoothed.device), "noise_seed": seed, **about}
     store.claim(Manifest(identity, len(indices), made))
 
@@ -78,7 +84,7 @@ def certify_dataset(
             yield certificate_row(certificate, index=index, label=label, noise=config.noise, seed=seed)
 
     what = f"certify {dataset.name} {dataset.split}"
-    note = "certified correct"
+    note = "certified correct" if dataset.labelled else ""
     try:
         store.complete(chosen.mine(indices), chosen, work, what=what, unit="images", note=note, quiet=quiet)
     finally:
@@ -109,7 +115,7 @@ def certificate_row(certificate: Certificate, *, index: int, label: int, noise: 
         "label": label,
         "predict": certificate.predict,
         "radius": certificate.radius,
-        "correct": int(certificate.predict == label),
+        "correct": int(certificate.predict == label != UNLABELLED),  # else an abstention, -1, would be right
         "n0": int(certificate.counts0.sum()),
         "n": int(certificate.counts.sum()),
         "counts0": _sparse(certificate.counts0),

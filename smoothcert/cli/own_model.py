@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_numbers, option, read_numbers
-from smoothcert.errors import ConfigError, ModelError
+from smoothcert.errors import ConfigError
 
 if TYPE_CHECKING:
     from torch import nn
 
-    from smoothcert.data import Dataset, ImageFolder
+    from smoothcert.data import Dataset, LazyDataset
     from smoothcert.models.bring import Brought
     from smoothcert.runs.folder import ModelSpec
 
@@ -41,7 +41,7 @@ class Subject:
 
     model: nn.Module
     spec: ModelSpec
-    data: Dataset | ImageFolder
+    data: Dataset | LazyDataset
     keep: Callable[[], None] | None = None  # writes what must be kept of the network, once it has passed all checks
 
 
@@ -57,13 +57,14 @@ def run_subject(options: Options) -> Subject:
     if given:
         raise ConfigError(f"{given[0]} belongs to --model, but {options.run} has its network already: leave it out")
     model, spec = RunFolder(options.run).load_model(trust_code=options.trust_code)
-    data: Dataset | ImageFolder
+    data: Dataset | LazyDataset
     if options.get("corruption") is not None:
         if options.data is not None:
             raise ConfigError("--corruption and --data both name images: leave one out")
         data = load_corrupted(f"{spec.dataset}-c", options.corruption, options.severity, options.data_dir)
     else:
-        data = load_dataset(options.data or spec.dataset, options.split, options.data_dir)
+        known: dict[str, Any] = {"shape": spec.shape, "classes": spec.classes}
+        data = load_dataset(options.data or spec.dataset, options.split, options.data_dir, **known)
     return Subject(model, spec, data)
 
 
@@ -101,17 +102,22 @@ def _bring(options: Options, sigma: float) -> tuple[Brought, Subject]:
     import torch
 
     from smoothcert.data import load_dataset
+    from smoothcert.data.specs import PICTURES
     from smoothcert.models.bring import bring_model, find_model
     from smoothcert.runs.brought import describe
 
     normalisation = stated_normalisation(options)
     found = find_model(options.model, options.weights)
-    data = load_dataset(options.data, options.split, options.data_dir)
+    place: dict[str, Any] = {"split": options.split, "data_dir": options.data_dir}
+    if options.data.startswith(PICTURES):
+        place["shape"] = found.shape  # pictures are brought to it; to other images the network itself is fitted
+    data = load_dataset(options.data, **place, classes=options.classes or found.classes)
     image = torch.from_numpy(np.array(data.image(0)))
-    known = options.classes or data.classes
-    brought = bring_model(found, image, known, weights=options.weights, normalisation=normalisation)
-    if brought.classes != data.classes:
-        raise ModelError(f"{options.model} has {brought.classes} classes, but {data.name} has {data.classes} classes")
+    brought = bring_model(
+        found, image, options.classes or data.classes or None, weights=options.weights, normalisation=normalisation
+    )
+    if not data.classes:  # without labels, the network alone knows
+        data = load_dataset(options.data, **place, classes=brought.classes)
     spec = describe(brought, sigma, options.data, data.shape, data.class_names)
     return brought, Subject(brought.model, spec, data)
 

@@ -57,6 +57,9 @@ def run(options: Options) -> None:
         results = [_reanalysed(entry, options) for entry in results]
     table = certificate_table(results, radii=radii, rounded=options.rounded)
     print(table.to_text())
+    unlabelled = [entry for entry in results if not entry.labelled]
+    if len(unlabelled) not in (0, len(results)):  # their shares are no accuracies, and stand apart
+        print(certificate_table(unlabelled, radii=radii, rounded=options.rounded).to_text())
     for entries in (corrupted_stores(results), *map(read_corruptions, options.corruptions or ())):
         if entries:
             print(corruption_table(entries, options.rounded).to_text())
@@ -115,7 +118,7 @@ def _images(results: Sequence[Certificates], data_dir: Path | None) -> dict[str,
         key = name, split = str(entry.identity.get("dataset")), str(entry.identity.get("split"))
         with suppress(SmoothcertError):
             if key not in loaded:
-                loaded[key] = load_stored(name, split, data_dir)
+                loaded[key] = load_stored(name, split, data_dir, entry.identity.get("classes"))
         if key in loaded:
             found[entry.name] = loaded[key]
     return found

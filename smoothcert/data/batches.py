@@ -16,12 +16,12 @@ from torch import Tensor
 
 from smoothcert.data.augment import crop_flip
 from smoothcert.data.dataset import Dataset
-from smoothcert.data.folder import ImageFolder
+from smoothcert.data.lazy import LazyDataset, require_labels
 from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.keys import derive
 
 Augment = Literal["none", "crop-flip", "imagenet"]
-_AHEAD = 2  # batches of an ImageFolder that are decoded while the device works
+_AHEAD = 2  # batches of a LazyDataset that are decoded while the device works
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +58,13 @@ class Batches:
     contiguous and equal slices, so that all ranks take the same steps, however a method cuts its slice. A batch that
     does not divide evenly is filled up with its first images, which then count twice.
 
-    A `Dataset` is copied to the device once. An `ImageFolder` is decoded ahead by a few threads. `soft_labels` are
+    A `Dataset` is copied to the device once. A `LazyDataset` is decoded ahead by a few threads. `soft_labels` are
     weights of the classes, [images, classes], perhaps memory-mapped; batches get them scaled to sum to 1.
     """
 
     def __init__(
         self,
-        dataset: Dataset | ImageFolder,
+        dataset: Dataset | LazyDataset,
         batch_size: int,
         *,
         seed: int,
@@ -76,11 +76,12 @@ class Batches:
     ) -> None:
         if world_size < 1 or not 0 <= rank < world_size:
             raise ConfigError(f"expected 0 <= rank < world_size, found rank {rank} of {world_size}")
+        require_labels(dataset, "training")
         if batch_size < world_size:
             raise ConfigError(f"expected batch_size >= {world_size}, one image per rank, found {batch_size}")
         if augment not in get_args(Augment):
             raise unknown_name("augmentation", augment, get_args(Augment))
-        if augment == ("crop-flip" if isinstance(dataset, ImageFolder) else "imagenet"):
+        if augment == ("crop-flip" if isinstance(dataset, LazyDataset) else "imagenet"):
             raise ConfigError(
                 f"augment '{augment}' does not suit {dataset.name}: 'imagenet' is for image folders, "
                 "'crop-flip' for data sets in memory, 'none' for both"
@@ -111,7 +112,7 @@ class Batches:
             raise ConfigError(f"expected a start from 0 to {len(self)} steps, found {start}")
         generator = torch.Generator().manual_seed(derive(self.seed, "shuffle", epoch))
         order = torch.randperm(len(self.dataset), generator=generator)  # on the CPU: the same for all devices
-        if isinstance(self.dataset, ImageFolder):
+        if isinstance(self.dataset, LazyDataset):
             return self._from_folder(self.dataset, order, epoch, start)
         return self._from_memory(self._to_device(order), epoch, start)
 
@@ -126,7 +127,7 @@ class Batches:
             soft = None if self._soft_labels is None else self._soft_on_device[index]
             yield self._batch(images, index, epoch, step, soft)
 
-    def _from_folder(self, folder: ImageFolder, order: Tensor, epoch: int, start: int) -> Iterator[Batch]:
+    def _from_folder(self, folder: LazyDataset, order: Tensor, epoch: int, start: int) -> Iterator[Batch]:
         def decode(i: int) -> np.ndarray:
             if self.augment == "none":
                 return folder.image(i)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.config import CertifyConfig
-from smoothcert.data import Dataset, ImageFolder
+from smoothcert.data import Dataset, LazyDataset
 from smoothcert.errors import COLLAPSED, ModelError
 from smoothcert.evaluation.input_forms import better_under_noise, clearly_better, try_forms
 from smoothcert.evaluation.noise_levels import LEVELS, Level, answers_of, best_sigma, measure_level
@@ -58,7 +58,7 @@ class Diagnosis:
 
 def examine(
     model: nn.Module,
-    data: Dataset | ImageFolder,
+    data: Dataset | LazyDataset,
     config: CertifyConfig,
     *,
     planned: int,

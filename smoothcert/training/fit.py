@@ -18,8 +18,9 @@ import torch
 from torch import nn
 
 from smoothcert.config import TrainConfig
-from smoothcert.data import Dataset, ImageFolder, load_dataset
+from smoothcert.data import Dataset, LazyDataset, load_dataset, require_labels
 from smoothcert.data.pseudo_labels import load_pseudo_labelled
+from smoothcert.errors import ConfigError
 from smoothcert.keys import derive
 from smoothcert.methods import build_method, resolved
 from smoothcert.models.build import build_model, check_network
@@ -38,8 +39,8 @@ def fit(
     config: TrainConfig,
     out: Path | str,
     *,
-    train: Dataset | ImageFolder | None = None,
-    test: Dataset | ImageFolder | None = None,
+    train: Dataset | LazyDataset | None = None,
+    test: Dataset | LazyDataset | None = None,
     data_dir: Path | None = None,
     device: str = "auto",
     track: Sequence[str] = (),
@@ -57,6 +58,11 @@ def fit(
             train = load_dataset(config.dataset, "train", data_dir)
             if test is None and config.evaluate_every:
                 test = load_dataset(config.dataset, "test", data_dir)
+                if test.fingerprint() == train.fingerprint():  # a folder without splits
+                    raise ConfigError(
+                        f"{train.name}: its test images are the training images, so that their accuracy means nothing: "
+                        "lay them out as train and test, or set evaluate_every to 0"
+                    )
         train_run(config, run, ranks, TrainingData(train, test), track, quiet or not ranks.is_main, checkpoint_seconds)
         ranks.wait()  # PyTorch's threads may abort a rank that exits; torchrun would then stop the main one as it saves
     finally:
@@ -78,6 +84,9 @@ def train_run(
     config = resolved(config, method)
     labels = soft_labels.plan(config, run.path) if method.uses_soft_labels else None
     # all checks of the settings come before the folder is claimed for them
+    require_labels(data.train, "training")
+    if data.test is not None:
+        require_labels(data.test, "accuracy on the way")
     pseudo = load_pseudo_labelled(config.self_training, data.train, least=config.batch_size)
     data = TrainingData(data.train, data.test, pseudo)
     if labels is not None:
@@ -111,7 +120,7 @@ def make_soft_labels(
         return soft_labels.vote(wanted, model, data.train, ranks, quiet)
 
 
-def _network(config: TrainConfig, train: Dataset | ImageFolder) -> nn.Module:
+def _network(config: TrainConfig, train: Dataset | LazyDataset) -> nn.Module:
     """The network as training begins with it, on the CPU; a clear error if it does not fit the data."""
     seed = derive(config.seed, "init")
     network = build_model(config.model, train.classes, config.normalisation, seed=seed)

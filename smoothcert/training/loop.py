@@ -17,7 +17,7 @@ import torch
 from torch import nn
 
 from smoothcert.config import TrainConfig
-from smoothcert.data import Batches, Dataset, ImageFolder
+from smoothcert.data import Batches, Dataset, LazyDataset
 from smoothcert.data.interleaved import Interleaved
 from smoothcert.errors import COLLAPSED, ConfigError, StoreError, TrainingDiverged
 from smoothcert.interrupts import Interrupted, postponed
@@ -37,8 +37,8 @@ from smoothcert.training.tracking import open_trackers
 class TrainingData:
     """What a run trains on, and the test set that it is measured on now and then."""
 
-    train: Dataset | ImageFolder
-    test: Dataset | ImageFolder | None
+    train: Dataset | LazyDataset
+    test: Dataset | LazyDataset | None
     pseudo: Dataset | None = None
 
     @cached_property
@@ -173,7 +173,7 @@ class Loop:
             )
         return self.stepper.means()
 
-    def _evaluate(self, test: Dataset | ImageFolder, check: Callable[[], None]) -> dict[str, float]:
+    def _evaluate(self, test: Dataset | LazyDataset, check: Callable[[], None]) -> dict[str, float]:
         seed = derive(self.config.seed, "evaluate")
         batches = Batches(test, 4 * self.config.batch_size, seed=seed, device=self.ranks.device).epoch(0)
         accuracy, most_frequent = noisy_accuracy(self.model, batches, self.config.sigma, test.classes, check)

@@ -56,12 +56,12 @@ def pick(c: Certificates, kind: str, most: int) -> list[int]:
     """Places of at most `most` inputs of a kind, spread over the classes, in the order of the kind.
 
     Most robust: correct, by falling radius. Least: correct, by rising radius. Wrong: by falling radius, since a wrong
-    answer with a large radius is the worst. Abstained: by index.
+    answer with a large radius is the worst. Abstained: by index. Without labels all answers count as correct ones do.
     """
     mask, order = {
-        "most": (c.correct, -c.radius),
-        "least": (c.correct, c.radius),
-        "wrong": (~c.correct & ~c.abstained, -c.radius),
+        "most": (c.counted, -c.radius),
+        "least": (c.counted, c.radius),
+        "wrong": (~c.counted & ~c.abstained, -c.radius),
         "abstained": (c.abstained, 0 * c.radius),
     }[kind]
     places = np.flatnonzero(mask)

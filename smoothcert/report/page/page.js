@@ -128,9 +128,9 @@
       const [run, kind, index, label, predict, radius, counts, image] = entry;
       const figure = make("figure", undefined, { class: `card ${kind}` });
       const answer = predict < 0 ? "abstains" : predict === label ? name(label) : `says ${name(predict)}`;
-      figure.append(make("img", undefined, { src: images[image], alt: `input ${index}, class ${name(label)}` }));
+      figure.append(make("img", undefined, { src: images[image], alt: label < 0 ? `input ${index}` : `input ${index}, class ${name(label)}` }));
       const text = make("figcaption");
-      text.append(make("strong", predict === label ? answer : `${name(label)}: ${answer}`));
+      text.append(make("strong", predict === label || label < 0 ? answer : `${name(label)}: ${answer}`));
       text.append(make("span", predict < 0 ? "no radius" : `radius ${radius}`));
       for (const [k, share, count] of counts) {
         const bar = make("span", undefined, { class: "bar", title: `${count} samples` });

@@ -22,7 +22,6 @@ from smoothcert.report.page.provenance import provenance
 from smoothcert.report.page.verified import verified
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
-from smoothcert.report.tables.formats import GROUP
 from smoothcert.report.tables.tables import certificate_table, checked_radii, class_table, published_table
 from smoothcert.statistics.printed import doubt
 
@@ -75,7 +74,8 @@ def render_report(
     from jinja2 import Environment, StrictUndefined
     from markupsafe import Markup
 
-    table = certificate_table(results, radii, rounded)
+    table, everything = certificate_table(results, radii, rounded), results
+    results = [c for c in results if c.labelled] or results  # those without labels share no chart with others
     radii = default_radii(results) if radii is None else checked_radii(radii)
     labels, gallery = labels_of(results), build_gallery(results, images)
     readings = sections.readings(results, rounded)
@@ -87,7 +87,6 @@ def render_report(
         "headline": sections.headline(results, rounded),
         "table": table,
         "published": published_table(results, radii),
-        "group": GROUP,
         "rounded": rounded,
         "labels": labels,
         "readings": readings,
@@ -102,7 +101,8 @@ def render_report(
         "measured": sum(c.tested_radii is None for c in results),
         "saturated": any(saturation(c) is not None for c in results),
         "verified": verified(results, labels),
-        "runs": [provenance(c, label) for c, label in zip(results, labels, strict=True)],
+        "runs": [provenance(c, label) for c, label in zip(everything, labels_of(everything), strict=True)],
+        "labelled": results[0].labelled,
         "data": {
             "labels": labels,
             "colours": [style.colour for style in run_styles(results)],
@@ -155,7 +155,7 @@ def _gallery(gallery: Gallery | None) -> dict[str, Any]:
     return {
         "gallery": gallery,
         "gallery_runs": sorted({card.run for card in cards}),
-        "gallery_classes": sorted({card.label for card in cards}),
+        "gallery_classes": sorted({card.label for card in cards if card.label >= 0}),
         "kinds": KINDS,
     }
 

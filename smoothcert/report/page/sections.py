@@ -13,7 +13,7 @@ from smoothcert.report.charts.histogram import histogram_svg, radius_edges, radi
 from smoothcert.report.charts.line_styles import LineStyle, run_styles
 from smoothcert.report.charts.scatter import trade_off_svg
 from smoothcert.report.charts.training import MEASURES, Epochs, training_svg
-from smoothcert.report.measures.analysis import Floats, average_certified_radius, certified_accuracy
+from smoothcert.report.measures.analysis import Floats, average_certified_radius, certified_accuracy, curve_values
 from smoothcert.report.measures.confidence import has_confidence, p_ecdf
 from smoothcert.report.measures.tradeoff import trade_offs
 from smoothcert.report.page.gallery import KINDS, Gallery
@@ -60,7 +60,7 @@ def readings(results: Sequence[Certificates], rounded: bool, most: int = 400) ->
     radii = np.arange(int(top * density) + 1) / density
     start = int(np.searchsorted(radii[:-1], min(0.5, top / 2)))
     every = list(range(len(results)))
-    found = {"curves": _reading(radii, start, "r", 2, every, lambda i: certified_accuracy(results[i], radii, rounded))}
+    found = {"curves": _reading(radii, start, "r", 2, every, lambda i: curve_values(results[i], radii, rounded))}
     known = [i for i in every if has_confidence(results[i])]
     if known:
         p = np.arange(500, 1000) / 1000
@@ -83,7 +83,7 @@ def comparison(results: Sequence[Certificates], radii: Sequence[float], rounded:
     """Best run by radius, differences with intervals, seeds, trade-offs; empty where there is nothing to compare."""
     styles = run_styles(results)
     first = results[:MOST_RUNS]
-    if len(results) == 1 or not comparable(results):
+    if len(results) == 1 or not comparable(results) or not results[0].labelled:
         return dict.fromkeys(("envelope", "differences", "seeds", "trade_offs"))
     best = best_run(first, rounded)
     return {
