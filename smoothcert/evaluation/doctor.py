@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -16,7 +16,7 @@ from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.config import CertifyConfig
 from smoothcert.data import Dataset, LazyDataset
 from smoothcert.errors import COLLAPSED, ModelError
-from smoothcert.evaluation.input_forms import better_under_noise, clearly_better, try_forms
+from smoothcert.evaluation.input_forms import better_under_noise, clearly_better, other_order, try_forms
 from smoothcert.evaluation.noise_levels import LEVELS, Level, answers_of, best_sigma, measure_level
 from smoothcert.evaluation.outlook import Limits, limits_of, samples_with_radii
 from smoothcert.statistics import bounds
@@ -72,7 +72,7 @@ def examine(
     pixels = (torch.stack(stored).float() / white).to(device)
     labels = data.labels[chosen] if data.labelled else None
     smoothed = SmoothedClassifier.of(model, data.classes, config, device=device)
-    inputs = list(_about_inputs(smoothed.model.eval(), pixels, labels, data.classes, config.sigma))
+    inputs = list(_about_inputs(smoothed.model.eval(), pixels, labels, data, config.sigma))
     try:
         prepared = smoothed.prepare(stored[0])
         rate = _rate(smoothed, stored[0])
@@ -116,8 +116,9 @@ def _rate(smoothed: SmoothedClassifier, image: Tensor) -> float:
 
 
 def _about_inputs(
-    model: nn.Module, images: Tensor, labels: NDArray[np.int64] | None, classes: int, sigma: float
+    model: nn.Module, images: Tensor, labels: NDArray[np.int64] | None, data: Dataset | LazyDataset, sigma: float
 ) -> Iterator[Finding]:
+    classes, names = data.classes, data.class_names
     if labels is None:
         yield Finding("warning", "the images have no labels, so nothing can be said about accuracy or normalisation")
         return
@@ -131,6 +132,11 @@ def _about_inputs(
     if (better := clearly_better(now, trials)) is not None:
         share = 100 * better.clean.mean()
         yield Finding("fault", f"the normalisation looks wrong: {right}, and {share:.1f} % with {better.options}")
+    elif renamed := other_order(now, labels):
+        shown = ", ".join(
+            f"{_named(names, label)} are answered {answer}" for label, answer in list(renamed.items())[:4]
+        )
+        yield Finding("fault", f"the network has its classes in another order than the data: images of {shown}, ...")
     elif now.clean.mean() < 2 / classes:
         yield Finding(
             "fault",
@@ -146,6 +152,10 @@ def _about_inputs(
         )
     else:
         yield Finding("fine", f"{right}, and no usual normalisation does better")
+
+
+def _named(names: Sequence[str], label: int) -> str:
+    return f"class {label} ({names[label]})" if names else f"class {label}"
 
 
 def _about_noise(clean: Level, noisy: Level, labels: NDArray[np.int64] | None) -> Iterator[Finding]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
 from scipy.stats import binomtest
 from torch import Tensor, nn
 
@@ -30,9 +31,10 @@ _BETTER, _CHANCE = 0.03, 1e-4  # of the noisy copies, and the chance of as clear
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A way to feed the network, as options say it, and which images it then gets right."""
+    """A way to feed the network, as options say it, its answers, and which of them are right."""
 
     options: str
+    answers: NDArray[np.int64]  # to the clean images
     clean: NDArray[np.bool_]
     noisy: NDArray[np.bool_]
 
@@ -46,8 +48,8 @@ def try_forms(
     """
 
     def trial(options: str, network: nn.Module, change: Callable[[Tensor], Tensor] = lambda x: x) -> Trial:
-        clean, under_noise = (_right(network, change(x), labels) for x in (images, noisy))
-        return Trial(options, clean, under_noise)
+        clean, under_noise = (_answers(network, change(x)) for x in (images, noisy))
+        return Trial(options, clean, clean == labels, under_noise == labels)
 
     now = trial("", model)
     if not isinstance(model, nn.Sequential) or len(model) != 2:
@@ -67,10 +69,11 @@ def try_forms(
 
 
 @torch.inference_mode()
-def _right(network: nn.Module, images: Tensor, labels: NDArray[np.int64]) -> NDArray[np.bool_]:
+def _answers(network: nn.Module, images: Tensor) -> NDArray[np.int64]:
+    """The class of each image; -1 where the network returns no logits."""
     found = [logits_of(network(part)) for part in torch.split(images, 64)]
     parts = [part.argmax(1) for part in found if isinstance(part, Tensor) and part.ndim == 2]
-    return torch.cat(parts).cpu().numpy() == labels if parts else np.zeros(len(labels), bool)
+    return torch.cat(parts).cpu().numpy() if parts else np.full(len(images), -1)
 
 
 def clearly_better(now: Trial, trials: Sequence[Trial]) -> Trial | None:
@@ -86,3 +89,16 @@ def better_under_noise(now: Trial, trials: Sequence[Trial]) -> Trial | None:
         if gained and binomtest(won, won + lost, alternative="greater").pvalue < _CHANCE:
             return trial
     return None
+
+
+def other_order(trial: Trial, labels: NDArray[np.int64]) -> dict[int, int]:
+    """Labels that the network knows by another number, if nearly all its answers are right once they are renamed."""
+    if (trial.answers < 0).any():
+        return {}
+    size = int(max(labels.max(), trial.answers.max())) + 1
+    table = np.zeros((size, size), np.int64)
+    np.add.at(table, (labels, trial.answers), 1)
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    if table[rows, columns].sum() <= len(labels) * (trial.clean.mean() + 0.5):
+        return {}
+    return {int(a): int(b) for a, b in zip(rows, columns, strict=True) if a != b and table[a, b]}

@@ -60,6 +60,14 @@ def classes_argument(factory: Factory) -> str | None:
     return named or ("classes" if anything else None)
 
 
+def default_classes(factory: Factory) -> int | None:
+    """The number of classes of the network that a factory makes when it is not told one; None if it must be told."""
+    name = classes_argument(factory)
+    parameter = None if name is None else inspect.signature(factory).parameters.get(name)
+    default = None if parameter is None else parameter.default
+    return default if isinstance(default, int) else None
+
+
 def own_network(path: str) -> Factory:
     """The class or function at ``mypkg.nets.MyNet``, ``mypkg.nets:make`` or ``folder/nets.py:make``."""
     network: Factory = import_name(path, "model")
