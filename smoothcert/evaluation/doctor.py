@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.config import CertifyConfig
-from smoothcert.data import Dataset, LazyDataset
+from smoothcert.data import Dataset, LazyDataset, faults
 from smoothcert.errors import COLLAPSED, ModelError
 from smoothcert.evaluation.input_forms import better_under_noise, clearly_better, other_order, try_forms
 from smoothcert.evaluation.noise_levels import LEVELS, Level, answers_of, best_sigma, measure_level
@@ -22,9 +22,12 @@ from smoothcert.evaluation.outlook import Limits, limits_of, samples_with_radii
 from smoothcert.statistics import bounds
 
 IMAGES = 200
-_SECONDS = 15.0  # for all noise levels together
+SECONDS = 15.0
+"""For all noise levels together; the more time, the more noisy copies, up to 100 of each image."""
+
 _MOST_COPIES = 100
-_TIMED = 1.0  # seconds
+_SHOWN = 5  # pictures that cannot be read
+_TIMED = 1 / 15  # of these seconds go to measuring the speed
 
 
 @dataclass(frozen=True)
@@ -64,8 +67,11 @@ def examine(
     planned: int,
     images: int = IMAGES,
     device: torch.device,
+    seconds: float = SECONDS,
 ) -> Diagnosis:
     """Look at a network and at some images before hours are spent; `planned` is how many are to be certified."""
+    if unreadable := faults(data, limit=_SHOWN):
+        return Diagnosis(config, tuple(Finding("fault", sentence) for sentence in unreadable))
     chosen = np.unique(np.linspace(0, len(data) - 1, min(images, len(data))).round().astype(int))
     stored = [torch.from_numpy(np.array(data.image(int(i)))) for i in chosen]
     white = 255 if stored[0].dtype == torch.uint8 else 1
@@ -75,12 +81,12 @@ def examine(
     inputs = list(_about_inputs(smoothed.model.eval(), pixels, labels, data, config.sigma))
     try:
         prepared = smoothed.prepare(stored[0])
-        rate = _rate(smoothed, stored[0])
+        rate = _rate(smoothed, stored[0], _TIMED * seconds)
     except ModelError as error:
         return Diagnosis(config, (Finding("fault", str(error)), *inputs), labels)
     findings = [Finding("fine", "the network answers each image alone, and always alike"), *inputs]
     answers = answers_of(prepared, 64 if device.type == "cpu" else 1024)
-    copies = int(min(_MOST_COPIES, max(2, _SECONDS * rate / len(pixels) / len(LEVELS))))
+    copies = int(min(_MOST_COPIES, max(2, seconds * rate / len(pixels) / len(LEVELS))))
     noise_levels = sorted({*LEVELS, config.sigma})
     levels = tuple(measure_level(answers, pixels, sigma, copies, data.classes, seed=0) for sigma in noise_levels)
     at_sigma = next(level for level in levels if level.sigma == config.sigma)
@@ -105,11 +111,11 @@ def examine(
     )
 
 
-def _rate(smoothed: SmoothedClassifier, image: Tensor) -> float:
+def _rate(smoothed: SmoothedClassifier, image: Tensor, least: float) -> float:
     """Noisy copies per second, votes counted, as certification does it; after a first piece that pays for the start."""
     smoothed.count(image, 100, "prediction", 0)
     size, done, started = smoothed.batch_size or 100, 0, time.perf_counter()
-    while (seconds := time.perf_counter() - started) < _TIMED:
+    while (seconds := time.perf_counter() - started) < least:
         smoothed.count(image, size, "prediction", done + 1)
         done, size = done + size, 2 * size
     return done / seconds

@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 from torch import Tensor, nn
 
 from smoothcert.models.build import logits_of
-from smoothcert.models.normalise import InputForm, Resize, input_form
+from smoothcert.models.normalise import InputForm, Normalise, Resize, input_form
 
 _USUAL = {
     "--input-range 0 1": InputForm(),
@@ -52,7 +52,7 @@ def try_forms(
         return Trial(options, clean, clean == labels, under_noise == labels)
 
     now = trial("", model)
-    if not isinstance(model, nn.Sequential) or len(model) != 2:
+    if not isinstance(model, nn.Sequential) or len(model) != 2 or not _is_form(model[0]):
         return now, ()
     first, network = model
     size = next((layer.size for layer in first.modules() if isinstance(layer, Resize)), None)
@@ -66,6 +66,11 @@ def try_forms(
         trials.append(trial("the channels in the order blue, green, red", model, lambda x: x.flip(1)))
     trials.append(trial("black and white exchanged", model, lambda x: 1 - x))
     return now, tuple(sorted(trials, key=lambda tried: -tried.clean.mean()))
+
+
+def _is_form(first: nn.Module) -> bool:
+    """Whether a layer only says what the network expects of its inputs."""
+    return all(type(layer) in (nn.Identity, Normalise, Resize, nn.Sequential) for layer in first.modules())
 
 
 @torch.inference_mode()
