@@ -94,7 +94,7 @@ def test_the_page_speaks_of_shares(store, tmp_path):
     body = page[page.index("<main>") : page.index("Manifest of the store")].lower()
     assert "certified share" in body
     assert "most robust" in body  # the gallery
-    for word in ("certified accuracy", "correct answers", "classified correctly", "wrong ones"):
+    for word in ("certified accuracy", "correct answers", "classified correctly", "wrong ones", ">wrong<"):
         assert word not in body
     assert "certified accuracy" not in curve_svg([read_store(store.folder)])
 

@@ -51,6 +51,12 @@ class Gallery:
     names: tuple[str, ...]  # of the classes, if the data set has them
     problem: str = ""  # why pictures are missing
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kinds of cards that there may be: without labels, no answer is known to be wrong."""
+        labelled = any(card.label >= 0 for card in self.cards)
+        return {kind: text for kind, text in KINDS.items() if kind != "wrong" or labelled}
+
 
 def pick(c: Certificates, kind: str, most: int) -> list[int]:
     """Places of at most `most` inputs of a kind, spread over the classes, in the order of the kind.

@@ -17,7 +17,7 @@ from smoothcert.report.charts.training import Epochs
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.page import sections
-from smoothcert.report.page.gallery import KINDS, Gallery, Images, build_gallery
+from smoothcert.report.page.gallery import Gallery, Images, build_gallery
 from smoothcert.report.page.provenance import provenance
 from smoothcert.report.page.verified import verified
 from smoothcert.report.read.certificates import Certificates
@@ -156,7 +156,7 @@ def _gallery(gallery: Gallery | None) -> dict[str, Any]:
         "gallery": gallery,
         "gallery_runs": sorted({card.run for card in cards}),
         "gallery_classes": sorted({card.label for card in cards if card.label >= 0}),
-        "kinds": KINDS,
+        "kinds": gallery.kinds if gallery else {},
     }
 
 

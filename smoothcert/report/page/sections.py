@@ -16,7 +16,7 @@ from smoothcert.report.charts.training import MEASURES, Epochs, training_svg
 from smoothcert.report.measures.analysis import Floats, average_certified_radius, certified_accuracy, curve_values
 from smoothcert.report.measures.confidence import has_confidence, p_ecdf
 from smoothcert.report.measures.tradeoff import trade_offs
-from smoothcert.report.page.gallery import KINDS, Gallery
+from smoothcert.report.page.gallery import Gallery
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import doubted, labels_of
 from smoothcert.report.tables.formats import Table, number
@@ -145,7 +145,12 @@ def gallery_data(gallery: Gallery | None) -> dict[str, Any] | None:
         ]
         for card in gallery.cards
     ]  # fmt: skip
-    return {"cards": cards, "images": list(gallery.images), "names": list(gallery.names), "kinds": list(KINDS.items())}
+    return {
+        "cards": cards,
+        "images": list(gallery.images),
+        "names": list(gallery.names),
+        "kinds": list(gallery.kinds.items()),
+    }
 
 
 def heat(kind: str, table: Table, row: int, column: int) -> float | None:

@@ -28,6 +28,8 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
         notes += [f"{label}: {warning}" for warning in c.warnings]
         notes += [f"{label}: {note}" for note in _own_notes(c)]
     first = results[0]
+    if len({c.labelled for c in results}) > 1:
+        notes.append("runs without labels have no curve beside those with labels: report them by themselves")
     notes += norm_notes(results)
     if any(not np.array_equal(first.idx, c.idx) for c in results):
         shared = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), (c.idx for c in results))
