@@ -77,13 +77,15 @@ def run_states(path: Path) -> list[RunState]:
     run = RunFolder(path)
     if run.config_path.is_file() or run.finished or (path / "manifest.json").is_file() or stores_of(path):
         return [_run_state(path)]
-    found = find_results(path) if path.is_dir() else []
-    if not found and path.is_dir():
+    if not path.is_dir():
+        run.config()  # says what is wrong
+    found = find_results(path)
+    if not found:
         raise StoreError(
             f"{path} is not a run folder: it has no config.yaml, and no run or certificate store lies below it. "
             "`smoothcert train` makes one"
         )
-    return [_run_state(place) for place in found or [path]]
+    return [_run_state(place) for place in found]
 
 
 def _run_state(path: Path) -> RunState:

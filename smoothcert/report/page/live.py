@@ -83,7 +83,8 @@ def _version(places: Sequence[Path]) -> str:
                 about = path.stat()
             except OSError:  # not there, or not any more
                 continue
-            digest.update(f"{path}\0{about.st_size}\0{about.st_mtime_ns}\n".encode(errors="surrogateescape"))
+            seen = f"{path}\0{about.st_ino} {about.st_size} {about.st_mtime_ns}\n"
+            digest.update(seen.encode(errors="surrogateescape"))
     except SmoothcertError as error:  # a folder that cannot be searched
         digest.update(str(error).encode())
     return digest.hexdigest()[:16]

@@ -66,7 +66,7 @@ def with_budget(table: Table, results: Sequence[Certificates]) -> Table:
 
 def _budget(c: Certificates) -> tuple[str, str]:
     early = c.identity.get("procedure", "fixed") != "fixed"
-    n = "-" if c.n is None else f"{'≤ ' * early}{c.n:,}"
+    n = "-" if c.n is None else f"{'≤ ' * early}{c.n}"
     return n, "-" if c.alpha is None else f"{c.alpha:g}"
 
 
