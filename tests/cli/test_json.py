@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 import shutil
 from pathlib import Path
 
@@ -115,6 +116,40 @@ def test_where_there_is_nothing_the_document_is_the_error(capsys, tmp_path, comm
     assert list(told) == ["error"]
     assert str(tmp_path / place) in told["error"]
     assert said == f"error: {told['error']}\n"
+
+
+def named_in_the_guide():
+    """The keys of each document and of its parts, by what stands in the first column of the guide's table."""
+    guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text(encoding="utf-8")
+    table = guide.split("## Output for programs")[1].split("\n## ")[0]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
+    return {first.replace("`", ""): set(re.findall(r"`(\w+)`", keys)) for first, keys in rows}
+
+
+def test_the_guide_names_every_key(capsys, runs, tmp_path):
+    shutil.rmtree(runs / "damaged")
+    np.save(tmp_path / "black.npy", np.zeros((1, 28, 28), np.uint8))
+    run = runs / "a" / "seed9"
+    predicted, status, reported, verified = (
+        outcome(capsys, *words, "--json")[1]
+        for words in (
+            ["predict", run, tmp_path / "black.npy", "--n", 100],
+            ["status", run],
+            ["report", run],
+            ["verify", run],
+        )
+    )
+    told = {
+        "predict": predicted, "each of images": predicted["images"][0],
+        "status": status, "each of runs": status["runs"][0], "training": status["runs"][0]["training"],
+        "each of stores": status["runs"][0]["stores"][0],
+        "report": reported, "each of rows": reported["rows"][0],
+        "each of certified_accuracy": reported["rows"][0]["certified_accuracy"][0],
+        "verify": {"stores": 0, **verified["stores"][0]},
+    }  # fmt: skip
+    named = named_in_the_guide()
+    assert {part: set(keys) for part, keys in told.items()} == {part: named[part] for part in told}
+    assert named.keys() - told.keys() == {"published", "each of corruptions"}  # test_report_values has them
 
 
 def test_a_run_left_out_of_a_report_is_named(capsys, runs):

@@ -184,7 +184,9 @@ def test_a_served_page_follows_its_store_and_keeps_what_the_reader_chose(browser
     rows = [(i, i % 3, i % 3, 0.4 + 0.1 * i) for i in range(4)]
     store, other = write_store(rows, run="runs/a"), write_store(rows[:2], run="runs/b")
     runs = store.parent.parent.parent
-    part, whole = other / "part-0-of-1.tsv", (store / "part-0-of-1.tsv").read_text()
+    parts = {folder / "part-0-of-1.tsv": (folder / "part-0-of-1.tsv").read_text() for folder in (store, other)}
+    for part in parts:
+        part.write_text("")
 
     def render(version):
         return render_report(read_results(runs), "Title", None, False, {}, {}, version=version)
@@ -199,6 +201,11 @@ def test_a_served_page_follows_its_store_and_keeps_what_the_reader_chose(browser
     page.clock.install()
     try:
         page.goto(f"http://127.0.0.1:{server.server_port}/")
+        sync_api.expect(status).to_have_text("Live: 0 of 8 inputs certified")
+        assert page.locator(".lead").inner_text() == "There is nothing to report yet."
+        for part, rows_of_it in parts.items():
+            part.write_text(rows_of_it)
+        page.clock.fast_forward(5_000)
         sync_api.expect(status).to_have_text("Live: 6 of 8 inputs certified")
         page.get_by_role("button", name="run", exact=True).first.click()
         page.get_by_role("button", name="run", exact=True).first.click()
@@ -207,7 +214,7 @@ def test_a_served_page_follows_its_store_and_keeps_what_the_reader_chose(browser
         page.evaluate("scrollTo(0, 400)")
         before = page.evaluate("[scrollY, document.activeElement.id]")
         assert before == [400, "curves-slider"]
-        part.write_text(whole)
+        part.write_text(parts[store / "part-0-of-1.tsv"])
         page.clock.fast_forward(5_000)
         sync_api.expect(status).to_have_text("All runs are finished")
         assert order(page) == ["b", "a"]

@@ -58,4 +58,15 @@ def test_corruptions_by_severity_and_over_all(make):
     first, second, overall = corruption_values(entries)
     assert [entry["severity"] for entry in (first, second, overall)] == [1, 2, None]
     assert [entry["acr"] for entry in (first, second, overall)] == pytest.approx([0.1, 0.2, 0.15])
-    assert overall["model"] == "m"
+    assert overall.keys() == {"model", "severity", "acr", "accuracy"}
+
+
+def test_the_published_value_stands_beside_ours(make):
+    method = {"name": "gaussian"}
+    config = {"dataset": "mnist", "model": "lenet", "sigma": 0.5, "method": method}
+    c = make([1.5] * 10_000, config=config, sigma=0.5, n=100_000, alpha=0.001)
+    told = report_values([c])["rows"][0]["published"]
+    assert told.keys() == {"acr", "std", "source", "difference"}
+    assert told["difference"] == pytest.approx(1.5 - told["acr"])
+    fewer = report_values([c.where(c.idx < 500)])["rows"][0]["published"]
+    assert (fewer["acr"], fewer["difference"]) == (told["acr"], None)  # on other inputs: not to be compared

@@ -75,7 +75,7 @@
       wait = Math.max(wait, 10 * (performance.now() - started));  // the runs need the machine more than this page does
       tell(state.finished ? "All runs are finished" : `Live: ${state.text}`, state.finished ? "done" : "going");
     } catch (error) {
-      if (!(error instanceof TypeError)) throw error;
+      if (![TypeError, SyntaxError].some((kind) => error instanceof kind)) throw error;  // no answer, or another's
       tell("The server has gone: this is what it showed last", "gone");
     }
     setTimeout(look, wait);
