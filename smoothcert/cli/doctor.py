@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +12,13 @@ from jsonargparse import ArgumentParser
 from smoothcert.cli.options import (
     Options,
     add_inputs,
+    add_json,
     add_machine,
     add_settings,
     add_trust,
     aligned,
     option,
+    print_json,
     read_selection,
     read_settings,
 )
@@ -41,6 +44,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_settings(parser, CertifyConfig, ("sigma", "n0", "n", "alpha", "radii", "precision", "kernels"))
     add_machine(parser)
     option(parser, "--images", int, 200, "how many images to look at")
+    add_json(parser)
 
 
 def run(options: Options) -> None:
@@ -53,9 +57,34 @@ def run(options: Options) -> None:
     planned = len(read_selection(options).indices(len(data), f"{data.name} ({data.split})"))
     device = pick_device(options.device)
     found = examine(subject.model, data, config, planned=planned, images=options.images, device=device)
-    print("\n".join(_lines(subject, found)))
+    if options.json:
+        print_json(_values(subject, found))
+    else:
+        print("\n".join(_lines(subject, found)))
     if not found.fit:
         sys.exit(1)
+
+
+def _values(subject: Subject, found: Diagnosis) -> dict[str, Any]:
+    """The same for programs: shares from 0 to 1, times in seconds."""
+    from smoothcert.evaluation.doctor import rows_of
+
+    spec, data = subject.spec, subject.data
+    return {
+        "fit": found.fit,
+        "findings": [asdict(finding) for finding in found.findings],
+        "network": {"architecture": spec.architecture, "classes": spec.classes, "normalisation": spec.normalisation},
+        "data": {"name": data.name, "split": data.split, "images": len(data), "preparation": data.preparation},
+        "settings": {name: getattr(found.config, name) for name in ("sigma", "n0", "n", "alpha")},
+        "levels": rows_of(found),
+        "best_sigma": found.best,
+        "limits": None if found.limits is None else asdict(found.limits),
+        "copies_per_second": found.rate or None,
+        "planned": found.planned,
+        "seconds": found.seconds,
+        "radii": list(found.radii),
+        "radii_seconds": found.radii_seconds,
+    }
 
 
 def _lines(subject: Subject, found: Diagnosis) -> list[str]:

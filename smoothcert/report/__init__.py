@@ -37,6 +37,7 @@ from smoothcert.report.tables.corruptions import (
     read_corruptions,
 )
 from smoothcert.report.tables.tables import certificate_table
+from smoothcert.report.tables.values import corruption_values, report_values
 from smoothcert.statistics.saturation import saturation_radius
 
 __all__ = [
@@ -54,6 +55,7 @@ __all__ = [
     "corruption_means",
     "corruption_table",
     "corruption_types_table",
+    "corruption_values",
     "curve_svg",
     "find_published",
     "linf_radius",
@@ -67,6 +69,7 @@ __all__ = [
     "read_log",
     "read_results",
     "read_store",
+    "report_values",
     "saturation_radius",
     "save_figure",
     "seed_groups",

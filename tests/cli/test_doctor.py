@@ -1,5 +1,7 @@
 """`smoothcert doctor`: what a newcomer sees before hours are spent."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -20,6 +22,16 @@ def test_a_run_is_examined(capsys, certified):
     assert "verdict: fit to be certified" in printed
     assert "1,000 images will take about" in printed
     assert "in units of images whose pixels lie in [0, 1]" in printed
+
+
+def test_the_same_for_programs(capsys, certified):
+    found = json.loads(run(capsys, "doctor", certified, *QUICK, "--json", "--radius", 0.25))
+    assert found["fit"]
+    assert [row["sigma"] for row in found["levels"]] == [0.0, 0.12, 0.25, 0.5, 1.0]
+    assert found["levels"][0]["certified"] is None
+    assert found["limits"]["largest_radius"] > 1
+    assert found["radii"] == [0.25]
+    assert 0 < found["radii_seconds"] < found["seconds"]
 
 
 def test_a_fault_shows_in_the_exit_status(capsys, certified, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import cycle
 from typing import Any
 
@@ -49,6 +50,24 @@ def headline(results: Sequence[Certificates], rounded: bool) -> dict[str, str]:
         "best": labels_of(results)[best],
         "radius": number(average_certified_radius(results[best], rounded), 3) if comparable(results) else "",
     }
+
+
+def with_budget(table: Table, results: Sequence[Certificates]) -> Table:
+    """The main table with samples n and failure probability alpha after the inputs, where any run knows them."""
+    place = table.head.index("inputs") + 1
+    budget = [_budget(c) for c in results]
+    if not any(cell != "-" for pair in budget for cell in pair):
+        return table
+    rows = [(*row[:place], *cells, *row[place:]) for row, cells in zip(table.rows, budget, strict=True)]
+    head = (*table.head[:place], "n", "alpha", *table.head[place:])
+    best = frozenset((row, column + 2 * (column >= place)) for row, column in table.best)
+    return replace(table, head=head, rows=tuple(rows), best=best)
+
+
+def _budget(c: Certificates) -> tuple[str, str]:
+    early = c.identity.get("procedure", "fixed") != "fixed"
+    n = "-" if c.n is None else f"{'≤ ' * early}{c.n}"
+    return n, "-" if c.alpha is None else f"{c.alpha:g}"
 
 
 def readings(results: Sequence[Certificates], rounded: bool, most: int = 400) -> dict[str, Any]:
