@@ -5,8 +5,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from importlib import import_module
-from importlib.util import find_spec
+from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from smoothcert.errors import ConfigError
@@ -29,13 +32,22 @@ def lazy(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], 
 
 
 def import_name(path: str, kind: str) -> Any:
-    """The object at ``package.module.Name``. The working folder is importable, as with ``python -m``."""
-    module_name, _, name = path.rpartition(".")
+    """The object at ``package.module.Name``, ``package.module:Name`` or ``folder/file.py:Name``.
+
+    The working folder is importable, as with ``python -m``, and so is the folder of a file.
+    """
+    module_name, colon, name = path.rpartition(":")
+    if not colon:
+        module_name, _, name = path.rpartition(".")
     here = os.getcwd()
-    if here not in sys.path and "" not in sys.path:
-        sys.path.insert(0, here)
+    file = Path(module_name).resolve() if module_name.endswith(".py") else None
+    if file is not None and not file.is_file():
+        raise ConfigError(f"{kind} '{path}': expected a file at {file}, found none")
+    for folder in {here, str(file.parent) if file else here}:
+        if folder not in sys.path and not (folder == here and "" in sys.path):
+            sys.path.insert(0, folder)
     try:
-        module = import_module(module_name)
+        module = _import_file(file) if file else import_module(module_name)
     except Exception as error:  # the user's code may fail in any way while it is imported
         raise ConfigError(
             f"{kind} '{path}': importing '{module_name}' failed with {type(error).__name__}: {error}; "
@@ -44,3 +56,19 @@ def import_name(path: str, kind: str) -> Any:
     if not hasattr(module, name):
         raise ConfigError(f"{kind} '{path}': expected '{name}' in {module.__file__ or module_name}, found nothing")
     return getattr(module, name)
+
+
+def _import_file(file: Path) -> ModuleType:
+    """A file as a module, under a name that no other file has; once, so that its classes stay the same ones."""
+    name = f"smoothcert_file_{sha256(str(file).encode()).hexdigest()[:16]}_{file.stem}"
+    if name not in sys.modules:
+        spec = spec_from_file_location(name, file)
+        assert spec is not None
+        assert spec.loader is not None
+        module = sys.modules[name] = module_from_spec(spec)
+        try:
+            spec.loader.exec_module(module)
+        except BaseException:
+            del sys.modules[name]
+            raise
+    return sys.modules[name]

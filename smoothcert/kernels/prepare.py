@@ -39,6 +39,7 @@ from smoothcert.kernels.generic.cpu import for_cpu
 from smoothcert.kernels.generic.folding import CannotFold, fold
 from smoothcert.kernels.generic.fusing import fuse
 from smoothcert.kernels.registry import NoKernels, sampling_kernels
+from smoothcert.models.build import logits_of
 from smoothcert.noise.blocks import block_size
 
 _DTYPE = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -176,11 +177,11 @@ def _logits_of(net: nn.Module, precision: str) -> Callable[[Tensor], Tensor]:
 
     def forward(x: Tensor) -> Tensor:
         with arithmetic(precision):
-            logits = net(x)
+            logits = logits_of(net(x))
         # a network of the user's may return anything: what is wrong with it is said by the caller
         short = isinstance(logits, Tensor) and logits.is_floating_point() and logits.element_size() < 4
-        found: Tensor = logits.float() if short else logits
-        return found
+        found: Any = logits.float() if short else logits  # type: ignore[attr-defined]
+        return found  # type: ignore[no-any-return]
 
     return forward
 

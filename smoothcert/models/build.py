@@ -13,7 +13,14 @@ from torch import Tensor, nn
 from smoothcert.errors import ConfigError, ModelError, unknown_name
 from smoothcert.models.catalogue import MODELS
 from smoothcert.models.cifar_resnet import CifarResNet
-from smoothcert.models.external import Factory, own_network, timm_network, torchvision_network
+from smoothcert.models.external import (
+    SOURCES,
+    Factory,
+    accepted,
+    own_network,
+    timm_network,
+    torchvision_network,
+)
 from smoothcert.models.lenet import LeNet
 from smoothcert.models.normalise import normalisation_layer
 from smoothcert.models.resnet50 import ResNet50
@@ -33,16 +40,16 @@ def build_model(
     if classes < 2:
         raise ConfigError(f"a classifier has at least 2 classes, not {classes}")
     first, network = normalisation_layer(normalisation), _network(arch)
+    arguments = accepted(network, classes, options)
     try:
-        inspect.signature(network).bind(classes=classes, **options)
+        inspect.signature(network).bind(**arguments)
     except TypeError as error:
-        given = ", ".join(("classes", *options))
-        raise ConfigError(f"model '{arch}' does not take the arguments {given}: {error}") from error
+        raise ConfigError(f"model '{arch}' does not take the arguments {', '.join(arguments)}: {error}") from error
     with torch.random.fork_rng(devices=[], enabled=seed is not None), torch.device("cpu"):
         if seed is not None:
             # Not torch.manual_seed: it would reseed the caller's CUDA generators too, which are not forked.
             torch.default_generator.manual_seed(seed)
-        net = network(classes=classes, **options)
+        net = network(**arguments)
     if not isinstance(net, nn.Module):
         raise ModelError(f"model '{arch}': expected a torch.nn.Module, got {_describe(net)}")
     return nn.Sequential(first, net)
@@ -54,9 +61,18 @@ def is_built_in(arch: str) -> bool:
 
 
 def is_code(arch: str) -> bool:
-    """Whether the name is a dotted path: building such a network imports and runs the code that it points to."""
-    parts = arch.split(".")
-    return len(parts) > 1 and all(part.isidentifier() for part in parts)
+    """Whether the name points to code, which building the network imports and runs.
+
+    That is ``package.module.Name``, ``package.module:Name`` or ``path/to/file.py:Name``.
+    """
+    place, colon, name = arch.rpartition(":")
+    if colon and place not in SOURCES:
+        return name.isidentifier() and (place.endswith(".py") or _dotted(place))
+    return "." in arch and _dotted(arch)
+
+
+def _dotted(path: str) -> bool:
+    return all(part.isidentifier() for part in path.split("."))
 
 
 def _network(arch: str) -> Factory:
@@ -67,11 +83,17 @@ def _network(arch: str) -> Factory:
     if is_built_in(arch):
         return partial(CifarResNet, int(arch.removeprefix("resnet")))
     source, colon, name = arch.partition(":")
-    if colon and source in ("timm", "torchvision"):
-        return timm_network(name) if source == "timm" else torchvision_network(name)
+    if colon and source in SOURCES:
+        return {"timm": timm_network, "torchvision": torchvision_network, "hf": _hf}[source](name)
     if is_code(arch):
         return own_network(arch)
     raise unknown_name("model", arch, MODELS)
+
+
+def _hf(name: str) -> Factory:
+    from smoothcert.models.hf import hf_network  # knows transformers, and is read only for its models
+
+    return hf_network
 
 
 def check_shape(logits: object, batch: int, classes: int) -> Tensor:
@@ -86,16 +108,32 @@ def check_shape(logits: object, batch: int, classes: int) -> Tensor:
 
 
 def check_network(model: nn.Module, image: Tensor, classes: int) -> None:
-    """One forward of an image [C, H, W], uint8 or floats: a clear error if the network does not fit the data."""
+    """A clear error if the network does not fit the data, of which this is an image [C, H, W], uint8 or floats."""
     if next(model.parameters(), None) is None:
         raise ModelError("the model has no parameters: there is nothing to train")
+    check_shape(_try_out(model, image), 2, classes)
+
+
+def count_classes(model: nn.Module, image: Tensor, expected: int | None = None) -> int:
+    """How many classes a network tells apart in images like this one; as many as `expected`, if that is known."""
+    logits = _try_out(model, image)
+    known = expected if expected is not None else logits.shape[-1] if isinstance(logits, Tensor) and logits.ndim else 2
+    return check_shape(logits, 2, max(known, 2)).shape[1]
+
+
+def _try_out(model: nn.Module, image: Tensor) -> object:
     batch = image.expand(2, *image.shape).float() / (255 if image.dtype == torch.uint8 else 1)
     try:
         with torch.no_grad():  # not inference mode, in which a lazy layer would get weights that cannot be trained
-            logits = model.eval()(batch)
+            return logits_of(model.eval()(batch))
     except Exception as error:  # a network of the user's may fail in any way
         raise ModelError(f"the model cannot take the data's images, of shape {list(image.shape)}: {error}") from error
-    check_shape(logits, 2, classes)
+
+
+def logits_of(answer: object) -> object:
+    """What a network returned, or the logits in it, as models of transformers have them."""
+    inner = getattr(answer, "logits", None)
+    return inner if isinstance(inner, Tensor) and not isinstance(answer, Tensor) else answer
 
 
 def initialise(model: nn.Module, shape: tuple[int, ...]) -> None:

@@ -1,25 +1,72 @@
-"""Networks from elsewhere: the user's own by dotted path, timm's and torchvision's by name."""
+"""Networks from elsewhere: the user's own by dotted path or file, timm's and torchvision's by name."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from torch import nn
+
 from smoothcert.errors import MissingExtra, ModelError, unknown_name
 from smoothcert.imports import import_name
+from smoothcert.models.normalise import InputForm
 
-Factory = Callable[..., Any]  # called with classes=... and the options of the model
+Factory = Callable[..., Any]  # called with the number of classes, if it takes one, and the options of the model
+
+SOURCES = ("timm", "torchvision", "hf")
+"""What may stand before a colon; anything else there is a module or a file of the user's."""
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """What can be said of a network before it is known which images it is for."""
+
+    architecture: str
+    network: nn.Module | None = None  # trained; None: built when the number of classes is known
+    options: Mapping[str, Any] = field(default_factory=dict)  # beside the number of classes, to build it again
+    form: InputForm = field(default_factory=InputForm)
+    class_names: tuple[str, ...] = ()
+    classes: int | None = None
+    channels: int = 3
+
+    @property
+    def shape(self) -> tuple[int, int, int] | None:
+        """The images that it was trained on, where that is known."""
+        return None if self.form.size is None else (self.channels, *self.form.size)
+
+
+_CLASSES = ("classes", "num_classes", "n_classes", "num_labels")
+
+
+def accepted(factory: Factory, classes: int, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments to call a factory with: the number of classes by the name that it has there, if it takes one."""
+    if (name := classes_argument(factory)) is None or name in options:
+        return dict(options)
+    return {name: classes, **options}
+
+
+def classes_argument(factory: Factory) -> str | None:
+    """What a factory calls the number of classes; None if it takes no such argument."""
+    try:
+        parameters = inspect.signature(factory).parameters
+    except ValueError:  # written in C
+        return "classes"
+    named = next((name for name in _CLASSES if name in parameters), None)
+    anything = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
+    return named or ("classes" if anything else None)
 
 
 def own_network(path: str) -> Factory:
-    """The class or function at a dotted path such as ``mypkg.nets.MyNet``."""
+    """The class or function at ``mypkg.nets.MyNet``, ``mypkg.nets:make`` or ``folder/nets.py:make``."""
     network: Factory = import_name(path, "model")
     if not callable(network):
         raise ModelError(
             f"model '{path}': expected a class or function, found a {type(network).__name__}; "
-            "it is called with classes=... and returns a torch.nn.Module"
+            "it is called, with the number of classes if it takes one, and returns a torch.nn.Module"
         )
     return network
 
@@ -31,12 +78,57 @@ def timm_network(name: str) -> Factory:
     return lambda classes, **options: timm.create_model(name, num_classes=classes, **options)
 
 
+def timm_pretrained(name: str, trained: bool) -> Found:
+    """A network of timm, of its hub or of ``local-dir:FOLDER``, with the normalisation and size that it names."""
+    timm = _optional("timm")
+    try:
+        network = timm.create_model(name, pretrained=trained)
+        about = timm.data.resolve_model_data_config(network)
+    except Exception as error:  # no such network, no weights, nothing reachable
+        raise ModelError(f"timm:{name} cannot be had: {first_line(error)}{_OR_WEIGHTS}") from error
+    channels, height, width = about["input_size"]
+    form = InputForm(tuple(about["mean"]), tuple(about["std"]), size=(height, width))
+    found = network.pretrained_cfg
+    options = dict(found.get("model_args") or {})
+    names = tuple(found.get("label_names") or ())
+    architecture = f"timm:{found.get('architecture') or name}"
+    if not trained:  # the weights decide the number of classes
+        return Found(architecture, None, options, form, channels=channels)
+    return Found(architecture, network, options, form, names, network.num_classes, channels)
+
+
 def torchvision_network(name: str) -> Factory:
     models = _optional("torchvision").models
     known = models.list_models(module=models)  # the classifiers alone
     if name not in known:
         raise unknown_name("torchvision model", name, known)
     return lambda classes, **options: models.get_model(name, num_classes=classes, **options)
+
+
+def torchvision_pretrained(name: str, trained: bool) -> Found:
+    """A network of torchvision, with its newest weights, and the normalisation and size that belong to them."""
+    torchvision_network(name)  # a clear error for an unknown name
+    models = _optional("torchvision").models
+    weights = models.get_model_weights(name).DEFAULT
+    seen = weights.transforms()
+    side = seen.crop_size[0]
+    form = InputForm(tuple(seen.mean), tuple(seen.std), size=(side, side))
+    if not trained:
+        return Found(f"torchvision:{name}", None, {}, form)
+    try:
+        network = models.get_model(name, weights=weights)
+    except Exception as error:  # nothing reachable
+        raise ModelError(f"torchvision:{name} cannot be had: {first_line(error)}{_OR_WEIGHTS}") from error
+    names = tuple(weights.meta["categories"])
+    return Found(f"torchvision:{name}", network, {}, form, names, len(names))
+
+
+_OR_WEIGHTS = "; give --weights FILE, or let it reach the network once"
+
+
+def first_line(error: Exception) -> str:
+    """An error of another library, in one line."""
+    return f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
 
 
 def _optional(package: str) -> ModuleType:

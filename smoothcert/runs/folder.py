@@ -16,7 +16,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -49,6 +49,8 @@ class ModelSpec:
     input_range: tuple[float, float] = (0.0, 1.0)
     weights: str = ""  # their hash, filled in when they are saved
     data: str = ""  # hash of the training data, and after a + of the pseudo-labelled
+    options: dict[str, Any] = field(default_factory=dict)  # of the architecture, beside the number of classes
+    source: str = ""  # of the weights of a network that was trained elsewhere
 
 
 class RunFolder:
@@ -194,17 +196,18 @@ class RunFolder:
         A network outside of this package is named by a dotted path, and whoever wrote the folder chose what that
         imports and runs. It is followed only with `trust_code`.
         """
-        from smoothcert.models.build import build_model, is_code
+        from smoothcert.models.build import build_model, initialise
         from smoothcert.models.weights import load_weights, weights_hash
 
         spec = self.spec()
-        if is_code(spec.architecture) and not trust_code:
+        if (code := code_named(spec)) and not trust_code:
             raise ModelError(
-                f"{self.path} names the network '{spec.architecture}', and loading it would run that Python code. If "
+                f"{self.path} names the network '{code[0]}', and loading it would run that Python code. If "
                 "you trust it and whoever made the folder, say so: --trust-code, in Python "
-                f"load_model(trust_code=True), or, to train on from there, --model {spec.architecture}"
+                f"load_model(trust_code=True), or, to train on from there, --model {code[0]}"
             )
-        model = build_model(spec.architecture, spec.classes, spec.normalisation, seed=0)
+        model = build_model(spec.architecture, spec.classes, spec.normalisation, seed=0, **spec.options)
+        initialise(model, spec.shape)  # lazy layers have no weights before
         path = self.path / "weights.safetensors"
         if not path.is_file():
             raise ModelError(f"{path} is missing though model.json is there: the run folder is damaged")
@@ -212,6 +215,23 @@ class RunFolder:
         if spec.weights and weights_hash(model) != spec.weights:
             raise ModelError(f"{path} is damaged: its weights are not those that model.json names")
         return model.eval(), spec
+
+
+def code_named(spec: ModelSpec) -> list[str]:
+    """The networks by dotted path that a description names, in parts of it too: loading it would run them."""
+    from smoothcert.models.build import is_code
+
+    def names(described: object) -> Iterator[str]:
+        if isinstance(described, Mapping):
+            if isinstance(name := described.get("architecture"), str):
+                yield name
+            for part in described.values():
+                yield from names(part)
+        elif isinstance(described, list | tuple):
+            for part in described:
+                yield from names(part)
+
+    return [name for name in (spec.architecture, *names(spec.options)) if is_code(name)]
 
 
 def load_start(path: str, normalisation: str, trusted: str) -> tuple[nn.Module, int]:

@@ -41,7 +41,8 @@ def test_names(arch, classes, normalisation, first, network, blocks):
         ("lenett", "unknown model 'lenett': did you mean lenet?"),
         ("cifar_resnet110", "did you mean resnet110"),
         ("vgg", "unknown model 'vgg': known: .*resnet110"),
-        ("keras:vgg", "unknown model 'keras:vgg'"),
+        ("keras:vgg", "importing 'keras' failed"),
+        ("keras:", "unknown model 'keras:'"),
         ("..", "unknown model"),
         ("", "unknown model"),
         ("resnet18", r"6n\+2.*not 18"),
@@ -142,7 +143,8 @@ def test_own_network_by_dotted_path():
         ("ownnets.nets.Liner", ConfigError, "expected 'Liner' in .*nets.py, found nothing"),
         ("ownnets.nets.number", ModelError, "found a int"),
         ("ownnets.nets.wrong", ModelError, "expected a torch.nn.Module, got a tuple of 2"),
-        ("ownnets.nets.fixed", ConfigError, "does not take the arguments classes: .*'classes'"),
+        ("ownnets/nets.py:Liner", ConfigError, "expected 'Liner' in .*nets.py, found nothing"),
+        ("ownnets/nots.py:Linear", ConfigError, "expected a file at .*nots.py, found none"),
     ],
 )
 def test_own_network_errors(arch, error, message):

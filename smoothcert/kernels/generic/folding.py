@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from smoothcert.errors import ModelError
-from smoothcert.models.normalise import Normalise
+from smoothcert.models.normalise import Normalise, Resize
 
 # What each kind of BatchNorm may follow, and how many dimensions its input then has: in three dimensions, what
 # BatchNorm1d scales is not what a linear layer puts out. Exact types: a subclass may compute anything.
@@ -105,7 +105,7 @@ def shape(node: object) -> tuple[int, ...]:
 class _Tracer(fx.Tracer):
     def is_leaf_module(self, m: nn.Module, module_qualified_name: str) -> bool:
         # its check of the number of channels needs a shape, which a traced value does not have
-        return isinstance(m, Normalise) or super().is_leaf_module(m, module_qualified_name)
+        return isinstance(m, Normalise | Resize) or super().is_leaf_module(m, module_qualified_name)
 
 
 def _trace(model: nn.Module) -> fx.GraphModule:

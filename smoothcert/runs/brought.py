@@ -1,0 +1,63 @@
+"""A run folder for a network that was trained elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any
+
+from smoothcert.errors import StoreError
+from smoothcert.runs.folder import ModelSpec, RunFolder
+from smoothcert.runs.identity import require_same
+
+if TYPE_CHECKING:
+    from smoothcert.models.bring import Brought
+
+
+def describe(brought: Brought, sigma: float, dataset: str, shape: tuple[int, ...], names: tuple[str, ...]) -> ModelSpec:
+    """model.json of a network from elsewhere; without names of its own, its classes have those of the data."""
+    known = brought.class_names or (names if len(names) == brought.classes else ())
+    return ModelSpec(
+        brought.architecture,
+        brought.classes,
+        brought.normalisation,
+        sigma,
+        dataset,
+        shape,
+        known,
+        options=json.loads(json.dumps(brought.options)),  # as it will be read again
+        source=brought.source,
+    )
+
+
+def check_free(run: RunFolder) -> None:
+    """Refuse, before anything is computed, a folder that holds something else than a network from elsewhere."""
+    if run.config_path.exists():
+        raise StoreError(f"{run.path} is a training run: give --out a new folder")
+    if run.path.exists() and not run.path.is_dir():
+        raise StoreError(f"{run.path} is a file: give --out a new folder")
+    if run.path.exists() and not run.finished and any(not entry.name.startswith(".") for entry in run.path.iterdir()):
+        raise StoreError(f"{run.path} holds files but no model.json: give --out an empty or a new folder")
+
+
+def keep_model(run: RunFolder, brought: Brought, spec: ModelSpec) -> None:
+    """Write the network into the folder, or find that it is there already; never replace another one."""
+    from smoothcert.models.weights import weights_hash
+
+    check_free(run)
+    if not run.finished:
+        run.save_model(brought.model, spec)
+        return
+    there, asked = run.spec(), dataclasses.replace(spec, weights=weights_hash(brought.model))
+    require_same(
+        *(_brief(described) for described in (there, asked)),
+        holds=f"{run.path} belongs to another network",
+        advice="choose another --out, or name the same network to resume",
+    )
+
+
+def _brief(spec: ModelSpec) -> dict[str, Any]:
+    """With the hash of its options, which may be a whole configuration, in their place."""
+    options = sha256(json.dumps(spec.options, sort_keys=True).encode()).hexdigest()
+    return {**dataclasses.asdict(spec), "options": options}
