@@ -14,7 +14,7 @@ from smoothcert.errors import ConfigError
 if TYPE_CHECKING:
     from torch import nn
 
-    from smoothcert.data import Dataset, ImageFolder
+    from smoothcert.data import Dataset, LazyDataset
     from smoothcert.models.bring import Brought
     from smoothcert.runs.folder import ModelSpec, RunFolder
 
@@ -41,7 +41,7 @@ class Subject:
     run: RunFolder
     model: nn.Module
     spec: ModelSpec
-    data: Dataset | ImageFolder
+    data: Dataset | LazyDataset
 
 
 def run_subject(options: Options) -> Subject:
@@ -57,13 +57,14 @@ def run_subject(options: Options) -> Subject:
         raise ConfigError(f"{given[0]} belongs to --model, but {options.run} has its network already: leave it out")
     run = RunFolder(options.run)
     model, spec = run.load_model(trust_code=options.trust_code)
-    data: Dataset | ImageFolder
+    data: Dataset | LazyDataset
     if options.corruption is not None:
         if options.data is not None:
             raise ConfigError("--corruption and --data both name images: leave one out")
         data = load_corrupted(f"{spec.dataset}-c", options.corruption, options.severity, options.data_dir)
     else:
-        data = load_dataset(options.data or spec.dataset, options.split, options.data_dir)
+        name, shape, classes = options.data or spec.dataset, spec.shape, spec.classes
+        data = load_dataset(name, options.split, options.data_dir, shape=shape, classes=classes)
     return Subject(run, model, spec, data)
 
 
@@ -88,21 +89,22 @@ def own_subject(options: Options) -> Subject:
     return Subject(run, brought.model, spec, data)
 
 
-def bring(options: Options) -> tuple[Brought, Dataset | ImageFolder]:
+def bring(options: Options) -> tuple[Brought, Dataset | LazyDataset]:
     """The network and its data, both loaded and tried together; nothing is written."""
     import numpy as np
     import torch
 
-    from smoothcert.data import load_dataset
+    from smoothcert.data import load_dataset, with_classes
     from smoothcert.models.bring import bring_model, find_model
 
     normalisation = stated_normalisation(options)
     found = find_model(options.model, options.weights)
-    data = load_dataset(options.data, options.split, options.data_dir)
+    classes = options.classes or found.classes
+    data = load_dataset(options.data, options.split, options.data_dir, shape=found.shape, classes=classes)
     image = torch.from_numpy(np.array(data.image(0)))
-    known = options.classes or data.classes
+    known = options.classes or data.classes or None
     brought = bring_model(found, image, known, weights=options.weights, normalisation=normalisation)
-    return brought, data
+    return brought, with_classes(data, brought.classes)
 
 
 def stated_normalisation(options: Options) -> str | None:
