@@ -101,23 +101,19 @@ def _bring(options: Options, sigma: float) -> tuple[Brought, Subject]:
     import numpy as np
     import torch
 
-    from smoothcert.data import load_dataset
-    from smoothcert.data.specs import PICTURES
+    from smoothcert.data import load_dataset, with_classes
     from smoothcert.models.bring import bring_model, find_model
     from smoothcert.runs.brought import describe
 
     normalisation = stated_normalisation(options)
     found = find_model(options.model, options.weights)
-    place: dict[str, Any] = {"split": options.split, "data_dir": options.data_dir}
-    if options.data.startswith(PICTURES):
-        place["shape"] = found.shape  # pictures are brought to it; to other images the network itself is fitted
-    data = load_dataset(options.data, **place, classes=options.classes or found.classes)
+    known: dict[str, Any] = {"shape": found.shape, "classes": options.classes or found.classes}
+    data = load_dataset(options.data, options.split, options.data_dir, **known)
     image = torch.from_numpy(np.array(data.image(0)))
     brought = bring_model(
         found, image, options.classes or data.classes or None, weights=options.weights, normalisation=normalisation
     )
-    if not data.classes:  # without labels, the network alone knows
-        data = load_dataset(options.data, **place, classes=brought.classes)
+    data = with_classes(data, brought.classes)
     spec = describe(brought, sigma, options.data, data.shape, data.class_names)
     return brought, Subject(brought.model, spec, data)
 

@@ -24,7 +24,7 @@ def load_dataset(
     data_dir: Path | None = None,
     download: bool = True,
     *,
-    shape: tuple[int, int, int] | None = None,
+    shape: tuple[int, ...] | None = None,
     classes: int | None = None,
 ) -> Dataset | LazyDataset:
     """The training or test images of a known data set, or the data at a place: `folder:PATH`, `npz:PATH` and others.
@@ -33,19 +33,19 @@ def load_dataset(
     downloaded to the first of them that is set. A place is looked for from here, and then below these.
 
     `shape` (C, H, W) and `classes` are what the network takes and answers. Pictures at a place are brought to this
-    shape; all other data must have it already.
+    shape unless their options say another; all other data is taken as it is.
     """
     if is_spec(spec):
         check_split(split)
-        return _at_place(spec, split, data_dir, download, shape, classes)
+        if shape is not None and len(shape) != 3:
+            raise ConfigError(f"expected a shape (channels, height, width), found {shape}")
+        taken = None if shape is None else (shape[0], shape[1], shape[2])
+        return _at_place(spec, split, data_dir, download, taken, classes)
     info = _info(spec)
     if split not in _SPLITS:
         raise unknown_name("split", split, _SPLITS)
-    for what, wanted, there in (("shape", shape, info.shape), ("classes", classes, info.classes)):
-        if wanted is not None and wanted != there:
-            raise DataError(
-                f"{spec}: its {what} is {there}, that of the network is {wanted}: they do not belong together"
-            )
+    if classes not in (None, info.classes):
+        raise DataError(f"{spec} has {info.classes} classes, the network {classes}: they do not belong together")
     return _known(info, split, data_dir, download)
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothcert.data.dataset import UNLABELLED, Dataset
+from smoothcert.data.dataset import UNLABELLED, Dataset, check_labels
 from smoothcert.data.image_file import check_colours, upright
 from smoothcert.data.preparation import Preparation
 from smoothcert.errors import DataError
@@ -112,6 +114,24 @@ def require_labels(dataset: Dataset | LazyDataset, purpose: str) -> None:
     """Refuse a set without labels."""
     if not dataset.labelled:
         raise DataError(f"{dataset.name} ({dataset.split}) has no labels, and {purpose} needs them: give them first")
+
+
+def with_classes(dataset: Dataset | LazyDataset, classes: int) -> Dataset | LazyDataset:
+    """The same set for a network of so many classes, if its labels may be among these."""
+    if dataset.classes == classes:
+        return dataset
+    where = f"{dataset.name} ({dataset.split})"
+    if dataset.class_names:
+        raise DataError(
+            f"{where} has {len(dataset.class_names)} classes, the network {classes}: they do not belong together, "
+            "unless labels are left out or given by the network's class numbers"
+        )
+    check_labels(where, dataset.labels, classes)
+    if isinstance(dataset, Dataset):
+        return replace(dataset, classes=classes)
+    same = copy(dataset)
+    same.classes = classes
+    return same
 
 
 def faults(dataset: Dataset | LazyDataset, limit: int = 20) -> list[str]:

@@ -73,24 +73,17 @@ def _images(where: str, found: np.ndarray, shape: tuple[int, int, int] | None) -
         images = _channels_first(where, images, shape)
     else:
         raise DataError(f"{where}: expected shape [N, H, W], [N, H, W, C] or [N, C, H, W], found {list(images.shape)}")
-    if shape is not None and images.shape[1:] != tuple(shape):
-        raise DataError(
-            f"{where}: the network takes images of shape {list(shape)} [C, H, W], found {list(images.shape[1:])}: "
-            "resize or convert them, since arrays are taken as they are"
-        )
     return on_grid(where, images)
 
 
 def _channels_first(where: str, images: np.ndarray, shape: tuple[int, int, int] | None) -> np.ndarray:
+    """By the axis of 1 or 3 channels; if both may be it, by the shape that the network takes."""
     as_it_is, turned = images.shape[1:], (images.shape[3], *images.shape[1:3])
-    if shape is None:
-        first, last = as_it_is[0] in (1, 3), turned[0] in (1, 3)
-    else:
-        first, last = as_it_is == tuple(shape), turned == tuple(shape)
-    if first and last:
-        raise DataError(f"{where}: cannot know whether channels are first or last in {list(images.shape)}: turn it")
-    if shape is None and not (first or last):
-        raise DataError(f"{where}: expected 1 or 3 channels first or last, found shape {list(images.shape)}")
+    first, last = as_it_is[0] in (1, 3), turned[0] in (1, 3)
+    if first and last and shape is not None:
+        first, last = as_it_is == shape, turned == shape
+    if first == last:
+        raise DataError(f"{where}: expected 1 or 3 channels, first or last, found shape {list(images.shape)}")
     return np.ascontiguousarray(images.transpose(0, 3, 1, 2)) if last else images
 
 

@@ -52,7 +52,8 @@ def from_folders(root: Path, files: Sequence[PurePosixPath], classes: int | None
         if wrong:
             raise DataError(
                 f"{root}: the class folders have numbers for names, but by the order of names {wrong[0]} would be "
-                f"class {names.index(wrong[0])}: write {root / 'labels.csv'} (columns file,label), {WITHOUT}"
+                f"class {names.index(wrong[0])}: say how many classes the network has if there are more, write "
+                f"{root / 'labels.csv'} (columns file,label), {WITHOUT}"
             )
     _check_names(root, names, classes)
     place = {name: i for i, name in enumerate(names)}

@@ -17,9 +17,6 @@ KINDS = {
 }
 """Each kind, and the options that it takes."""
 
-PICTURES = ("folder:", "hf-dataset:")
-"""Kinds whose images are made of pictures, in the shape that is asked for."""
-
 
 @dataclass(frozen=True)
 class Spec:
@@ -72,7 +69,8 @@ def check_split(split: str) -> None:
 def prepare(spec: Spec, shape: tuple[int, int, int] | None, first: tuple[int, int, int]) -> tuple[Preparation, str]:
     """How pictures become images, and the options that say it again.
 
-    `shape` is what the network takes, `first` are channels, height and width of the first picture.
+    `shape` is what the network takes, where the options say nothing else; `first` are channels, height and width of the
+    first picture.
     """
     options = spec.options
     if shape is None and not options.keys() & set(_PICTURES):
@@ -83,12 +81,6 @@ def prepare(spec: Spec, shape: tuple[int, int, int] | None, first: tuple[int, in
     channels = {"grey": 1, "colour": 3}[asked[0]] if asked else (shape or first)[0]
     height, width = _size(options["size"]) if "size" in options else (shape or first)[1:]
     resize = _whole(options["resize"], "resize") if "resize" in options else min(height, width)
-    found = channels, height, width
-    if shape is not None and found != tuple(shape):
-        raise ConfigError(
-            f"{spec.kind}:{spec.place}: the options ask for images of shape {list(found)} [C, H, W], the network takes "
-            f"{list(shape)}: leave the options out"
-        )
     if channels not in (1, 3):
         raise ConfigError(f"pictures have 1 channel (grey) or 3 (colour), found {channels} asked for")
     if resize < min(height, width):

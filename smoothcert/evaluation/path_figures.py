@@ -44,7 +44,7 @@ def explain_runs(
     found: dict[str, list[float]] = {}
     for folder in runs:
         model, spec = RunFolder(folder).load_model(trust_code=trust_code)
-        data = load_dataset(spec.dataset, "test", data_dir)
+        data = load_dataset(spec.dataset, "test", data_dir, shape=spec.shape, classes=spec.classes)
         require_labels(data, "an adversarial path")
         wrong = [index for index in indices if not 0 <= index < len(data)]
         if wrong:

@@ -55,19 +55,27 @@ def fit(
     run, ranks = RunFolder(Path(out)), join_ranks(device)
     try:
         if train is None:
-            train = load_dataset(config.dataset, "train", data_dir)
-            if test is None and config.evaluate_every:
-                test = load_dataset(config.dataset, "test", data_dir)
-                if test.fingerprint() == train.fingerprint():  # a folder without splits
-                    raise ConfigError(
-                        f"{train.name}: its test images are the training images, so that their accuracy means nothing: "
-                        "lay them out as train and test, or set evaluate_every to 0"
-                    )
+            train, found = load_data(config, data_dir)
+            test = found if test is None else test
         train_run(config, run, ranks, TrainingData(train, test), track, quiet or not ranks.is_main, checkpoint_seconds)
         ranks.wait()  # PyTorch's threads may abort a rank that exits; torchrun would then stop the main one as it saves
     finally:
         ranks.close()
     return run
+
+
+def load_data(config: TrainConfig, data_dir: Path | None) -> tuple[Dataset | LazyDataset, Dataset | LazyDataset | None]:
+    """The training images of a configuration, and its test images if it asks for accuracies on the way."""
+    train = load_dataset(config.dataset, "train", data_dir)
+    if not config.evaluate_every:
+        return train, None
+    test = load_dataset(config.dataset, "test", data_dir, classes=train.classes)
+    if test.fingerprint() == train.fingerprint():  # a place without splits
+        raise ConfigError(
+            f"{train.name}: its test images are the training images, so that their accuracy means nothing: "
+            "lay them out as train and test, or set evaluate_every to 0"
+        )
+    return train, test
 
 
 def train_run(

@@ -1,14 +1,15 @@
 """`folder:PATH`: what is found in a folder of pictures, what is done to them, and what is refused."""
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from smoothcert.data import UNLABELLED, faults, load_dataset
+from smoothcert.data import UNLABELLED, faults, load_dataset, with_classes
 from smoothcert.data.corruptions import load_stored
-from smoothcert.errors import ConfigError, DataError, SmoothcertError
+from smoothcert.errors import ConfigError, DataError, MissingExtra, SmoothcertError
 from tests.data.test_image_file import png_header
 
 Image = pytest.importorskip("PIL.Image")
@@ -157,6 +158,7 @@ def test_options_choose_size_and_colour(tmp_path):
     assert "where there are colours, grey (0.299 R" in found.preparation
     assert found.train_image(0, np.random.default_rng(0)).shape == (1, 8, 16)
     assert load_dataset(f"folder:{tmp_path},grey").shape == (1, 30, 50)
+    assert load_dataset(f"folder:{tmp_path},size=9", shape=(1, 224, 224)).shape == (1, 9, 9)
 
 
 @pytest.mark.parametrize(
@@ -170,8 +172,8 @@ def test_options_choose_size_and_colour(tmp_path):
         ("grey=1", None, "expected grey"),
         ("grey,colour", None, "found both"),
         ("size=8,size=9", None, "there twice"),
-        ("size=8", (3, 9, 9), r"ask for images of shape \[3, 8, 8\].* takes \[3, 9, 9\]"),
         ("size=8", (4, 8, 8), "found 4 asked for"),
+        ("size=8", (8, 8), "expected a shape"),
         ("labels=x.csv", None, "no such file"),
     ],
 )
@@ -332,3 +334,25 @@ def test_the_licence_is_the_first_line_of_its_file(tmp_path):
     assert load_dataset(f"folder:{tmp_path}").licence == ""
     (tmp_path / "LICENSE.txt").write_text("\n  CC BY 4.0  \nand more\n")
     assert load_dataset(f"folder:{tmp_path}").licence == "CC BY 4.0"
+
+
+def test_a_set_is_for_the_classes_of_a_network_if_its_labels_can_be(tmp_path):
+    tree(tmp_path, "a.png", "b.png")
+    bare = load_dataset(f"folder:{tmp_path}")
+    assert (bare.classes, with_classes(bare, 10).classes, bare.classes) == (0, 10, 0)
+    assert with_classes(bare, 10).fingerprint() == bare.fingerprint()
+    (tmp_path / "labels.csv").write_text("file,label\na.png,0\nb.png,4\n")
+    numbered = load_dataset(f"folder:{tmp_path}")
+    assert with_classes(numbered, 10).classes == 10
+    with pytest.raises(DataError, match="labels from 0 to 3, found 4 for image 1"):
+        with_classes(numbered, 4)
+    with pytest.raises(DataError, match="has 10 classes, the network 9"):
+        with_classes(load_dataset("mnist-mini"), 9)
+    with pytest.raises(DataError, match="mnist-mini has 10 classes, the network 9"):
+        load_dataset("mnist-mini", classes=9)
+
+
+def test_without_the_package_datasets_the_extra_is_named(monkeypatch):
+    monkeypatch.setitem(sys.modules, "datasets", None)
+    with pytest.raises(MissingExtra, match=r"hf-dataset:pets needs the package 'datasets'.*smoothcert\[hf\]"):
+        load_dataset("hf-dataset:pets")
