@@ -8,6 +8,7 @@ from smoothcert.report.read.certificates import Certificates
 
 METHODS = (
     "gaussian", "stability", "smoothadv", "macer", "consistency", "smoothadv-consistency", "smoothmix", "catrs",
+    "sun",
 )  # fmt: skip
 
 # How folders of the field's releases call the methods.
