@@ -1,5 +1,7 @@
 """Sun et al.: which images are discarded, how the others are weighed, and noise that keeps its length."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -15,6 +17,7 @@ from smoothcert.methods.sun import reweighted
 from smoothcert.training.ranks import Ranks
 from smoothcert.training.shares import shares_of_copies, shares_of_soft_labels
 from tests.methods.every import batch, network
+from tests.training.tiny import SOFT, tiny, train
 
 
 def test_weights_are_radii_of_the_lower_bound():
@@ -76,6 +79,17 @@ def test_nothing_left_is_refused():
 def test_shares_of_soft_labels_are_those_of_the_label():
     counts = np.array([[6, 2, 2], [0, 10, 0], [3, 3, 4]], dtype=np.uint16)
     assert shares_of_soft_labels(counts, np.array([0, 0, 2])).tolist() == [0.6, 0.0, 0.4]
+
+
+def test_images_are_discarded_by_the_soft_labels_of_the_run(tmp_path):
+    method = {"name": "sun", "noises": 2, "steps": 1, "deferred": 0, "threshold": 0.9}
+    method |= {"reweight_every": None, "discard_by": "soft-labels"}
+    config = dataclasses.replace(SOFT, method=method, soft_labels={"n": 40, "epochs": 1, "lr": 0.003})
+    run = train(tmp_path / "run", config, test=None)
+    counts = np.load(run.path / "soft-labels" / "counts.npy")
+    sure = counts[np.arange(150), tiny().labels] >= 36  # of 40 votes
+    assert 0 < sure.sum() < 150
+    assert run.load_state()["sampling"].tolist() == sure.tolist()
 
 
 class Bright(nn.Module):
