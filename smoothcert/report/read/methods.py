@@ -8,7 +8,6 @@ from smoothcert.report.read.certificates import Certificates
 
 METHODS = (
     "gaussian", "stability", "smoothadv", "macer", "consistency", "smoothadv-consistency", "smoothmix", "catrs",
-    "sun",
 )  # fmt: skip
 
 # How folders of the field's releases call the methods.
