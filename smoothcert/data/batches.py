@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal, get_args
@@ -106,15 +107,37 @@ class Batches:
         """Steps per epoch, the last and perhaps incomplete batch included."""
         return -(-len(self.dataset) // self.batch_size)
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from step `start`: the same as the tail of the whole epoch."""
+    def keyed(self, seed: int) -> Batches:
+        """Batches of another seed, on the same memory."""
+        other = copy(self)
+        other.seed = seed
+        return other
+
+    def epoch(self, epoch: int, start: int = 0, weights: Tensor | None = None) -> Iterator[Batch]:
+        """The batches of an epoch from step `start`: the same as the tail of the whole epoch.
+
+        An epoch is a shuffle of all images or, with weights [images], as many draws with replacement.
+        """
         if not 0 <= start <= len(self):
             raise ConfigError(f"expected a start from 0 to {len(self)} steps, found {start}")
         generator = torch.Generator().manual_seed(derive(self.seed, "shuffle", epoch))
-        order = torch.randperm(len(self.dataset), generator=generator)  # on the CPU: the same for all devices
+        # on the CPU: the same for all devices
+        if weights is None:
+            order = torch.randperm(len(self.dataset), generator=generator)
+        else:
+            order = torch.multinomial(self._checked(weights), len(self.dataset), replacement=True, generator=generator)
         if isinstance(self.dataset, LazyDataset):
             return self._from_folder(self.dataset, order, epoch, start)
         return self._from_memory(self._to_device(order), epoch, start)
+
+    def _checked(self, weights: Tensor) -> Tensor:
+        usable = weights.shape == (len(self.dataset),) and bool(weights.isfinite().all() and (weights >= 0).all())
+        if not (usable and weights.any()):
+            raise ConfigError(
+                f"expected {len(self.dataset)} weights of images, finite, not negative and not all 0, found a tensor "
+                f"of shape {list(weights.shape)} with other values: see the method's `sampling`"
+            )
+        return weights
 
     def _from_memory(self, order: Tensor, epoch: int, start: int) -> Iterator[Batch]:
         for step in range(start, len(self)):

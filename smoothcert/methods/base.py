@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -13,9 +13,17 @@ from torch import Tensor, nn
 from smoothcert.data.batches import Batch
 from smoothcert.errors import ConfigError
 
-__all__ = ["Batch", "Losses", "Method", "Progress", "check_domain", "draw_noise", "noisy_copies"]
+__all__ = ["Batch", "Losses", "Method", "Progress", "Shares", "check_domain", "draw_noise", "noisy_copies"]
 
-_RESERVED = {"epoch", "lr", "loss", "noisy_test_accuracy", "most_frequent_answer", "pseudo_labelled_loss"}
+_RESERVED = {
+    "epoch",
+    "lr",
+    "loss",
+    "noisy_test_accuracy",
+    "most_frequent_answer",
+    "pseudo_labelled_loss",
+    "kept_images",
+}
 
 
 @dataclass(frozen=True)
@@ -43,6 +51,14 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Shares:
+    """How often each training image is answered with its label: [images] float64 on the CPU, alike in all processes."""
+
+    of_copies: Callable[[int], Tensor]  # so many noisy copies, answered by the network as it is now
+    of_soft_labels: Callable[[], Tensor]  # for methods with soft labels
+
+
+@dataclass(frozen=True)
 class Method(ABC):
     """Base of every method: a frozen dataclass of hyperparameters with one `loss`.
 
@@ -63,6 +79,14 @@ class Method(ABC):
     def uses_soft_labels(self) -> bool:
         """Whether `loss` reads ``batch.soft_labels``; training then makes them first (training/soft_labels.py)."""
         return False
+
+    def sampling(self, progress: Progress, before: Tensor | None, shares: Shares) -> Tensor | None:
+        """Weights with which the images of an epoch are drawn, with replacement: [images] on the CPU, 0 for never.
+
+        Asked at the start of every epoch; `before` is the answer of the epoch before. By default None: each epoch is a
+        shuffle of all images.
+        """
+        return None
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch, sigma: float, progress: Progress) -> Losses: ...
