@@ -21,7 +21,9 @@ from smoothcert.runs.selection import Selection
 def subject(model: nn.Module, dataset: Dataset | LazyDataset, selection: Selection) -> dict[str, Any]:
     """What a store is about. The shard is not part of it: all shards of a set write to one store."""
     initialise(model, dataset.image(0).shape)
+    named = {"class_names": list(dataset.class_names)} if getattr(dataset, "by_name", False) else {}
     return {
+        **named,
         "model": weights_hash(model),
         "network": sha256(repr(model).encode()).hexdigest(),  # same weights, another forward: another classifier
         "classes": dataset.classes,

@@ -63,7 +63,7 @@ def run_subject(options: Options) -> Subject:
             raise ConfigError("--corruption and --data both name images: leave one out")
         data = load_corrupted(f"{spec.dataset}-c", options.corruption, options.severity, options.data_dir)
     else:
-        known: dict[str, Any] = {"shape": spec.shape, "classes": spec.classes}
+        known: dict[str, Any] = {"shape": spec.shape, "classes": spec.classes, "class_names": spec.class_names}
         data = load_dataset(options.data or spec.dataset, options.split, options.data_dir, **known)
     return Subject(model, spec, data)
 
@@ -107,7 +107,8 @@ def _bring(options: Options, sigma: float) -> tuple[Brought, Subject]:
 
     normalisation = stated_normalisation(options)
     found = find_model(options.model, options.weights)
-    known: dict[str, Any] = {"shape": found.shape, "classes": options.classes or found.classes}
+    known: dict[str, Any] = {"shape": found.shape, "class_names": found.class_names}
+    known["classes"] = options.classes or found.classes
     data = load_dataset(options.data, options.split, options.data_dir, **known)
     image = torch.from_numpy(np.array(data.image(0)))
     brought = bring_model(

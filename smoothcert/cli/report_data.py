@@ -72,5 +72,11 @@ class Pictures:
         if key not in self._loaded:
             self._loaded[key] = None
             with suppress(SmoothcertError):
-                self._loaded[key] = load_stored(name, split, self._data_dir, entry.identity.get("classes"))
+                self._loaded[key] = load_stored(
+                    name,
+                    split,
+                    self._data_dir,
+                    entry.identity.get("classes"),
+                    entry.identity.get("class_names"),
+                )
         return self._loaded[key]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from smoothcert.data.dataset import Dataset
@@ -26,6 +27,7 @@ def load_dataset(
     *,
     shape: tuple[int, ...] | None = None,
     classes: int | None = None,
+    class_names: Sequence[str] = (),
 ) -> Dataset | LazyDataset:
     """The training or test images of a known data set, or the data at a place: `folder:PATH`, `npz:PATH` and others.
 
@@ -33,14 +35,15 @@ def load_dataset(
     downloaded to the first of them that is set. A place is looked for from here, and then below these.
 
     `shape` (C, H, W) and `classes` are what the network takes and answers. Pictures at a place are brought to this
-    shape unless their options say another; all other data is taken as it is.
+    shape unless their options say another; all other data is taken as it is. Pictures whose classes have names are
+    numbered by `class_names`, those of the network, if they are among them.
     """
     if is_spec(spec):
         check_split(split)
         if shape is not None and len(shape) != 3:
             raise ConfigError(f"expected a shape (channels, height, width), found {shape}")
         taken = None if shape is None else (shape[0], shape[1], shape[2])
-        return _at_place(spec, split, data_dir, download, taken, classes)
+        return _at_place(spec, split, data_dir, download, taken, classes, class_names)
     info = _info(spec)
     if split not in _SPLITS:
         raise unknown_name("split", split, _SPLITS)
@@ -56,19 +59,20 @@ def _at_place(
     download: bool,
     shape: tuple[int, int, int] | None,
     classes: int | None,
+    class_names: Sequence[str],
 ) -> Dataset | LazyDataset:
     spec = parse(text, data_dir)
     if spec.kind == "folder":
         from smoothcert.data.pictures import load_folder
 
-        return load_folder(spec, split, data_dir, shape, classes)
+        return load_folder(spec, split, data_dir, shape, classes, class_names)
     if spec.kind == "npz":
         from smoothcert.data.npz import load_npz
 
         return load_npz(spec, split, data_dir, shape, classes)
     from smoothcert.data.hub import load_hub
 
-    return load_hub(spec, split, data_dir, download, shape, classes)
+    return load_hub(spec, split, data_dir, download, shape, classes, class_names)
 
 
 def _known(info: DatasetInfo, split: str, data_dir: Path | None, download: bool) -> Dataset | LazyDataset:

@@ -7,6 +7,7 @@ Both are folders of .npy files, unpacked below a data directory:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -63,7 +64,11 @@ def load_corrupted(name: str, corruption: str, severity: int | None = None, data
 
 
 def load_stored(
-    name: str, split: str, data_dir: Path | None = None, classes: int | None = None
+    name: str,
+    split: str,
+    data_dir: Path | None = None,
+    classes: int | None = None,
+    class_names: Sequence[str] | None = None,
 ) -> Dataset | LazyDataset:
     """The data that a store is about, by the name and the split in its manifest; nothing is downloaded.
 
@@ -73,7 +78,7 @@ def load_stored(
         place = parse(name, data_dir).place
         if Path(place).name != place or place.startswith("~"):
             raise DataError(f"{name}: expected data by the name of its folder or file, found a path")
-        return load_dataset(name, split, data_dir, download=False, classes=classes)
+        return load_dataset(name, split, data_dir, False, classes=classes, class_names=class_names or ())
     if name not in CORRUPTIONS:
         return load_dataset(name, split, data_dir, download=False)
     corruption, _, severity = split.partition("/")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, suppress
 from functools import cached_property
 from hashlib import sha256
@@ -14,6 +15,7 @@ import numpy as np
 from smoothcert.data.dataset import UNLABELLED, check_labels
 from smoothcert.data.image_file import check_colours, open_picture
 from smoothcert.data.lazy import LazyDataset, upright_size
+from smoothcert.data.picture_labels import Labels, no_labels, numbered
 from smoothcert.data.places import licence_below, named_split, places
 from smoothcert.data.specs import Spec, prepare
 from smoothcert.errors import DataError, MissingExtra, unknown_name
@@ -66,6 +68,7 @@ def load_hub(
     download: bool,
     shape: tuple[int, int, int] | None,
     classes: int | None,
+    known: Sequence[str] = (),
 ) -> HubDataset:
     """The rows of a split. Code that a data set brings with it is never run."""
     try:
@@ -96,7 +99,9 @@ def load_hub(
     rows = found.select_columns([image]).cast_column(image, datasets.Image(decode=False))
     result = HubDataset(rows, image, "", split)
     result.name = spec.name(folder or spec.place)  # for messages, until the preparation is known
-    result.labels, result.classes, result.class_names = _labels(found, label, classes, where)
+    labels = _labels(found, label, classes, where, known)
+    result.labels, result.classes, result.class_names = labels.values, labels.classes, labels.names
+    result.by_name = labels.by_name
     with result.open(0) as picture:
         check_colours(picture, result.where(0))
         first = 1 if picture.mode in ("1", "L") else 3, *upright_size(picture)
@@ -123,10 +128,10 @@ def _columns(spec: Spec, features: dict[str, Any], where: str) -> tuple[str, str
     return asked or images[0], spec.options.get("label") or next(iter(labels), "label" if "label" in kinds else None)
 
 
-def _labels(rows: Any, column: str | None, classes: int | None, where: str) -> tuple[np.ndarray, int, tuple[str, ...]]:
+def _labels(rows: Any, column: str | None, classes: int | None, where: str, known: Sequence[str]) -> Labels:
     """Labels, the number of classes and their names. The hub marks hidden labels by -1, which is no label here too."""
     if column is None:
-        return np.full(len(rows), UNLABELLED, np.int64), classes or 0, ()
+        return no_labels(len(rows), classes)
     values = list(rows[column])
     if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
         odd = next(value for value in values if not isinstance(value, int) or isinstance(value, bool))
@@ -134,10 +139,12 @@ def _labels(rows: Any, column: str | None, classes: int | None, where: str) -> t
     names = tuple(getattr(rows.features[column], "names", None) or ())
     labels = np.array(values, np.int64)
     count = len(names) or classes or int(labels.max()) + 1
+    check_labels(where, labels, count)
+    if names and known and labels[0] != UNLABELLED:
+        return numbered(where, [names[label] for label in values], classes, known)
     if classes not in (None, count):
         raise DataError(f"{where}: the data has {count} classes, the network {classes}: its numbers mean other classes")
-    check_labels(where, labels, count)
-    return labels, count, names
+    return Labels(labels, count, names)
 
 
 def _licence(folder: Path | None, name: str) -> str:

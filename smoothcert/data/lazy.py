@@ -31,6 +31,7 @@ class LazyDataset(ABC):
     labels: np.ndarray  # [N] int64; all UNLABELLED where there are none
     classes: int  # of the network that the set is for; 0 where labels do not say it
     class_names: tuple[str, ...]
+    by_name: bool = False  # whether labels were numbered by the names of the network's classes
     rule: Preparation
 
     @abstractmethod

@@ -20,16 +20,19 @@ class Labels:
     values: np.ndarray  # [N] int64
     classes: int
     names: tuple[str, ...] = ()
+    by_name: bool = False  # numbered by the names of the network's classes, not by the order of their own
 
 
 def no_labels(count: int, classes: int | None) -> Labels:
     return Labels(np.full(count, UNLABELLED, np.int64), classes or 0)
 
 
-def from_folders(root: Path, files: Sequence[PurePosixPath], classes: int | None) -> Labels:
+def from_folders(root: Path, files: Sequence[PurePosixPath], classes: int | None, known: Sequence[str] = ()) -> Labels:
     """The first folder of each path is its class, numbered by its place in the order of names.
 
-    Where folders of some classes are missing, such numbers would be wrong: then only names that are numbers are taken.
+    Where the network's classes have the `known` names, and the folders have such names, these say the number.
+    Where folders of some classes are missing, numbers by order would be wrong: then only names that are numbers are
+    taken.
     """
     names = sorted({path.parts[0] for path in files if len(path.parts) > 1})
     loose = [path for path in files if len(path.parts) == 1]
@@ -55,22 +58,22 @@ def from_folders(root: Path, files: Sequence[PurePosixPath], classes: int | None
                 f"class {names.index(wrong[0])}: say how many classes the network has if there are more, write "
                 f"{root / 'labels.csv'} (columns file,label), {WITHOUT}"
             )
-    _check_names(root, names, classes)
-    place = {name: i for i, name in enumerate(names)}
-    return Labels(np.array([place[path.parts[0]] for path in files], np.int64), len(names), tuple(names))
+    return numbered(root, [path.parts[0] for path in files], classes, known)
 
 
-def from_csv(path: Path, root: Path, files: Sequence[PurePosixPath], classes: int | None) -> Labels:
+def from_csv(
+    path: Path, root: Path, files: Sequence[PurePosixPath], classes: int | None, known: Sequence[str] = ()
+) -> Labels:
     """Columns `file` (relative to `root`) and `label`, a class number or a class name; one row for each picture."""
     rows = _rows(path)
-    known = {str(file): i for i, file in enumerate(files)}
+    there = {str(file): i for i, file in enumerate(files)}
     texts: dict[int, str] = {}
     for line, file, label in rows:
         where = f"{path}, line {line}"
         parts = PurePosixPath(file).parts
         if ".." in parts or file.startswith("/"):
             raise DataError(f"{where}: expected a file below {root}, found '{file}'")
-        place = known.get("/".join(parts))
+        place = there.get("/".join(parts))
         if place is None:
             raise DataError(f"{where}: there is no picture '{file}' in {root}")
         if place in texts:
@@ -93,10 +96,7 @@ def from_csv(path: Path, root: Path, files: Sequence[PurePosixPath], classes: in
         raise DataError(
             f"{path}: expected class numbers from 0 on, or names, for all pictures; found '{odd}' among them"
         )
-    names = sorted(set(ordered))
-    _check_names(path, names, classes)
-    place_of = {name: i for i, name in enumerate(names)}
-    return Labels(np.array([place_of[text] for text in ordered], np.int64), len(names), tuple(names))
+    return numbered(path, ordered, classes, known)
 
 
 def _numbered(path: Path, texts: list[str], files: Sequence[PurePosixPath], classes: int | None) -> Labels:
@@ -108,14 +108,35 @@ def _numbered(path: Path, texts: list[str], files: Sequence[PurePosixPath], clas
     return Labels(values, classes or int(values.max()) + 1)
 
 
-def _check_names(where: Path, names: Sequence[str], classes: int | None) -> None:
-    """Names are numbered by their order, which is that of the network only if all of its classes are there."""
+def numbered(where: Path | str, texts: Sequence[str], classes: int | None, known: Sequence[str]) -> Labels:
+    """Class names as numbers: those of the network's classes, if it has such names, or by their order.
+
+    Their order is that of the network only if all of its classes are there.
+    """
+    names = sorted(set(texts))
+    places = {spelling: place for place, name in enumerate(known) for spelling in _spellings(name)}
+    strange = [name for name in names if name.casefold() not in places]
+    if known and not strange:
+        values = np.array([places[text.casefold()] for text in texts], np.int64)
+        return Labels(values, len(known), tuple(known), by_name=True)
+    if known and len(strange) < len(names):
+        raise DataError(
+            f"{where}: expected names of the network's classes, found {strange[0]!r} among them, which is none: it has "
+            f"{', '.join(known[:5])}{', ...' if len(known) > 5 else ''}"
+        )
     if classes is not None and len(names) != classes:
         raise DataError(
             f"{where}: expected the {classes} classes of the network, found {len(names)} names (such as {names[0]}), "
             "and cannot know which class is which: write the network's class numbers into labels.csv (columns "
             f"file,label), {WITHOUT}"
         )
+    place_of = {name: place for place, name in enumerate(names)}
+    return Labels(np.array([place_of[text] for text in texts], np.int64), len(names), tuple(names))
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    """A class of ImageNet has several names with commas between them: all of them together, or any."""
+    return (name.casefold(), *(part.strip().casefold() for part in name.split(",")))
 
 
 def _rows(path: Path) -> list[tuple[int, str, str]]:

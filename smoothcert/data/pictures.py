@@ -36,6 +36,7 @@ class PictureFolder(LazyDataset):
     ) -> None:
         self.root, self.name, self.split, self.files, self.rule = root, name, split, list(files), rule
         self.labels, self.classes, self.class_names = labels.values, labels.classes, labels.names
+        self.by_name = labels.by_name
 
     def where(self, i: int) -> str:
         return str(self.root / self.files[i])
@@ -78,7 +79,12 @@ class PictureFolder(LazyDataset):
 
 
 def load_folder(
-    spec: Spec, split: str, data_dir: Path | None, shape: tuple[int, int, int] | None, classes: int | None
+    spec: Spec,
+    split: str,
+    data_dir: Path | None,
+    shape: tuple[int, int, int] | None,
+    classes: int | None,
+    known: Sequence[str] = (),
 ) -> PictureFolder:
     """The pictures of a split, or of the folder itself where it has no sub-folders named as splits."""
     place = find(spec.place, data_dir)
@@ -89,7 +95,7 @@ def load_folder(
     files = list(pictures_below(root))
     if not files:
         raise DataError(f"{root}: expected pictures ({', '.join(SUFFIXES)}), found none")
-    labels = _labels(spec.options.get("labels"), place, root, files, classes)
+    labels = _labels(spec.options.get("labels"), place, root, files, classes, known)
     rule, shown = prepare(spec, shape, _first(root / files[0]))
     found = PictureFolder(root, spec.name(place, shown), split, files, labels, rule)
     found.licence = licence_below(root) or licence_below(place)
@@ -117,7 +123,14 @@ def _walk(folder: Path, shown: PurePosixPath, above: tuple[Path, ...]) -> Iterat
             yield shown / entry.name
 
 
-def _labels(asked: str | None, place: Path, root: Path, files: Sequence[PurePosixPath], classes: int | None) -> Labels:
+def _labels(
+    asked: str | None,
+    place: Path,
+    root: Path,
+    files: Sequence[PurePosixPath],
+    classes: int | None,
+    known: Sequence[str],
+) -> Labels:
     if asked == "none":
         return no_labels(len(files), classes)
     if asked is not None:
@@ -125,13 +138,13 @@ def _labels(asked: str | None, place: Path, root: Path, files: Sequence[PurePosi
         path = next((path for path in looked if path.is_file()), None)
         if path is None:
             raise DataError(f"labels={asked}: no such file in {root} or here")
-        return from_csv(path, root, files, classes)
+        return from_csv(path, root, files, classes, known)
     if (root / "labels.csv").is_file():
-        return from_csv(root / "labels.csv", root, files, classes)
+        return from_csv(root / "labels.csv", root, files, classes, known)
     if root != place and (place / "labels.csv").is_file():
         raise DataError(f"{place / 'labels.csv'} is not in {root}, whose pictures it should label: move it there")
     if any(len(path.parts) > 1 for path in files):
-        return from_folders(root, files, classes)
+        return from_folders(root, files, classes, known)
     return no_labels(len(files), classes)
 
 

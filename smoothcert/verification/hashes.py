@@ -68,7 +68,8 @@ def check_data(
     """The certified data, its size and the labels of the rows; None, and a note, where the data is not here."""
     try:
         name, split, classes = (identity.get(key) for key in ("dataset", "split", "classes"))
-        data = load_stored(str(name), str(split), data_dir, classes if isinstance(classes, int) else None)
+        count, names = classes if isinstance(classes, int) else None, identity.get("class_names")
+        data = load_stored(str(name), str(split), data_dir, count, names if isinstance(names, list) else None)
     except SmoothcertError as error:
         verdict.notes.append(
             "data, labels and whether inputs were left out not checked, since the data is not here: "

@@ -356,3 +356,30 @@ def test_without_the_package_datasets_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(MissingExtra, match=r"hf-dataset:pets needs the package 'datasets'.*smoothcert\[hf\]"):
         load_dataset("hf-dataset:pets")
+
+
+NAMES = ("tabby, tabby cat", "Dog", "goldfish, Carassius auratus", "owl")
+
+
+@pytest.mark.parametrize(
+    ("folders", "labels"),
+    [(("dog", "owl"), [1, 3]), (("goldfish", "tabby cat"), [2, 0]), (("DOG", "tabby, tabby cat"), [1, 0])],
+)
+def test_folders_with_names_of_the_networks_classes(tmp_path, folders, labels):
+    """Some of its classes are enough, in any order and spelling."""
+    for folder in folders:
+        (tmp_path / folder).mkdir()
+        Image.new("L", (4, 4)).save(tmp_path / folder / "a.png")
+    found = load_dataset(f"folder:{tmp_path}", classes=4, class_names=NAMES)
+    assert {Path(found.where(i)).parent.name: int(found.labels[i]) for i in range(2)} == dict(
+        zip(folders, labels, strict=True)
+    )
+    assert (found.classes, found.class_names, found.by_name) == (4, NAMES, True)
+
+
+def test_a_misspelt_class_is_named(tmp_path):
+    for folder in ("dog", "oul"):
+        (tmp_path / folder).mkdir()
+        Image.new("L", (4, 4)).save(tmp_path / folder / "a.png")
+    with pytest.raises(DataError, match="found 'oul' among them, which is none: it has tabby"):
+        load_dataset(f"folder:{tmp_path}", classes=4, class_names=NAMES)
