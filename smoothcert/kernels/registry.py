@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from torch import nn
+from torch import fx, nn
 
 from smoothcert.config import Kernels, check_choice
 from smoothcert.devices.launching import runs_triton
@@ -41,6 +41,18 @@ def training_kernels(model: nn.Module, device: torch.device, precision: str, ker
     entry = _entry(model, device, precision, _TRAINING, kernels)
     _raise_if(entry, entry.why_not_training(model))
     return entry.title, entry.training(model, _TRAINING[precision])
+
+
+def layer_kernels_run(device: torch.device, precision: str, kernels: Kernels) -> bool:
+    """Whether single layers of any network may be kernels there."""
+    return kernels != "off" and precision in _SAMPLING and runs_triton(device)
+
+
+def put_layer_kernels(net: fx.GraphModule) -> int:
+    """How many layers of a folded network, which is changed in place, are kernels now."""
+    from smoothcert.kernels.layers.replacing import with_layer_kernels  # imports Triton
+
+    return with_layer_kernels(net)
 
 
 def _entry(
