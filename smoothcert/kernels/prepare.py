@@ -37,6 +37,7 @@ from smoothcert.kernels.comparing import (
     spread_of,
     synthetic_images,
 )
+from smoothcert.kernels.generic.capturing import Captured
 from smoothcert.kernels.generic.cpu import for_cpu
 from smoothcert.kernels.generic.folding import CannotFold, fold
 from smoothcert.kernels.generic.fusing import fuse
@@ -183,8 +184,11 @@ def _rewritten(
         steps += ["channels last"] if last else []
 
     forward, inputs = _logits_of(net, precision), _plain_inputs(shape, device, dtype, last)
-    if device.type == "cuda" or "folded" not in steps:
+    if "folded" not in steps:
         return Prepared(forward, inputs, precision, tuple(steps))
+    if device.type == "cuda":
+        captured = Captured(forward, inputs)
+        return Prepared(captured.forward, captured.inputs, precision, tuple(steps))
     # A traced network keeps nothing between its layers but values; one as it is may write to itself. Two blocks of
     # noise fit a core's cache with their activations, and no block of float noise is then drawn by two threads.
     size = max(SMALLEST, 2 * block_size(math.prod(shape), device))

@@ -115,22 +115,9 @@ def max_pool(
     tl.store(out + pixel.to(tl.int64)[:, None] * CHANNELS + channel[None, :], best, mask=there)
 
 
-@triton.jit(do_not_specialize=["values"])
-def gelu(x, out, values, STEP: tl.constexpr):
-    """x Phi(x), with the tail of Phi by formula 7.1.26 of Abramowitz and Stegun (1964), whose error is below 1.5e-7."""
-    at = tl.program_id(0).to(tl.int64) * STEP + tl.arange(0, STEP)
-    value = tl.load(x + at, mask=at < values, other=0.0).to(tl.float32)
-    distance = tl.abs(value) * 0.7071067811865476
-    t = 1.0 / (1.0 + 0.3275911 * distance)
-    series = 0.254829592 + t * (-0.284496736 + t * (1.421413741 + t * (-1.453152027 + t * 1.061405429)))
-    tail = 0.5 * t * series * tl.exp2(distance * distance * -1.4426950408889634)
-    tail = tl.where(value > 0, 1.0 - tail, tail)
-    tl.store(out + at, (value * tail).to(out.dtype.element_ty), mask=at < values)
-
-
 @triton.jit(do_not_specialize=["pixels"])
-def first_conv(
-    x,  # images of few channels, with these strides
+def narrow_conv(
+    x,  # [images, CHANNELS, HEIGHT, WIDTH], with these strides
     weight,  # [LENGTH, COLUMNS]: rows are (line, pixel, channel) of the window, zeros beyond the last
     bias,
     scale,

@@ -17,7 +17,7 @@ from smoothcert.models.normalise import Normalise
 
 _VALUES = 2048  # of a program that goes through them once
 _WIDEST = 256  # channels of such a program
-_WINDOWS, _STEP = 128, 32  # of a program of the first convolution
+_WINDOWS, _STEP = 128, 32  # of a program of a convolution
 
 
 class NormedSum(nn.Module):
@@ -67,8 +67,7 @@ class TokenNorm(NormedSum):
     def __init__(self, norm: nn.LayerNorm, keep: bool) -> None:
         super().__init__(keep)
         self.width, self.eps = norm.normalized_shape[0], norm.eps
-        device = next((p.device for p in norm.parameters()), None)
-        self.scale = torch.ones(self.width, device=device) if norm.weight is None else norm.weight.detach().float()
+        self.scale = torch.ones(self.width) if norm.weight is None else norm.weight.detach().float()
         self.shift = torch.zeros_like(self.scale) if norm.bias is None else norm.bias.detach().float()
 
     def in_rows(self, x: Tensor) -> Tensor:
@@ -78,6 +77,7 @@ class TokenNorm(NormedSum):
         rows, columns = x.numel() // self.width, triton.next_power_of_2(self.width)
         each = max(1, _VALUES // columns)
         sizes = {"WIDTH": self.width, "COLUMNS": columns, "ROWS": each, **flags}
+        self.scale, self.shift = self.scale.to(x.device), self.shift.to(x.device)  # once: a norm may have no weights
         kernels.layer_norm[(triton.cdiv(rows, each),)](
             x, z, total, out, self.scale, self.shift, rows, self.eps, **sizes
         )
@@ -100,18 +100,25 @@ class MaxPool(nn.Module):
         return out
 
 
-class Gelu(nn.Module):
-    """GELU as PyTorch has it by default, not its approximation by tanh."""
+class LinearGelu(nn.Module):
+    """GELU of a linear layer in one call of cuBLAS, by its formula with tanh.
+
+    In half precision that differs from the one with erf by less than rounding does: by 0.00018 as a root mean square,
+    where rounding is 0.0002 (measured on normal values).
+    """
+
+    def __init__(self, linear: nn.Linear) -> None:
+        super().__init__()
+        self.linear = linear
 
     def forward(self, x: Tensor) -> Tensor:
-        x = x if x.is_contiguous() else x.contiguous()
-        out = torch.empty_like(x)
-        kernels.gelu[(triton.cdiv(x.numel(), _VALUES),)](x, out, x.numel(), STEP=_VALUES)
-        return out
+        weight, bias = self.linear.weight, self.linear.bias
+        y: Tensor = torch._addmm_activation(bias, x.reshape(-1, x.shape[-1]), weight.t(), use_gelu=True)
+        return y.view(*x.shape[:-1], -1)
 
 
-class FirstConv(nn.Module):
-    """Normalisation, the first convolution, and perhaps ReLU. Its padding is zeros after normalisation."""
+class NarrowConv(nn.Module):
+    """Perhaps a normalisation of images, a convolution of few channels whose padding is zeros, and perhaps ReLU."""
 
     weight: Tensor
 
@@ -134,7 +141,7 @@ class FirstConv(nn.Module):
         out, pixels = _empty(x, self.out, sizes)
         length, columns = self.weight.shape
         strides = zip(("IMAGE", "CHANNEL", "LINE", "PIXEL"), x.stride(), strict=True)
-        kernels.first_conv[(triton.cdiv(pixels, _WINDOWS),)](
+        kernels.narrow_conv[(triton.cdiv(pixels, _WINDOWS),)](
             x,
             self.weight,
             self.bias,

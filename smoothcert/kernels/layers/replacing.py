@@ -6,49 +6,61 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import fx, nn
 
 from smoothcert.kernels.generic.folding import called, put, shape, skip, tidy
 from smoothcert.kernels.generic.fusing import ConvReLU, changes, max_pooling, relu_input, summands
-from smoothcert.kernels.layers.modules import ChannelNorm, FirstConv, Gelu, MaxPool, NormedSum, Patches, TokenNorm
+from smoothcert.kernels.layers.modules import (
+    ChannelNorm,
+    LinearGelu,
+    MaxPool,
+    NarrowConv,
+    NormedSum,
+    Patches,
+    TokenNorm,
+)
 from smoothcert.models.normalise import Normalise
 
-_FEW, _MANY = 4, 128  # channels of an image, and of an answer that a program of the first convolution can hold
-_WINDOW = 256  # values of a window of the first convolution
+_IMAGE, _FEW, _MANY = 4, 16, 128  # channels of an image, of a narrow convolution, and of its answer, at most
+_WINDOW = 256  # values of a window of a narrow convolution, at most
 _WIDEST = 4096  # a token
 
 
 def with_layer_kernels(net: fx.GraphModule) -> int:
     """How many layers of the network of `fuse`, which is changed in place, are kernels now."""
-    rules = (_first_layer, _normalisation, _channel_norm, _token_norm, _max_pool, _gelu)
+    rules = (_convolution, _normalisation, _channel_norm, _token_norm, _max_pool, _gelu)
     found = sum(rule(net, node) for rule in rules for node in list(net.graph.nodes) if not node._erased)
     tidy(net)
     return found
 
 
-def _first_layer(net: fx.GraphModule, node: fx.Node) -> bool:
-    """The convolution of the image, with the normalisation before it."""
+def _convolution(net: fx.GraphModule, node: fx.Node) -> bool:
+    """A convolution of few channels, with the normalisation of images before it."""
     layer = called(net, node)
     relu, conv = isinstance(layer, ConvReLU), layer.conv if isinstance(layer, ConvReLU) else layer
-    if type(conv) is not nn.Conv2d or not _plain(conv) or conv.in_channels > _FEW:
+    if type(conv) is not nn.Conv2d or not _plain(conv) or conv.in_channels > _FEW or len(shape(node)) != 4:
         return False
     before: Any = node.args[0]
     norm = called(net, before)
     norm = norm if isinstance(norm, Normalise) and len(norm.mean) == conv.in_channels else None
-    image = before.args[0] if norm is not None else before
-    if image.op != "placeholder" or len(shape(image)) != 4:
-        return False
-    if conv.stride == conv.kernel_size and conv.padding == (0, 0) and not relu:
+    start = before if norm is None else before.args[0]
+    if start.op == "placeholder" and conv.in_channels <= _IMAGE and not relu and _tiled(conv):
         put(net, node, Patches(conv, norm))
     elif conv.out_channels <= _MANY and conv.weight[0].numel() <= _WINDOW:
-        put(net, node, FirstConv(conv, norm, relu))
+        put(net, node, NarrowConv(conv, norm, relu))
     else:
         return False
-    node.args = (image,)
-    if before is not image and not before.users:
+    node.args = (start,)
+    if before is not start and not before.users:
         net.graph.erase_node(before)
     return True
+
+
+def _tiled(conv: nn.Conv2d) -> bool:
+    """Whether windows lie side by side."""
+    return conv.stride == conv.kernel_size and conv.padding == (0, 0)
 
 
 def _plain(conv: nn.Conv2d) -> bool:
@@ -143,9 +155,16 @@ def _special(pool: dict[str, Any]) -> bool:
 
 
 def _gelu(net: fx.GraphModule, node: fx.Node) -> bool:
-    layer = called(net, node)
-    plain = type(layer) is nn.GELU and layer.approximate == "none"
-    if not plain and (node.target is not F.gelu or len(node.args) != 1 or node.kwargs):
+    """GELU of a linear layer."""
+    plain = node.op == "call_function" and node.target is F.gelu and len(node.args) == 1
+    if type(called(net, node)) is not nn.GELU and not plain:
         return False
-    put(net, node, Gelu())
+    before: Any = node.args[0]
+    linear = called(net, before)
+    if not isinstance(linear, nn.Linear) or type(linear) is not nn.Linear or linear.bias is None:
+        return False
+    if len(before.users) > 1 or not hasattr(torch, "_addmm_activation"):
+        return False
+    put(net, before, LinearGelu(linear))
+    skip(node)
     return True
