@@ -13,11 +13,19 @@ from smoothcert.models.normalise import normalisation_layer
 from tests.kernels.networks import Trap, count, images, lived_in, with_statistics
 
 pytest.importorskip("triton")
-from smoothcert.kernels.layers.modules import ChannelNorm, LinearGelu, MaxPool, NarrowConv, Patches, TokenNorm
+from smoothcert.kernels.layers.modules import (
+    ChannelNorm,
+    LinearGelu,
+    LinearInto,
+    MaxPool,
+    NarrowConv,
+    Patches,
+    TokenNorm,
+)
 from smoothcert.kernels.layers.replacing import with_layer_kernels
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"  # where Triton's interpreter runs them
-KINDS = (ChannelNorm, LinearGelu, MaxPool, NarrowConv, Patches, TokenNorm)
+KINDS = (ChannelNorm, LinearGelu, LinearInto, MaxPool, NarrowConv, Patches, TokenNorm)
 EXACT = {"rtol": 1e-4, "atol": 1e-5}
 
 
@@ -120,10 +128,11 @@ class Transformer(nn.Module):
     def __init__(self):
         super().__init__()
         self.patches, self.blocks = nn.Conv2d(3, 32, 4, 4), nn.Sequential(Block(), Block())
-        self.norm, self.head = nn.LayerNorm(32), nn.Linear(32, 5)
+        self.norm, self.head, self.places = nn.LayerNorm(32), nn.Linear(32, 5), nn.Parameter(images(1, 12, 32))
 
     def forward(self, x):
-        return self.head(self.norm(self.blocks(self.patches(x).flatten(2).transpose(1, 2))).mean(1))
+        tokens = self.patches(x).flatten(2).transpose(1, 2)
+        return self.head(self.norm(self.blocks(tokens + self.places)).mean(1))
 
 
 class Preactivated(nn.Module):
@@ -150,9 +159,9 @@ def preactivated():
 NETWORKS = {
     "transformer": (
         lambda: nn.Sequential(normalisation_layer("imagenet"), Transformer()).eval(),
-        {Patches: 1, TokenNorm: 5, LinearGelu: 2},
+        {Patches: 1, TokenNorm: 5, LinearGelu: 2, LinearInto: 4},
     ),
-    "preactivated": (preactivated, {NarrowConv: 5, ChannelNorm: 3}),
+    "preactivated": (preactivated, {NarrowConv: 1, ChannelNorm: 3}),
     "imagenet's": (
         lambda: with_statistics(build_model("resnet50", 5, "imagenet", seed=0)),
         {NarrowConv: 1, MaxPool: 1},
@@ -225,3 +234,40 @@ OTHERS = {
 @pytest.mark.parametrize("layer", OTHERS.values(), ids=OTHERS)
 def test_other_layers_stay_as_they_are(layer):
     assert replaced(nn.Sequential(layer, nn.Flatten()).eval(), images(2, 3, 16, 16)) == {}
+
+
+def read_after_the_next_sum(self, s):
+    t = s + self.one(s.detach())
+    u = t + self.two(self.norm(t))
+    return self.norm(u) + self.other(t)
+
+
+# a stream s, which is a sum, goes in: the forward, and how many linear layers add to it
+STREAMS = {
+    "twice": (lambda self, s: (lambda t: self.norm(t + self.two(self.other(t))))(s + self.one(self.norm(s))), 2),
+    "stream first or last": (lambda self, s: self.norm(self.one(self.norm(s)) + s), 1),
+    "seen by another": (lambda self, s: self.norm(s + self.one(self.norm(s))) + s, 0),
+    "the sum seen by another": (lambda self, s: (lambda t: self.norm(t) + t)(s + self.one(self.norm(s))), 0),
+    "the product seen by another": (lambda self, s: (lambda y: self.norm(s + y) + y)(self.one(self.norm(s))), 0),
+    "read after the next sum": (read_after_the_next_sum, 0),
+    "a view": (lambda self, s: self.norm(s.view(s.shape) + self.one(self.norm(s))), 0),
+    "other tokens": (lambda self, s: self.norm(s + self.one(self.norm(s)).mean(1, keepdim=True)), 0),
+}
+
+
+class Stream(nn.Module):
+    def __init__(self, rule):
+        super().__init__()
+        self.rule, self.norm, self.other = rule, nn.LayerNorm(6), nn.LayerNorm(6)
+        self.one, self.two = nn.Linear(6, 6), nn.Linear(6, 6, bias=False)
+
+    def forward(self, x):
+        return self.rule(self, x.flatten(2) + 1 * x.flatten(2)).mean((1, 2)).unsqueeze(1)
+
+
+@pytest.mark.parametrize(("rule", "into"), STREAMS.values(), ids=STREAMS)
+def test_a_stream_is_written_to_only_where_nobody_else_sees_it(rule, into):
+    model = Stream(rule).eval()
+    for norm in (model.norm, model.other):
+        norm.weight.data.uniform_(0.5, 2), norm.bias.data.normal_()
+    assert replaced(model, images(2, 3, 2, 3)).get(LinearInto, 0) == into

@@ -21,17 +21,18 @@ from smoothcert.kernels.layers.modules import (
     Patches,
     TokenNorm,
 )
+from smoothcert.kernels.layers.streams import put_streams, token_norm
 from smoothcert.models.normalise import Normalise
 
-_IMAGE, _FEW, _MANY = 4, 16, 128  # channels of an image, of a narrow convolution, and of its answer, at most
-_WINDOW = 256  # values of a window of a narrow convolution, at most
-_WIDEST = 4096  # a token
+_FEW, _MANY = 4, 128  # channels of an image and of its first answer, at most
+_WINDOW = 256  # values of a window of the first convolution, at most
 
 
 def with_layer_kernels(net: fx.GraphModule) -> int:
     """How many layers of the network of `fuse`, which is changed in place, are kernels now."""
     rules = (_convolution, _normalisation, _channel_norm, _token_norm, _max_pool, _gelu)
-    found = sum(rule(net, node) for rule in rules for node in list(net.graph.nodes) if not node._erased)
+    found = put_streams(net)
+    found += sum(rule(net, node) for rule in rules for node in list(net.graph.nodes) if not node._erased)
     tidy(net)
     return found
 
@@ -46,7 +47,7 @@ def _convolution(net: fx.GraphModule, node: fx.Node) -> bool:
     norm = called(net, before)
     norm = norm if isinstance(norm, Normalise) and len(norm.mean) == conv.in_channels else None
     start = before if norm is None else before.args[0]
-    if start.op == "placeholder" and conv.in_channels <= _IMAGE and not relu and _tiled(conv):
+    if not relu and _tiled(conv):
         put(net, node, Patches(conv, norm))
     elif conv.out_channels <= _MANY and conv.weight[0].numel() <= _WINDOW:
         put(net, node, NarrowConv(conv, norm, relu))
@@ -96,10 +97,8 @@ def _channel_norm(net: fx.GraphModule, node: fx.Node) -> bool:
 
 def _token_norm(net: fx.GraphModule, node: fx.Node) -> bool:
     """LayerNorm, with the sum before it."""
-    norm = called(net, node)
-    if not isinstance(norm, nn.LayerNorm) or type(norm) is not nn.LayerNorm or len(norm.normalized_shape) != 1:
-        return False
-    if norm.normalized_shape[0] > _WIDEST:
+    norm = token_norm(net, node)
+    if norm is None:
         return False
     _put_norm(net, node, lambda keep: TokenNorm(norm, keep))
     return True
