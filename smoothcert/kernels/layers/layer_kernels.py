@@ -59,25 +59,21 @@ def layer_norm(
     z,
     total,
     out,
-    offset,
     scale,
     shift,
     rows,
     epsilon,
     ADD: tl.constexpr,
     KEEP: tl.constexpr,
-    OFFSET: tl.constexpr,
     WIDTH: tl.constexpr,
     COLUMNS: tl.constexpr,
     ROWS: tl.constexpr,
 ):
-    """Rows of x + z, or of x + offset, less their mean and divided by their standard deviation, scaled and shifted."""
+    """Rows of x + z less their mean and divided by their standard deviation, then scaled and shifted in each column."""
     row, column = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS), tl.arange(0, COLUMNS)
     there = column < WIDTH
     at, inside = row[:, None] * WIDTH + column[None, :], (row < rows)[:, None] & there[None, :]
     value = total_of(x, z, total, at, inside, ADD, KEEP)
-    if OFFSET:
-        value += tl.load(offset + column, mask=there, other=0.0)[None, :]
     centred = tl.where(inside, value - (tl.sum(value, axis=1) / WIDTH)[:, None], 0.0)
     deviation = tl.sqrt(tl.sum(centred * centred, axis=1) / WIDTH + epsilon)
     value = centred / deviation[:, None] * tl.load(scale + column, mask=there, other=0.0)[None, :]

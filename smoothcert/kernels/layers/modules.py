@@ -62,11 +62,11 @@ class ChannelNorm(NormedSum):
 
 
 class TokenNorm(NormedSum):
-    """LayerNorm over the last dimension; with an `offset` that of x + offset."""
+    """LayerNorm over the last dimension."""
 
-    def __init__(self, norm: nn.LayerNorm, keep: bool, offset: Tensor | None = None) -> None:
+    def __init__(self, norm: nn.LayerNorm, keep: bool) -> None:
         super().__init__(keep)
-        self.width, self.eps, self.offset = norm.normalized_shape[0], norm.eps, offset
+        self.width, self.eps = norm.normalized_shape[0], norm.eps
         self.scale = torch.ones(self.width) if norm.weight is None else norm.weight.detach().float()
         self.shift = torch.zeros_like(self.scale) if norm.bias is None else norm.bias.detach().float()
 
@@ -74,26 +74,13 @@ class TokenNorm(NormedSum):
         return x.contiguous()
 
     def launch(self, x: Tensor, z: Tensor, total: Tensor, out: Tensor, **flags: bool) -> None:
-        self.scale, self.shift = self.scale.to(x.device), self.shift.to(x.device)  # once: a norm may have no weights
         rows, columns = x.numel() // self.width, triton.next_power_of_2(self.width)
-        each, offset = max(1, _VALUES // columns), self.shift if self.offset is None else self.offset
-        sizes = {"WIDTH": self.width, "COLUMNS": columns, "ROWS": each, "OFFSET": self.offset is not None, **flags}
+        each = max(1, _VALUES // columns)
+        sizes = {"WIDTH": self.width, "COLUMNS": columns, "ROWS": each, **flags}
+        self.scale, self.shift = self.scale.to(x.device), self.shift.to(x.device)  # once: a norm may have no weights
         kernels.layer_norm[(triton.cdiv(rows, each),)](
-            x, z, total, out, offset, self.scale, self.shift, rows, self.eps, **sizes
+            x, z, total, out, self.scale, self.shift, rows, self.eps, **sizes
         )
-
-
-class LinearInto(nn.Module):
-    """The product of a linear layer, added to z in its memory. The bias is left to whoever reads the sum."""
-
-    def __init__(self, linear: nn.Linear) -> None:
-        super().__init__()
-        self.linear = linear
-
-    def forward(self, x: Tensor, z: Tensor) -> Tensor:
-        z = z.contiguous()
-        z.view(-1, z.shape[-1]).addmm_(x.reshape(-1, x.shape[-1]), self.linear.weight.t())
-        return z
 
 
 class MaxPool(nn.Module):

@@ -21,18 +21,17 @@ from smoothcert.kernels.layers.modules import (
     Patches,
     TokenNorm,
 )
-from smoothcert.kernels.layers.streams import put_streams, token_norm
 from smoothcert.models.normalise import Normalise
 
 _FEW, _MANY = 4, 128  # channels of an image and of its first answer, at most
 _WINDOW = 256  # values of a window of the first convolution, at most
+_WIDEST = 4096  # a token
 
 
 def with_layer_kernels(net: fx.GraphModule) -> int:
     """How many layers of the network of `fuse`, which is changed in place, are kernels now."""
     rules = (_convolution, _normalisation, _channel_norm, _token_norm, _max_pool, _gelu)
-    found = put_streams(net)
-    found += sum(rule(net, node) for rule in rules for node in list(net.graph.nodes) if not node._erased)
+    found = sum(rule(net, node) for rule in rules for node in list(net.graph.nodes) if not node._erased)
     tidy(net)
     return found
 
@@ -97,8 +96,10 @@ def _channel_norm(net: fx.GraphModule, node: fx.Node) -> bool:
 
 def _token_norm(net: fx.GraphModule, node: fx.Node) -> bool:
     """LayerNorm, with the sum before it."""
-    norm = token_norm(net, node)
-    if norm is None:
+    norm = called(net, node)
+    if not isinstance(norm, nn.LayerNorm) or type(norm) is not nn.LayerNorm or len(norm.normalized_shape) != 1:
+        return False
+    if norm.normalized_shape[0] > _WIDEST:
         return False
     _put_norm(net, node, lambda keep: TokenNorm(norm, keep))
     return True
