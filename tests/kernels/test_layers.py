@@ -88,7 +88,9 @@ def test_gelu_of_a_linear_layer_is_near_that_of_the_normal_distribution():
 
 @pytest.mark.parametrize("normalised", [False, True])
 @pytest.mark.parametrize("relu", [False, True])
-@pytest.mark.parametrize(("size", "stride", "padding", "out"), [(3, 1, 1, 16), (7, 2, 3, 20), (5, 2, 0, 3)])
+@pytest.mark.parametrize(
+    ("size", "stride", "padding", "out"), [(3, 1, 1, 16), (7, 2, 3, 20), (5, 2, 0, 3), (1, 2, 0, 5)]
+)
 def test_the_first_convolution_pads_after_normalisation(size, stride, padding, out, relu, normalised):
     conv = nn.Conv2d(3, out, size, stride, padding, bias=not relu).to(DEVICE)
     norm = normalisation_layer("cifar10").to(DEVICE) if normalised else None
@@ -151,7 +153,8 @@ def head(width):
 
 
 def preactivated():
-    net = [nn.Conv2d(3, 8, 3, padding=1), Preactivated(), Preactivated(), nn.BatchNorm2d(8), nn.ReLU(), head(8)]
+    net = [nn.Conv2d(3, 8, 3, padding=1), Preactivated(), Preactivated(), nn.BatchNorm2d(8), nn.ReLU()]
+    net += [nn.Conv2d(8, 9, 1, 2), head(9)]
     return lived_in(nn.Sequential(normalisation_layer("cifar10"), *net))
 
 
@@ -160,7 +163,7 @@ NETWORKS = {
         lambda: nn.Sequential(normalisation_layer("imagenet"), Transformer()).eval(),
         {Patches: 1, TokenNorm: 5, LinearGelu: 2},
     ),
-    "preactivated": (preactivated, {NarrowConv: 1, ChannelNorm: 3}),
+    "preactivated": (preactivated, {NarrowConv: 2, ChannelNorm: 3}),
     "imagenet's": (
         lambda: with_statistics(build_model("resnet50", 5, "imagenet", seed=0)),
         {NarrowConv: 1, MaxPool: 1},

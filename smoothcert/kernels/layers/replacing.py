@@ -23,8 +23,8 @@ from smoothcert.kernels.layers.modules import (
 )
 from smoothcert.models.normalise import Normalise
 
-_FEW, _MANY = 4, 128  # channels of an image and of its first answer, at most
-_WINDOW = 256  # values of a window of the first convolution, at most
+_IMAGE, _FEW, _MANY = 4, 64, 128  # channels of an image, of a narrow convolution, and of its answer, at most
+_WINDOW = 256  # values of a window of a narrow convolution, at most
 _WIDEST = 4096  # a token
 
 
@@ -37,16 +37,21 @@ def with_layer_kernels(net: fx.GraphModule) -> int:
 
 
 def _convolution(net: fx.GraphModule, node: fx.Node) -> bool:
-    """A convolution of few channels, with the normalisation of images before it."""
+    """A convolution of few channels, with the normalisation of images before it: of images, or of every other pixel.
+
+    For others the libraries have good kernels, and for every other of 64 channels one that is four times slower.
+    """
     layer = called(net, node)
     relu, conv = isinstance(layer, ConvReLU), layer.conv if isinstance(layer, ConvReLU) else layer
     if type(conv) is not nn.Conv2d or not _plain(conv) or conv.in_channels > _FEW or len(shape(node)) != 4:
+        return False
+    if conv.in_channels > _IMAGE and (conv.kernel_size != (1, 1) or conv.stride == (1, 1)):
         return False
     before: Any = node.args[0]
     norm = called(net, before)
     norm = norm if isinstance(norm, Normalise) and len(norm.mean) == conv.in_channels else None
     start = before if norm is None else before.args[0]
-    if not relu and _tiled(conv):
+    if conv.in_channels <= _IMAGE and not relu and _tiled(conv):
         put(net, node, Patches(conv, norm))
     elif conv.out_channels <= _MANY and conv.weight[0].numel() <= _WINDOW:
         put(net, node, NarrowConv(conv, norm, relu))
