@@ -41,7 +41,7 @@ from smoothcert.kernels.generic.capturing import Captured
 from smoothcert.kernels.generic.cpu import for_cpu
 from smoothcert.kernels.generic.folding import CannotFold, fold
 from smoothcert.kernels.generic.fusing import fuse
-from smoothcert.kernels.registry import NoKernels, layer_kernels_run, put_layer_kernels, sampling_kernels
+from smoothcert.kernels.registry import LAYER_KERNELS, NoKernels, layer_kernels_run, put_layer_kernels, sampling_kernels
 from smoothcert.noise.blocks import block_size
 
 _DTYPE = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
@@ -170,7 +170,7 @@ def _rewritten(
             _raise_if_memory(error)
             _skip(skipped, f"no layer kernels: {_said(error)}")
             return None
-        steps.append("layer kernels")
+        steps.append(LAYER_KERNELS)
     # the CPU's vector units want channels last too (for_cpu sees to the weights); one channel is the same layout
     last = shape[0] > 1 and len(shape) == 3
     if dtype != torch.float32 or steps or last:

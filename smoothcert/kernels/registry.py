@@ -19,6 +19,9 @@ from smoothcert.kernels.lenet.entry import LENET
 
 KERNELS: tuple[Entry, ...] = (LENET, CIFAR_RESNET)
 
+LAYER_KERNELS = "layer kernels"
+"""As manifests name layers/ in sampling: gets a number when other bits come out."""
+
 _SAMPLING = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 _TRAINING = {"tf32": torch.float32, "bfloat16": torch.bfloat16}
 

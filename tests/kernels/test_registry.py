@@ -146,6 +146,20 @@ def test_kernels_that_fail_are_a_reason_not_an_error(monkeypatch):
     assert found.steps[0] == "folded"
 
 
+@pytest.mark.usefixtures("as_on_a_gpu")
+def test_layer_kernels_that_fail_are_a_reason_not_an_error(monkeypatch):
+    def breaks(net):
+        raise ValueError("no such layer")
+
+    model = build_model("lenet", 65, seed=0)
+    assert "layer kernels" in prepared(model).steps
+    monkeypatch.setattr(prepare_module, "put_layer_kernels", breaks)
+    found = prepared(model)
+    assert found.steps[0] == "folded"
+    assert "layer kernels" not in found.steps
+    assert "no layer kernels: ValueError: no such layer" in found.skipped
+
+
 @pytest.mark.skipif(DEVICE.type == "cuda", reason="a GPU runs Triton")
 def test_where_triton_does_not_run_the_device_is_the_reason():
     model = build_model("lenet", seed=0).eval()
