@@ -25,7 +25,7 @@ def test_predict_reads_pictures_and_arrays(capsys, certified, tmp_path):
     assert re.fullmatch(r"\w+, certified radius \d\.\d{4} \(p >= 0\.\d{6}\)", answers[0])
     assert answers[0].split(",")[0] == answers[1].split(",")[0]
     assert "needs an 8-bit image" in fails(capsys, "predict", certified, tmp_path / "grey.npy", "--n", 500)
-    answer, note = run(
+    answer, _, note = run(
         capsys, "predict", certified, tmp_path / "digit.png", "--n", 500, "--noise", "float"
     ).splitlines()
     assert "certified radius" in answer
