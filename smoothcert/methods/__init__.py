@@ -27,15 +27,19 @@ METHODS = {
     "smoothmix": "smoothcert.methods.smoothmix.SmoothMix",
     "catrs": "smoothcert.methods.catrs.CatRs",
 }
+"""Those that train a classifier."""
+
+_OTHERS = {"denoiser": "smoothcert.methods.denoiser.Denoiser"}
 
 
 def method_class(name: str) -> type[Method]:
     """The class behind a method's name, or behind a dotted path of yours."""
     from smoothcert.methods.base import Method
 
-    if name not in METHODS and "." not in name:
-        raise unknown_name("method", name, METHODS)
-    found = import_name(METHODS.get(name, name), "method")
+    known = {**METHODS, **_OTHERS}
+    if name not in known and "." not in name:
+        raise unknown_name("method", name, known)
+    found = import_name(known.get(name, name), "method")
     if not (inspect.isclass(found) and issubclass(found, Method) and dataclasses.is_dataclass(found)):
         raise ConfigError(f"the method '{name}' must be a dataclass derived from smoothcert.Method, found {found!r}")
     return found

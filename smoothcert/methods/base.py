@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
@@ -15,7 +15,16 @@ from smoothcert.errors import ConfigError
 
 __all__ = ["Batch", "Losses", "Method", "Progress", "check_domain", "draw_noise", "noisy_copies"]
 
-_RESERVED = {"epoch", "lr", "loss", "noisy_test_accuracy", "most_frequent_answer", "pseudo_labelled_loss"}
+_RESERVED = {
+    "epoch",
+    "lr",
+    "loss",
+    "noisy_test_accuracy",
+    "most_frequent_answer",
+    "test_mse",
+    "test_psnr",
+    "pseudo_labelled_loss",
+}
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,15 @@ class Method(ABC):
     def uses_soft_labels(self) -> bool:
         """Whether `loss` reads ``batch.soft_labels``; training then makes them first (training/soft_labels.py)."""
         return False
+
+    @property
+    def denoises(self) -> bool:
+        """Whether the network gives an image back, not logits."""
+        return False
+
+    def equipped(self, load: Callable[[str], nn.Module]) -> Method:
+        """The method with the other networks that its loss asks; `load` gives that of a run folder, frozen."""
+        return self
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch, sigma: float, progress: Progress) -> Losses: ...
