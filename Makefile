@@ -7,7 +7,7 @@ PROCESSES ?= auto --maxprocesses 8
 # `make test COVERAGE=1` also demands that 90 % of the lines ran, and takes a third longer
 COVERAGE ?=
 
-.PHONY: demo test check docs clean
+.PHONY: demo test test-extras check docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/smoothcert demo
@@ -15,6 +15,11 @@ demo: $(VENV)/.installed
 test: check
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal \
 		$(if $(COVERAGE),--cov --cov-report=term:skip-covered --cov-fail-under=90)
+
+# what needs heavy packages: transformers, timm, datasets, diffusers
+test-extras: $(VENV)/.installed
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev,hf,timm,diffusers]"
+	$(BIN)/python -m pytest -n $(PROCESSES) tests/extras
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -8,6 +8,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from smoothcert.certification.certify import certify_dataset
+    from smoothcert.certification.loader import certify_loader
     from smoothcert.certification.smoothed import SmoothedClassifier
     from smoothcert.config import AttackConfig, CertifyConfig, TrainConfig
     from smoothcert.data import Batch, Dataset, from_torch, load_dataset
@@ -27,6 +28,7 @@ _HOME = {
     "Certificate": "statistics.certificate",
     "Selection": "runs.selection",
     "certify_dataset": "certification.certify",
+    "certify_loader": "certification.loader",
     "AttackConfig": "config",
     "CertifyConfig": "config",
     "Recipe": "recipes",
@@ -71,6 +73,7 @@ __all__ = [
     "build_model",
     "certified_accuracy",
     "certify_dataset",
+    "certify_loader",
     "fit",
     "from_torch",
     "load_dataset",

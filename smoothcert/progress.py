@@ -16,6 +16,13 @@ def time_left(seconds: float) -> str:
     return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
 
 
+def about(seconds: float) -> str:
+    """A duration to plan with: two digits are more than is known."""
+    units = (("days", 86400), ("hours", 3600), ("minutes", 60))
+    unit, length = next(((name, size) for name, size in units if seconds >= 2 * size), ("seconds", 1))
+    return f"{float(f'{seconds / length:.2g}'):g} {unit}"
+
+
 class ProgressBar:
     """``with ProgressBar("certify", total=500, unit="images") as bar: bar.advance()``. Silent when `quiet`."""
 

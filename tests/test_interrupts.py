@@ -14,7 +14,7 @@ from smoothcert.runs.folder import RunFolder
 from smoothcert.training import loop
 from smoothcert.training.steps import Stepper
 from tests.processes import Child
-from tests.training.tiny import CONFIG, outcome, tiny, train
+from tests.training.tiny import CONFIG, SAMPLED, outcome, tiny, train
 
 LONGER = dataclasses.replace(CONFIG, epochs=8)
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
@@ -60,10 +60,10 @@ def test_interrupted_twenty_times_at_random_moments_training_takes_no_step_twice
 def test_a_signal_during_an_evaluation_repeats_no_step(tmp_path, monkeypatch):
     real = loop.Batches.epoch
 
-    def epoch(self, number, start=0):
+    def epoch(self, *where, **more):
         if self.dataset.split == "test":
             signal.raise_signal(signal.SIGINT)
-        return real(self, number, start)
+        return real(self, *where, **more)
 
     monkeypatch.setattr(loop.Batches, "epoch", epoch)
     with pytest.raises(KeyboardInterrupt):
@@ -73,6 +73,25 @@ def test_a_signal_during_an_evaluation_repeats_no_step(tmp_path, monkeypatch):
     assert state is not None
     assert (state["epoch"], state["step"]) == (0, 10)
     assert outcome(train(tmp_path / "interrupted")) == outcome(train(tmp_path / "whole"))
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_signal_while_images_are_chosen_chooses_them_again(tmp_path, monkeypatch):
+    real = loop.shares_of_copies
+
+    def shares(*arguments):
+        signal.raise_signal(signal.SIGINT)
+        return real(*arguments)
+
+    monkeypatch.setattr(loop, "shares_of_copies", shares)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path / "interrupted", SAMPLED)
+    monkeypatch.undo()
+    state = RunFolder(tmp_path / "interrupted").load_state()
+    assert state is not None
+    assert (state["epoch"], state["step"], state["sampling"]) == (1, 0, None)
+    assert outcome(train(tmp_path / "interrupted", SAMPLED)) == outcome(train(tmp_path / "whole", SAMPLED))
 
 
 def _signalled_while_postponed(seen):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from smoothcert.certification.plan import Plan
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import evaluation, subject
 from smoothcert.config import CertifyConfig
-from smoothcert.data import Dataset, ImageFolder
+from smoothcert.data import UNLABELLED, Dataset, LazyDataset, require_labels
 from smoothcert.errors import DataError
 from smoothcert.kernels.prepare import Prepared
 from smoothcert.runs.checks import note_checks
@@ -30,7 +30,7 @@ from smoothcert.statistics.certificate import Certificate
 
 def certify_dataset(
     model: nn.Module,
-    dataset: Dataset | ImageFolder,
+    dataset: Dataset | LazyDataset,
     out: Path | str,
     config: CertifyConfig,
     *,
@@ -38,6 +38,7 @@ def certify_dataset(
     device: str | torch.device | None = None,
     batch_size: int | None = None,
     quiet: bool = False,
+    when_checked: Callable[[], None] | None = None,
 ) -> ResultStore:
     """Certify the selected inputs into the store at `out`, skipping those that any shard has already done.
 
@@ -47,9 +48,14 @@ def certify_dataset(
     ``config.skip_wrong`` there are no estimation samples where the selected class is not the label; such inputs are
     never certified correct, so certified accuracy and average certified radius stay the same. With
     ``config.simultaneous`` all certificates of the index set hold at once with probability 1 - alpha, not each alone.
+    `when_checked` is called when the network has passed its checks, before anything is written.
     """
     chosen = selection or Selection()
     bounds.check_samples(config.n0, config.n, config.alpha)
+    if config.skip_wrong:
+        require_labels(dataset, "skip_wrong")
+    if not dataset.classes:
+        raise DataError(f"{dataset.name} does not say how many classes the network has: load it with classes=...")
     if config.noise != "float" and not dataset.eight_bit:
         raise DataError(f"{dataset.name} is not 8-bit data: quantise it, or certify with noise 'float'")
     indices = chosen.indices(len(dataset), f"{dataset.name} ({dataset.split})")
@@ -61,8 +67,12 @@ def certify_dataset(
     first = dataset.image(indices[0])
     plan = smoothed.plan(first.shape, config.n0, config.n, alpha_each, config.radii, config.tolerance)
     prepared = smoothed.prepare(first)
+    if when_checked is not None:
+        when_checked()
     store = ResultStore(Path(out))
+    about_data = {"licence": dataset.licence, "preparation": dataset.preparation}
     made = {**environment(smoothed.device), "values": plan.values, "skipped": list(prepared.skipped)}
+    made |= {name: text for name, text in about_data.items() if text}
     identity = {**identity_of(config, plan, prepared, smoothed.device), "noise_seed": seed, **about}
     store.claim(Manifest(identity, len(indices), made))
 
@@ -74,7 +84,7 @@ def certify_dataset(
             yield certificate_row(certificate, index=index, label=label, noise=config.noise, seed=seed)
 
     what = f"certify {dataset.name} {dataset.split}"
-    note = "certified correct"
+    note = "certified correct" if dataset.labelled else ""
     try:
         store.complete(chosen.mine(indices), chosen, work, what=what, unit="images", note=note, quiet=quiet)
     finally:
@@ -105,7 +115,7 @@ def certificate_row(certificate: Certificate, *, index: int, label: int, noise: 
         "label": label,
         "predict": certificate.predict,
         "radius": certificate.radius,
-        "correct": int(certificate.predict == label),
+        "correct": int(certificate.predict == label != UNLABELLED),  # else an abstention, -1, would be right
         "n0": int(certificate.counts0.sum()),
         "n": int(certificate.counts.sum()),
         "counts0": _sparse(certificate.counts0),

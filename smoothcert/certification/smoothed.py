@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -29,10 +29,11 @@ from smoothcert.config import (
     check_choice,
 )
 from smoothcert.devices.launching import launch_on
-from smoothcert.errors import ConfigError, DataError, ModelError
+from smoothcert.errors import ConfigError, DataError
 from smoothcert.kernels.prepare import Prepared, check_precision
 from smoothcert.kernels.state import state_of
 from smoothcert.models.build import initialise
+from smoothcert.models.called import as_module
 from smoothcert.models.weights import weights_name
 from smoothcert.noise.exact import Stage
 from smoothcert.noise.streams import law_of, total_variation
@@ -45,7 +46,7 @@ from smoothcert.statistics.sequential import NO_CLAIM, Claim, Procedure, procedu
 class SmoothedClassifier:
     """g(x) = the class that `model` returns most often on x + N(0, sigma^2 I).
 
-    >>> smoothed = SmoothedClassifier(model, sigma=0.5, classes=10)  # any nn.Module that takes images in [0,1]
+    >>> smoothed = SmoothedClassifier(model, sigma=0.5, classes=10)  # any module or function on images in [0,1]
     >>> certificate = smoothed.certify(image)                        # [C, H, W], uint8 or floats in [0,1]
     >>> certificate.predict, certificate.radius
 
@@ -57,7 +58,7 @@ class SmoothedClassifier:
 
     def __init__(
         self,
-        model: nn.Module,
+        model: nn.Module | Callable[[Tensor], Any],
         sigma: float,
         classes: int,
         *,
@@ -69,20 +70,16 @@ class SmoothedClassifier:
         precision: Precision = "auto",
         kernels: Kernels = "auto",
     ) -> None:
-        if not isinstance(model, nn.Module):
-            raise ModelError(
-                f"expected the model to be a torch.nn.Module, found a {type(model).__name__}: wrap it in a module "
-                "whose forward calls it"
-            )
+        network = as_module(model)
         check_choice("noise mode", noise, NoiseMode)
         check_choice("setting of kernels", kernels, Kernels)
         if classes < 2:
             raise ConfigError(f"a classifier has at least 2 classes, found classes={classes}")
         if batch_size is not None and batch_size < 1:
             raise ConfigError(f"batch_size must be at least 1, found {batch_size}")
-        first = next(model.parameters(), None)
+        first = next(network.parameters(), None)
         self.device = torch.device(device or (first.device if first is not None else "cpu"))
-        self.model = model.to(self.device)
+        self.model = network.to(self.device)
         self.sigma, self.classes = bounds.check_sigma(sigma), classes
         self.noise, self.seed, self.beacon, self.batch_size = noise, seed, beacon, batch_size
         check_precision(precision, self.device)

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from smoothcert.config import NoiseMode
-from smoothcert.data import Dataset, ImageFolder
+from smoothcert.data import Dataset, LazyDataset
 from smoothcert.kernels.prepare import Prepared
 from smoothcert.models.build import initialise
 from smoothcert.models.weights import weights_hash
@@ -18,10 +18,12 @@ from smoothcert.runs.environment import device_kind
 from smoothcert.runs.selection import Selection
 
 
-def subject(model: nn.Module, dataset: Dataset | ImageFolder, selection: Selection) -> dict[str, Any]:
+def subject(model: nn.Module, dataset: Dataset | LazyDataset, selection: Selection) -> dict[str, Any]:
     """What a store is about. The shard is not part of it: all shards of a set write to one store."""
     initialise(model, dataset.image(0).shape)
+    named = {"class_names": list(dataset.class_names)} if getattr(dataset, "by_name", False) else {}
     return {
+        **named,
         "model": weights_hash(model),
         "network": sha256(repr(model).encode()).hexdigest(),  # same weights, another forward: another classifier
         "classes": dataset.classes,

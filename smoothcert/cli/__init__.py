@@ -19,6 +19,7 @@ from typing import NoReturn
 from jsonargparse import ArgumentParser
 
 import smoothcert
+from smoothcert.cli.options import print_json
 from smoothcert.config import GONE
 from smoothcert.errors import SmoothcertError
 
@@ -26,13 +27,15 @@ _FIRST = ("demo", "train", "certify", "predict", "report", "status")  # what a n
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run a command; errors of ours become one line and exit status 2."""
+    """Run a command; errors of ours become one line and exit status 2, with --json also a document."""
     known = commands()
     parsed = build_parser(known).parse_args(arguments)
     name = parsed.subcommand
     try:
         known[name].run(parsed[name])
     except SmoothcertError as error:
+        if parsed[name].get("json"):
+            print_json({"error": str(error)})
         print(f"error: {error}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output has enough, as `head` does

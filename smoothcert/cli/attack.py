@@ -54,7 +54,7 @@ def run(options: Options) -> None:
     certificates = ResultStore(folder.path / "certify" / options.against)
     store = attack_dataset(
         model,
-        load_dataset(spec.dataset, options.split, options.data_dir),
+        load_dataset(spec.dataset, options.split, options.data_dir, shape=spec.shape, classes=spec.classes),
         folder.path / "attack" / name,
         read_settings(options, AttackConfig, sigma=spec.sigma),
         selection=read_selection(options),

@@ -54,11 +54,12 @@ def run(options: Options) -> None:
     store = certify_dataset(
         subject.model,
         subject.data,
-        subject.run.path / "certify" / name,
+        (options.out if options.model is not None else options.run) / "certify" / name,
         settings,
         selection=selection,
         device=pick_device(options.device),
         batch_size=options.batch_size,
+        when_checked=subject.keep,
     )
     if store.done():
         print(certificate_table([read_store(store.folder)]).to_text())

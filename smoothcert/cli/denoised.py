@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from jsonargparse import ArgumentParser
 
@@ -41,7 +41,7 @@ def run(options: Options) -> None:
     out = RunFolder(options.out)
     check_free(out)
     denoiser, sigma = _denoiser(options)
-    classifier = _classifier(options)
+    classifier = _classifier(options, sigma)
     image = torch.zeros(classifier.shape)
     check_denoiser(denoiser.model, image)
     brought = denoised_of(denoiser, classifier.part, classifier.size)
@@ -91,7 +91,7 @@ class _Classifier:
     size: tuple[int, int] | None = None  # of the images that it takes, where the data's are of another
 
 
-def _classifier(options: Options) -> _Classifier:
+def _classifier(options: Options, sigma: float) -> _Classifier:
     from smoothcert.data import load_dataset
     from smoothcert.runs.composed import Part, part_of
     from smoothcert.runs.folder import RunFolder
@@ -101,14 +101,15 @@ def _classifier(options: Options) -> _Classifier:
     if options.model is not None:
         if options.data is None:
             raise ConfigError(f"--model {options.model} also needs --data, the images that it is for")
-        brought, data = bring(options)
+        brought, subject = bring(options, sigma)
         named = (brought.architecture, brought.classes, brought.normalisation)
         part = Part(brought.model, *named, dict(brought.options), brought.source)
-        return _Classifier(part, options.data, data.shape, brought.class_names or data.class_names)
+        return _Classifier(part, options.data, subject.spec.shape, subject.spec.class_names)
     part, spec = part_of(RunFolder(options.classifier), trust_code=options.trust_code)
     if options.data is None:
         return _Classifier(part, spec.dataset, spec.shape, spec.class_names)
-    data = load_dataset(options.data, options.split, options.data_dir)
+    known: dict[str, Any] = {"classes": spec.classes, "class_names": spec.class_names}
+    data = load_dataset(options.data, options.split, options.data_dir, **known)
     if (data.classes, data.shape[0]) != (spec.classes, spec.shape[0]):
         raise ConfigError(
             f"{options.classifier} tells {spec.classes} classes of images of {spec.shape[0]} channels apart, but "

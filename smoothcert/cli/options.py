@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -11,6 +12,7 @@ from typing import Any, Literal, TypeVar, get_type_hints
 
 from jsonargparse import ArgumentParser
 
+from smoothcert import __version__
 from smoothcert.config import option_of, settings_of
 from smoothcert.errors import ConfigError
 from smoothcert.runs.selection import Selection
@@ -156,6 +158,29 @@ def check_name(name: str) -> str:
     if len(name.encode()) > _LONGEST_NAME or not name.isprintable():
         raise ConfigError(f"--name has at most {_LONGEST_NAME} bytes and no control characters, found {name[:40]!r}")
     return name
+
+
+def add_json(parser: ArgumentParser) -> None:
+    text = "print one JSON document and nothing else; notes and progress go to standard error"
+    parser.add_argument("--json", action="store_true", help=text)
+
+
+def print_json(document: Mapping[str, Any]) -> None:
+    """The one document of a command with `--json`, in ASCII, which no terminal and no encoding takes amiss."""
+    print(json.dumps({"smoothcert": __version__, **_plain(document)}, indent=2, allow_nan=False))
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has: null for a number that is none, text for a path, lists for arrays and tuples."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(entry) for entry in value]
+    if isinstance(value, Path):
+        return value.as_posix()
+    if hasattr(value, "tolist"):  # of NumPy
+        return _plain(value.tolist())
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def aligned(rows: Sequence[tuple[str, ...]]) -> str:

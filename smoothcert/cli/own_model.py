@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
 
@@ -14,9 +15,9 @@ from smoothcert.errors import ConfigError
 if TYPE_CHECKING:
     from torch import nn
 
-    from smoothcert.data import Dataset, ImageFolder
+    from smoothcert.data import Dataset, LazyDataset
     from smoothcert.models.bring import Brought
-    from smoothcert.runs.folder import ModelSpec, RunFolder
+    from smoothcert.runs.folder import ModelSpec
 
 _OWN = ("--weights", "--classes", "--mean", "--std", "--input-range", "--normalisation", "--out")
 DATA_HELP = "data set by name (`smoothcert datasets`), folder:PATH, npz:PATH or hf-dataset:NAME_OR_FOLDER"
@@ -36,12 +37,12 @@ def add_own_model(parser: ArgumentParser) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """What is certified: a network, its description, the images, and the run folder of both."""
+    """What is certified: a network, its description, and the images."""
 
-    run: RunFolder
     model: nn.Module
     spec: ModelSpec
-    data: Dataset | ImageFolder
+    data: Dataset | LazyDataset
+    keep: Callable[[], None] | None = None  # writes what must be kept of the network, once it has passed all checks
 
 
 def run_subject(options: Options) -> Subject:
@@ -50,59 +51,72 @@ def run_subject(options: Options) -> Subject:
     from smoothcert.data.corruptions import load_corrupted
     from smoothcert.runs.folder import RunFolder
 
-    given = [flag for flag in _OWN if options[flag[2:].replace("-", "_")] is not None]
+    given = [flag for flag in _OWN if options.get(flag[2:].replace("-", "_")) is not None]
     if options.run is None:
-        raise ConfigError("nothing to certify: give a run folder, or --model, --data, --sigma and --out")
+        raise ConfigError("no network is named: give a run folder, or --model and --data")
     if given:
         raise ConfigError(f"{given[0]} belongs to --model, but {options.run} has its network already: leave it out")
-    run = RunFolder(options.run)
-    model, spec = run.load_model(trust_code=options.trust_code)
-    data: Dataset | ImageFolder
-    if options.corruption is not None:
+    model, spec = RunFolder(options.run).load_model(trust_code=options.trust_code)
+    data: Dataset | LazyDataset
+    if options.get("corruption") is not None:
         if options.data is not None:
             raise ConfigError("--corruption and --data both name images: leave one out")
         data = load_corrupted(f"{spec.dataset}-c", options.corruption, options.severity, options.data_dir)
     else:
-        data = load_dataset(options.data or spec.dataset, options.split, options.data_dir)
-    return Subject(run, model, spec, data)
+        known: dict[str, Any] = {"shape": spec.shape, "classes": spec.classes, "class_names": spec.class_names}
+        data = load_dataset(options.data or spec.dataset, options.split, options.data_dir, **known)
+    return Subject(model, spec, data)
 
 
 def own_subject(options: Options) -> Subject:
-    """Of a network from elsewhere, which is kept in the run folder --out with all that is known of it."""
-    from smoothcert.runs.brought import check_free, describe, keep_model
+    """Of a network from elsewhere, to be kept in the run folder --out with all that is known of it."""
+    from smoothcert.runs.brought import check_free, keep_model
     from smoothcert.runs.folder import RunFolder
     from smoothcert.statistics.bounds import check_sigma
 
-    if options.run is not None:
-        raise ConfigError(
-            f"--model {options.model} and the run folder {options.run} both name a network: leave one out"
-        )
-    missing = [flag for flag in ("--data", "--sigma", "--out") if options[flag[2:]] is None]
-    if missing:
-        raise ConfigError(f"--model {options.model} also needs {' and '.join(missing)}")
+    _require(options, "--data", "--sigma", "--out")
     run, sigma = RunFolder(options.out), check_sigma(options.sigma)
     check_free(run)
-    brought, data = bring(options)
-    spec = describe(brought, sigma, options.data, data.shape, data.class_names)
-    keep_model(run, brought, spec)
-    return Subject(run, brought.model, spec, data)
+    brought, subject = bring(options, sigma)
+    return replace(subject, keep=lambda: keep_model(run, brought, subject.spec))
 
 
-def bring(options: Options) -> tuple[Brought, Dataset | ImageFolder]:
+def examined_subject(options: Options, sigma: float) -> Subject:
+    """Of either, to look at; nothing will be written. A network from elsewhere has no noise level of its own."""
+    if options.model is None:
+        return run_subject(options)
+    _require(options, "--data")
+    return bring(options, sigma)[1]
+
+
+def _require(options: Options, *flags: str) -> None:
+    if options.run is not None:
+        raise ConfigError(f"--model {options.model} and {options.run} both name a network: leave one out")
+    if missing := [flag for flag in flags if options[flag[2:]] is None]:
+        raise ConfigError(f"--model {options.model} also needs {' and '.join(missing)}")
+
+
+def bring(options: Options, sigma: float) -> tuple[Brought, Subject]:
     """The network and its data, both loaded and tried together; nothing is written."""
     import numpy as np
     import torch
 
-    from smoothcert.data import load_dataset
+    from smoothcert.data import load_dataset, with_classes
     from smoothcert.models.bring import bring_model, find_model
+    from smoothcert.runs.brought import describe
 
     normalisation = stated_normalisation(options)
     found = find_model(options.model, options.weights)
-    data = load_dataset(options.data, options.split, options.data_dir)
+    known: dict[str, Any] = {"shape": found.shape, "class_names": found.class_names}
+    known["classes"] = options.classes or found.classes
+    data = load_dataset(options.data, options.split, options.data_dir, **known)
     image = torch.from_numpy(np.array(data.image(0)))
-    known = options.classes or data.classes
-    brought = bring_model(found, image, known, weights=options.weights, normalisation=normalisation)
-    return brought, data
+    brought = bring_model(
+        found, image, options.classes or data.classes or None, weights=options.weights, normalisation=normalisation
+    )
+    data = with_classes(data, brought.classes)
+    spec = describe(brought, sigma, options.data, data.shape, data.class_names)
+    return brought, Subject(brought.model, spec, data)
 
 
 def stated_normalisation(options: Options) -> str | None:

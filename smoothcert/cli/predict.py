@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, add_machine, add_run, add_settings, read_settings
+from smoothcert.cli.options import Options, add_json, add_machine, add_run, add_settings, print_json, read_settings
 from smoothcert.config import CertifyConfig
 from smoothcert.errors import DataError
+
+if TYPE_CHECKING:
+    from smoothcert.statistics.certificate import Certificate
 
 ABOUT = "Class (or abstention) and certified radius of image files."
 
@@ -18,6 +22,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("images", type=Path, nargs="+", help="image files (PNG, JPEG, ...) or .npy arrays")
     names = ("n0", "n", "alpha", "noise", "seed", "beacon", "precision", "kernels")
     add_settings(parser, CertifyConfig, names, n=10_000)
+    add_json(parser)
     add_machine(parser, data=False)
 
 
@@ -32,17 +37,41 @@ def run(options: Options) -> None:
     config = read_settings(options, CertifyConfig, sigma=spec.sigma)
     smoothed = SmoothedClassifier.of(model, spec.classes, config, device=pick_device(options.device))
     images = [read_image(path, spec.shape) for path in options.images]  # all readable before the first is certified
+    answers: list[dict[str, Any]] = []
     for index, (path, image) in enumerate(zip(options.images, images, strict=True)):
         try:
             certificate = smoothed.certify(image, n0=config.n0, n=config.n, alpha=config.alpha, index=index)
         except DataError as error:  # of the image's values
             raise DataError(f"{path}: {error}") from error
+        name = None
+        if not certificate.abstained and spec.class_names:
+            name = spec.class_names[certificate.predict]
+        if options.json:
+            answers.append(_answer(path, certificate, name))
+            continue
         if certificate.abstained:
             print(f"{path}: abstains (no class is certain at alpha {config.alpha:g} with {config.n} samples)")
             continue
-        label = spec.class_names[certificate.predict] if spec.class_names else str(certificate.predict)
         kind = "radius" if certificate.norm == "l2" else f"{certificate.norm} radius"
         radius, p = at_least(certificate.radius, 4), at_least(certificate.p_lower, 6)
-        print(f"{path}: {label}, certified {kind} {radius} (p >= {p})")
-    if doubt(config.noise):
+        print(f"{path}: {name or certificate.predict}, certified {kind} {radius} (p >= {p})")
+    if options.json:
+        settings = {key: getattr(config, key) for key in ("sigma", "n0", "n", "alpha", "noise")}
+        print_json({"run": options.run, **settings, "note": doubt(config.noise) or None, "images": answers})
+    elif doubt(config.noise):
         print(f"note: {doubt(config.noise)}")
+
+
+def _answer(path: Path, certificate: Certificate, name: str | None) -> dict[str, Any]:
+    """All digits of radius and bound: both were rounded to the cautious side when they were computed."""
+    counts = {str(label): int(count) for label, count in enumerate(certificate.counts) if count}
+    return {
+        "path": path,
+        "abstained": certificate.abstained,
+        "predict": None if certificate.abstained else certificate.predict,
+        "class": name,
+        "radius": certificate.radius,
+        "norm": certificate.norm,
+        "p_lower": certificate.p_lower,
+        "counts": counts,
+    }

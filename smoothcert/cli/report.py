@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import sys
-import warnings
-from collections.abc import Sequence
-from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, add_numbers, option, read_numbers
-from smoothcert.errors import SmoothcertError, StoreError
+from smoothcert.cli.options import Options, add_json, add_numbers, option, print_json, read_numbers
+from smoothcert.cli.report_data import Pictures, read_certificates, training_of
+from smoothcert.errors import ConfigError
 
 if TYPE_CHECKING:
     from smoothcert.report import Certificates
@@ -22,7 +20,8 @@ ABOUT = "Tables and curves of certificates, also of the field's published logs."
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("results", type=Path, nargs="+", help="run folders, certificate stores or logs of the field")
+    text = "run folders, certificate stores, folders with some below, or logs of the field"
+    parser.add_argument("results", type=Path, nargs="+", help=text)
     add_numbers(parser, ("--radii", "--radius"), "radii of the table; default: by data")
     parser.add_argument("--rounded", action="store_true", help="round radii to 3 digits first, as published tables do")
     for kind in ("html", "markdown", "latex", "csv"):
@@ -33,89 +32,85 @@ def add_options(parser: ArgumentParser) -> None:
     option(parser, "--figure", Path, None, "write the curves as .svg, .pdf or .png")
     parser.add_argument("--corruptions", type=Path, nargs="+", help="folders of logs SEVERITY/METHOD/CORRUPTION.tsv")
     option(parser, "--data-dir", Path, None, "where data sets are, for the gallery of the page")
+    add_json(parser)
+    serving = "show the page to browsers on this machine, and follow the runs until Ctrl-C"
+    parser.add_argument("--serve", action="store_true", help=serving)
+    option(parser, "--port", int, None, "port of --serve; default: one that is free")
 
 
 def run(options: Options) -> None:
+    from smoothcert.runs.rows import NoCertificates
+
+    if options.serve and options.json:
+        raise ConfigError("--json prints one document and ends, --serve goes on: choose one of them")
+    if options.port is not None and not options.serve:
+        raise ConfigError("--port is the port of --serve, which is not given")
+    pictures = Pictures(options.data_dir)
+    try:
+        results, left_out = read_certificates(options)
+    except NoCertificates as error:
+        if not options.serve:
+            raise
+        print(f"note: {error}", file=sys.stderr)
+    else:
+        for reason in left_out:
+            print(f"note: {reason}", file=sys.stderr)
+        _report(options, results, left_out, pictures)
+    if options.serve:
+        _serve(options, pictures)
+
+
+def _report(options: Options, results: list[Certificates], left_out: list[str], pictures: Pictures) -> None:
     from smoothcert.files import write_text
     from smoothcert.report import (
         certificate_table,
         corrupted_stores,
         corruption_table,
+        corruption_values,
         read_corruptions,
-        read_results,
+        report_values,
         save_figure,
         write_report,
     )
 
+    say = partial(print, file=sys.stderr) if options.json else print
     radii = read_numbers(options.radii, "--radii")
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        results = read_results(*options.results)
-    for warning in caught:  # places without certificates yet
-        print(f"note: {warning.message}", file=sys.stderr)
-    if options.alpha is not None or options.bound is not None or options.norm is not None:
-        results = [_reanalysed(entry, options) for entry in results]
     table = certificate_table(results, radii=radii, rounded=options.rounded)
-    print(table.to_text())
-    for entries in (corrupted_stores(results), *map(read_corruptions, options.corruptions or ())):
-        if entries:
-            print(corruption_table(entries, options.rounded).to_text())
+    unlabelled = [entry for entry in results if not entry.labelled]
+    apart = [unlabelled] if len(unlabelled) not in (0, len(results)) else []  # their shares are no accuracies
+    found = (corrupted_stores(results), *map(read_corruptions, options.corruptions or ()))
+    corrupted = [entries for entries in found if entries]
+    if not options.json:
+        shares = (certificate_table(entries, radii=radii, rounded=options.rounded) for entries in apart)
+        for shown in (table, *shares, *(corruption_table(entries, options.rounded) for entries in corrupted)):
+            print(shown.to_text())
     texts = {"markdown": table.to_markdown, "latex": table.to_latex, "csv": table.to_csv}
     for kind, make in texts.items():
         if options[kind] is not None:
             write_text(options[kind], make())
-            print(f"wrote {options[kind]}")
+            say(f"wrote {options[kind]}")
     if options.figure is not None:
         save_figure(results, options.figure, rounded=options.rounded)
-        print(f"wrote {options.figure}")
+        say(f"wrote {options.figure}")
     if options.html is not None:
-        write_report(
-            results,
-            options.html,
-            radii=radii,
-            rounded=options.rounded,
-            training=_training(results),
-            images=_images(results, options.data_dir),
-        )
-        print(f"wrote {options.html}")
+        training, images = training_of(results), pictures.of(results)
+        write_report(results, options.html, radii=radii, rounded=options.rounded, training=training, images=images)
+        say(f"wrote {options.html}")
+    if options.json:  # last: a file that cannot be written is an error, and stdout has one document
+        values = report_values(results, radii, options.rounded)
+        means = [corruption_values(entries, options.rounded) for entries in corrupted]
+        print_json({**values, "corruptions": means, "left_out": left_out})
 
 
-def _reanalysed(entry: Certificates, options: Options) -> Certificates:
-    from smoothcert.evaluation.reanalysis import reanalyse
+def _serve(options: Options, pictures: Pictures) -> None:
+    from smoothcert.report.page.live import LiveReport, serve
+    from smoothcert.report.page.page import TITLE, render_report
 
-    if entry.manifest is None:
-        raise StoreError(
-            f"{entry.source} has no class counts, so that it cannot be analysed by another alpha, bound or norm"
-        )
-    found = reanalyse(entry.source, alpha=options.alpha, bound=options.bound or "binary", norm=options.norm)
-    return dataclasses.replace(found, name=entry.name)
+    radii = read_numbers(options.radii, "--radii")
 
+    def page(version: str) -> str:
+        results, _ = read_certificates(options)
+        shown = training_of(results), pictures.of(results)
+        return render_report(results, TITLE, radii, options.rounded, *shown, version=version)
 
-def _training(results: Sequence[Certificates]) -> dict[str, list[dict[str, Any]]]:
-    """The epochs of each run that was trained here, under the name of its first store."""
-    from smoothcert.runs.folder import RunFolder
-
-    runs = {entry.source.parent.parent: entry.name for entry in reversed(results)}  # RUN/certify/NAME
-    return {
-        name: RunFolder(path).records("metrics.jsonl")
-        for path, name in reversed(runs.items())
-        if RunFolder(path).config_path.is_file()
-    }
-
-
-def _images(results: Sequence[Certificates], data_dir: Path | None) -> dict[str, Any]:
-    """The data that certificates are about, for the gallery, where it is at hand: a report downloads nothing."""
-    from smoothcert.data.corruptions import load_stored
-
-    loaded: dict[tuple[str, str], Any] = {}
-    found = {}
-    for entry in results:
-        if not entry.identity:
-            continue
-        key = name, split = str(entry.identity.get("dataset")), str(entry.identity.get("split"))
-        with suppress(SmoothcertError):
-            if key not in loaded:
-                loaded[key] = load_stored(name, split, data_dir)
-        if key in loaded:
-            found[entry.name] = loaded[key]
-    return found
+    serve(LiveReport(options.results, page), options.port or 0)

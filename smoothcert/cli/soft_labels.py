@@ -26,8 +26,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Options) -> None:
-    from smoothcert.data import load_dataset
-    from smoothcert.training.fit import make_soft_labels
+    from smoothcert.training.fit import load_data, make_soft_labels
     from smoothcert.training.loop import TrainingData
     from smoothcert.training.ranks import join_ranks
     from smoothcert.training.soft_labels import plan
@@ -40,8 +39,7 @@ def run(options: Options) -> None:
     wanted = plan(load_recipe(options.recipe, {**dataset, "soft_labels": own}).config, options.out)
     ranks = join_ranks(options.device)
     try:
-        train = load_dataset(wanted.model.dataset, "train", options.data_dir)
-        test = load_dataset(wanted.model.dataset, "test", options.data_dir) if wanted.model.evaluate_every else None
+        train, test = load_data(wanted.model, options.data_dir)
         votes = make_soft_labels(wanted, ranks, TrainingData(train, test), quiet=not ranks.is_main)
     finally:
         ranks.close()

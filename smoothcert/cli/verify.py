@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, add_machine, add_trust, option
+from smoothcert.cli.options import Options, add_json, add_machine, add_trust, option, print_json
 
 ABOUT = "Check stored certificates: nothing lost or edited, every bound and radius recomputed by other code."
 
@@ -20,7 +19,7 @@ def add_options(parser: ArgumentParser) -> None:
     option(parser, "--resample", str, None, "also certify this share (1%%) or number of the inputs again")
     option(parser, "--seed", int, None, "seed of the choice of these inputs; default: the system's randomness")
     add_trust(parser)
-    parser.add_argument("--json", action="store_true", help="print the verdicts as JSON")
+    add_json(parser)
     add_machine(parser)
 
 
@@ -35,7 +34,7 @@ def run(options: Options) -> None:
         again = Resampling(options.resample, options.seed, options.device, options.json, options.trust_code)
     verdicts = verify(options.place, data_dir=options.data_dir, resampling=again)
     if options.json:
-        print(json.dumps({verdict.name: verdict.values() for verdict in verdicts}, indent=2))
+        print_json({"stores": [verdict.values() for verdict in verdicts]})
     else:
         for verdict in verdicts:
             missing = [f"input {index}" for index in verdict.missing]

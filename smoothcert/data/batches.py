@@ -6,6 +6,7 @@ import os
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from copy import copy
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal, get_args
@@ -16,12 +17,12 @@ from torch import Tensor
 
 from smoothcert.data.augment import crop_flip
 from smoothcert.data.dataset import Dataset
-from smoothcert.data.folder import ImageFolder
+from smoothcert.data.lazy import LazyDataset, require_labels
 from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.keys import derive
 
 Augment = Literal["none", "crop-flip", "imagenet"]
-_AHEAD = 2  # batches of an ImageFolder that are decoded while the device works
+_AHEAD = 2  # batches of a LazyDataset that are decoded while the device works
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,13 +59,13 @@ class Batches:
     contiguous and equal slices, so that all ranks take the same steps, however a method cuts its slice. A batch that
     does not divide evenly is filled up with its first images, which then count twice.
 
-    A `Dataset` is copied to the device once. An `ImageFolder` is decoded ahead by a few threads. `soft_labels` are
+    A `Dataset` is copied to the device once. A `LazyDataset` is decoded ahead by a few threads. `soft_labels` are
     weights of the classes, [images, classes], perhaps memory-mapped; batches get them scaled to sum to 1.
     """
 
     def __init__(
         self,
-        dataset: Dataset | ImageFolder,
+        dataset: Dataset | LazyDataset,
         batch_size: int,
         *,
         seed: int,
@@ -76,11 +77,12 @@ class Batches:
     ) -> None:
         if world_size < 1 or not 0 <= rank < world_size:
             raise ConfigError(f"expected 0 <= rank < world_size, found rank {rank} of {world_size}")
+        require_labels(dataset, "training")
         if batch_size < world_size:
             raise ConfigError(f"expected batch_size >= {world_size}, one image per rank, found {batch_size}")
         if augment not in get_args(Augment):
             raise unknown_name("augmentation", augment, get_args(Augment))
-        if augment == ("crop-flip" if isinstance(dataset, ImageFolder) else "imagenet"):
+        if augment == ("crop-flip" if isinstance(dataset, LazyDataset) else "imagenet"):
             raise ConfigError(
                 f"augment '{augment}' does not suit {dataset.name}: 'imagenet' is for image folders, "
                 "'crop-flip' for data sets in memory, 'none' for both"
@@ -105,15 +107,37 @@ class Batches:
         """Steps per epoch, the last and perhaps incomplete batch included."""
         return -(-len(self.dataset) // self.batch_size)
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from step `start`: the same as the tail of the whole epoch."""
+    def keyed(self, seed: int) -> Batches:
+        """Batches of another seed, on the same memory."""
+        other = copy(self)
+        other.seed = seed
+        return other
+
+    def epoch(self, epoch: int, start: int = 0, weights: Tensor | None = None) -> Iterator[Batch]:
+        """The batches of an epoch from step `start`: the same as the tail of the whole epoch.
+
+        An epoch is a shuffle of all images or, with weights [images], as many draws with replacement.
+        """
         if not 0 <= start <= len(self):
             raise ConfigError(f"expected a start from 0 to {len(self)} steps, found {start}")
         generator = torch.Generator().manual_seed(derive(self.seed, "shuffle", epoch))
-        order = torch.randperm(len(self.dataset), generator=generator)  # on the CPU: the same for all devices
-        if isinstance(self.dataset, ImageFolder):
+        # on the CPU: the same for all devices
+        if weights is None:
+            order = torch.randperm(len(self.dataset), generator=generator)
+        else:
+            order = torch.multinomial(self._checked(weights), len(self.dataset), replacement=True, generator=generator)
+        if isinstance(self.dataset, LazyDataset):
             return self._from_folder(self.dataset, order, epoch, start)
         return self._from_memory(self._to_device(order), epoch, start)
+
+    def _checked(self, weights: Tensor) -> Tensor:
+        usable = weights.shape == (len(self.dataset),) and bool(weights.isfinite().all() and (weights >= 0).all())
+        if not (usable and weights.any()):
+            raise ConfigError(
+                f"expected {len(self.dataset)} weights of images, finite, not negative and not all 0, found a tensor "
+                f"of shape {list(weights.shape)} with other values: see the method's `sampling`"
+            )
+        return weights
 
     def _from_memory(self, order: Tensor, epoch: int, start: int) -> Iterator[Batch]:
         for step in range(start, len(self)):
@@ -126,7 +150,7 @@ class Batches:
             soft = None if self._soft_labels is None else self._soft_on_device[index]
             yield self._batch(images, index, epoch, step, soft)
 
-    def _from_folder(self, folder: ImageFolder, order: Tensor, epoch: int, start: int) -> Iterator[Batch]:
+    def _from_folder(self, folder: LazyDataset, order: Tensor, epoch: int, start: int) -> Iterator[Batch]:
         def decode(i: int) -> np.ndarray:
             if self.augment == "none":
                 return folder.image(i)

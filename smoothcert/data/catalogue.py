@@ -1,32 +1,82 @@
-"""Data sets by name: where they may lie on this machine, and the download of those that do not."""
+"""Data sets by name: where they may lie on this machine, and the download of those that do not; and data by place."""
 
 from __future__ import annotations
 
-import os
+from collections.abc import Sequence
 from pathlib import Path
 
 from smoothcert.data.dataset import Dataset
 from smoothcert.data.download import fetch, unpack
 from smoothcert.data.folder import ImageFolder
+from smoothcert.data.lazy import LazyDataset
+from smoothcert.data.places import roots
 from smoothcert.data.sources import DATASETS, DatasetInfo
-from smoothcert.errors import DataError, unknown_name
+from smoothcert.data.specs import KINDS, check_split, is_spec, parse
+from smoothcert.errors import ConfigError, DataError, unknown_name
 
-__all__ = ["DATASETS", "DatasetInfo", "load_dataset", "locate"]
+__all__ = ["DATASETS", "DatasetInfo", "load_dataset", "locate", "roots"]
 
 _SPLITS = ("train", "test")
 
 
 def load_dataset(
-    name: str, split: str = "test", data_dir: Path | None = None, download: bool = True
-) -> Dataset | ImageFolder:
-    """The training or test images of a known data set.
+    spec: str,
+    split: str = "test",
+    data_dir: Path | None = None,
+    download: bool = True,
+    *,
+    shape: tuple[int, ...] | None = None,
+    classes: int | None = None,
+    class_names: Sequence[str] = (),
+) -> Dataset | LazyDataset:
+    """The training or test images of a known data set, or the data at a place: `folder:PATH`, `npz:PATH` and others.
 
-    Looked for in `data_dir`, in $SMOOTHCERT_DATA and in the user's cache; if it is in none, downloaded to the first of
-    them that is set.
+    A known set is looked for in `data_dir`, in $SMOOTHCERT_DATA and in the user's cache; if it is in none, it is
+    downloaded to the first of them that is set. A place is looked for from here, and then below these.
+
+    `shape` (C, H, W) and `classes` are what the network takes and answers. Pictures at a place are brought to this
+    shape unless their options say another; all other data is taken as it is. Pictures whose classes have names are
+    numbered by `class_names`, those of the network, if they are among them.
     """
-    info = _info(name)
+    if is_spec(spec):
+        check_split(split)
+        if shape is not None and len(shape) != 3:
+            raise ConfigError(f"expected a shape (channels, height, width), found {shape}")
+        taken = None if shape is None else (shape[0], shape[1], shape[2])
+        return _at_place(spec, split, data_dir, download, taken, classes, class_names)
+    info = _info(spec)
     if split not in _SPLITS:
         raise unknown_name("split", split, _SPLITS)
+    if classes not in (None, info.classes):
+        raise DataError(f"{spec} has {info.classes} classes, the network {classes}: they do not belong together")
+    return _known(info, split, data_dir, download)
+
+
+def _at_place(
+    text: str,
+    split: str,
+    data_dir: Path | None,
+    download: bool,
+    shape: tuple[int, int, int] | None,
+    classes: int | None,
+    class_names: Sequence[str],
+) -> Dataset | LazyDataset:
+    spec = parse(text, data_dir)
+    if spec.kind == "folder":
+        from smoothcert.data.pictures import load_folder
+
+        return load_folder(spec, split, data_dir, shape, classes, class_names)
+    if spec.kind == "npz":
+        from smoothcert.data.npz import load_npz
+
+        return load_npz(spec, split, data_dir, shape, classes)
+    from smoothcert.data.hub import load_hub
+
+    return load_hub(spec, split, data_dir, download, shape, classes, class_names)
+
+
+def _known(info: DatasetInfo, split: str, data_dir: Path | None, download: bool) -> Dataset | LazyDataset:
+    name = info.name
     folder = locate(name, data_dir, split)
     if folder is None and download and info.remote:
         folder = _download(info, roots(data_dir)[0] / name)
@@ -34,7 +84,7 @@ def load_dataset(
         raise DataError(_not_found(info, split, data_dir))
     paths = [path for file in info.files[split] if (path := _present(info, folder, file))]
     if info.read is None:
-        return ImageFolder(paths[0], name, split)
+        return ImageFolder(paths[0], name, split, info.licence)
     images, labels = info.read(paths)
     if images.shape != (info.size(split), *info.shape):
         raise DataError(
@@ -42,7 +92,7 @@ def load_dataset(
             f"found {len(images)}, each {list(images.shape[1:])}: "
             "delete these files and load it again, or make a smoothcert.data.Dataset of them yourself"
         )
-    return Dataset(name, split, images, labels, info.classes, info.class_names)
+    return Dataset(name, split, images, labels, info.classes, info.class_names, info.licence)
 
 
 def locate(name: str, data_dir: Path | None = None, split: str | None = None) -> Path | None:
@@ -56,16 +106,12 @@ def locate(name: str, data_dir: Path | None = None, split: str | None = None) ->
 
 
 def _info(name: str) -> DatasetInfo:
+    if name not in DATASETS and Path(name).expanduser().exists():
+        kind = "npz" if name.endswith(".npz") else "folder"
+        raise ConfigError(f"{name} is a place, not the name of a data set: write {kind}:{name}")
     if name not in DATASETS:
-        raise unknown_name("dataset", name, DATASETS)
+        raise unknown_name("dataset", name, (*DATASETS, *(f"{kind}:PLACE" for kind in KINDS)))
     return DATASETS[name]
-
-
-def roots(data_dir: Path | None) -> list[Path]:
-    """Data directories in the order in which they are searched."""
-    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    named = (data_dir, os.environ.get("SMOOTHCERT_DATA"), Path(cache, "smoothcert"))
-    return [Path(root).expanduser() for root in named if root]
 
 
 def _places(info: DatasetInfo, data_dir: Path | None) -> list[Path]:

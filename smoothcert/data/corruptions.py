@@ -7,14 +7,17 @@ Both are folders of .npy files, unpacked below a data directory:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from smoothcert.data.catalogue import load_dataset, roots
+from smoothcert.data.catalogue import load_dataset
 from smoothcert.data.cifar import CIFAR10_CLASSES
 from smoothcert.data.dataset import Dataset
-from smoothcert.data.folder import ImageFolder
+from smoothcert.data.lazy import LazyDataset
+from smoothcert.data.places import roots
+from smoothcert.data.specs import is_spec, parse
 from smoothcert.errors import ConfigError, DataError, unknown_name
 
 CORRUPTIONS = {
@@ -60,8 +63,22 @@ def load_corrupted(name: str, corruption: str, severity: int | None = None, data
     return read_cifar10_c(folder, corruption, severity)
 
 
-def load_stored(name: str, split: str, data_dir: Path | None = None) -> Dataset | ImageFolder:
-    """The data that a store is about, by the name and the split in its manifest; nothing is downloaded."""
+def load_stored(
+    name: str,
+    split: str,
+    data_dir: Path | None = None,
+    classes: int | None = None,
+    class_names: Sequence[str] | None = None,
+) -> Dataset | LazyDataset:
+    """The data that a store is about, by the name and the split in its manifest; nothing is downloaded.
+
+    The manifest may be anyone's, so a place must be one name, to be found here or in a data directory.
+    """
+    if is_spec(name):
+        place = parse(name, data_dir).place
+        if Path(place).name != place or place.startswith("~"):
+            raise DataError(f"{name}: expected data by the name of its folder or file, found a path")
+        return load_dataset(name, split, data_dir, False, classes=classes, class_names=class_names or ())
     if name not in CORRUPTIONS:
         return load_dataset(name, split, data_dir, download=False)
     corruption, _, severity = split.partition("/")

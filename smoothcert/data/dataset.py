@@ -17,16 +17,22 @@ if TYPE_CHECKING:
     import torch
 
 
+UNLABELLED = -1
+"""The label of every image of a set without labels: such a set has certificates, but no accuracy."""
+
+
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images with labels. The certificate of image `i` is about `image(i)`, scaled to [0, 1]."""
+    """Images with labels, or all without. The certificate of image `i` is about `image(i)`, scaled to [0, 1]."""
 
     name: str
     split: str
     images: np.ndarray  # [N, C, H, W], uint8 in 0..255, or float32 in [0, 1] for data off the 8-bit grid
-    labels: np.ndarray  # [N] int64
-    classes: int
+    labels: np.ndarray  # [N] int64; all UNLABELLED where there are none
+    classes: int  # of the network that the set is for; 0 where labels do not say it
     class_names: tuple[str, ...] = ()
+    licence: str = ""  # in words; empty where it is not known
+    preparation: str = ""  # what was done to the images as they were found; empty for nothing
 
     def __post_init__(self) -> None:
         where = f"data set {self.name} ({self.split})"
@@ -49,12 +55,7 @@ class Dataset:
             raise DataError(f"{where}: expected at least one image, found shape {list(images.shape)}")
         if len(self.class_names) not in (0, self.classes):
             raise DataError(f"{where}: expected {self.classes} class names or none, found {len(self.class_names)}")
-        wrong = np.flatnonzero((labels < 0) | (labels >= self.classes))
-        if len(wrong):
-            raise DataError(
-                f"{where}: expected labels from 0 to {self.classes - 1}, "
-                f"found {labels[wrong[0]]} for image {wrong[0]}: check `classes` and the label file"
-            )
+        check_labels(where, labels, self.classes)
         if not self.eight_bit:
             _require_unit_range(where, images)
 
@@ -73,6 +74,11 @@ class Dataset:
         return channels, height, width
 
     @property
+    def labelled(self) -> bool:
+        """Whether the images have labels: all have one, or none has."""
+        return bool(self.labels[0] != UNLABELLED)
+
+    @property
     def eight_bit(self) -> bool:
         """Whether every pixel is one of the 256 values k/255."""
         return bool(self.images.dtype == np.uint8)
@@ -89,6 +95,19 @@ class Dataset:
         return digest.hexdigest()
 
 
+def check_labels(where: str, labels: np.ndarray, classes: int) -> None:
+    """All of them are classes, or all are UNLABELLED."""
+    if len(labels) and (labels == UNLABELLED).all():
+        return
+    wrong = np.flatnonzero((labels < 0) | (labels >= classes))
+    if len(wrong):
+        found, hint = labels[wrong[0]], ", or give no label at all" if labels[wrong[0]] == UNLABELLED else ""
+        raise DataError(
+            f"{where}: expected labels from 0 to {classes - 1}, found {found} for image {wrong[0]}: "
+            f"check `classes` and the label file{hint}"
+        )
+
+
 def _require_unit_range(where: str, images: np.ndarray) -> None:
     for start, part in _parts(images):
         wrong = np.argwhere(~((part >= 0) & (part <= 1)))  # NaN too
@@ -103,7 +122,7 @@ def _parts(images: np.ndarray, size: int = 1024) -> Iterator[tuple[int, np.ndarr
 
 
 def from_torch(dataset: torch.utils.data.Dataset[Any], name: str, classes: int, split: str = "test") -> Dataset:
-    """Copy a torch data set of (image, label) pairs into memory.
+    """Copy a torch data set of (image, label) pairs, or of images alone, into memory.
 
     An image is a tensor [C, H, W], floating point in [0, 1] or uint8. Float images that all lie on the 8-bit
     grid k/255, as those of torchvision's ToTensor do, are stored as uint8: exact, and a quarter of the size.
@@ -126,19 +145,26 @@ def from_torch(dataset: torch.utils.data.Dataset[Any], name: str, classes: int, 
                 f"and {first.dtype} {list(first.shape)} at item 0: resize or convert them in the transform"
             )
         images[i] = image
+    return Dataset(name, split, on_grid(where, images), labels, classes)
+
+
+def on_grid(where: str, images: np.ndarray) -> np.ndarray:
+    """Float images in [0, 1] as uint8 if all lie on the grid k/255, to the rounding of float32; others as they are."""
     if images.dtype == np.float32:
         _require_unit_range(where, images)
         if all(np.abs(255 * part - np.rint(255 * part)).max() < 1e-3 for _, part in _parts(images)):
-            images = np.concatenate([np.rint(255 * part).astype(np.uint8) for _, part in _parts(images)])
-    return Dataset(name, split, images, labels, classes)
+            return np.concatenate([np.rint(255 * part).astype(np.uint8) for _, part in _parts(images)])
+    return images
 
 
 def _pixels(where: str, i: int, item: Any) -> tuple[np.ndarray, int]:
     """The image of one item as uint8 or float32 [C, H, W], and its label."""
     import torch
 
+    if isinstance(item, torch.Tensor) or (isinstance(item, tuple | list) and len(item) == 1):
+        item = item if isinstance(item, torch.Tensor) else item[0], UNLABELLED  # TensorDataset gives tuples of one
     if not (isinstance(item, tuple | list) and len(item) == 2):
-        raise DataError(f"{where}: expected (image, label) pairs, found {type(item).__name__} at item {i}")
+        raise DataError(f"{where}: expected (image, label) pairs or images, found {type(item).__name__} at item {i}")
     image, label = item
     if not isinstance(image, torch.Tensor):
         raise DataError(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 _PLAIN = ("1", "L", "P", "RGB")  # modes in which a pixel has one colour, whoever reads the file
+MOST_PIXELS = 100_000_000
+"""A few kilobytes can call themselves a picture of gigabytes. No camera gives more than this."""
 
 
 def read_image(path: Path, shape: tuple[int, ...]) -> NDArray[np.generic]:
@@ -50,14 +53,19 @@ def _read_array(path: Path, shape: tuple[int, ...]) -> NDArray[np.generic]:
 
 
 @contextmanager
-def open_picture(path: Path, needed_for: str) -> Iterator[Image]:
-    """A picture of 8 bits per channel and one frame, not decoded yet. What goes wrong within names the file."""
+def open_picture(path: Path | str, needed_for: str, content: bytes | None = None) -> Iterator[Image]:
+    """A picture of 8 bits per channel and one frame, not decoded yet. What goes wrong within names the file.
+
+    With `content` the file is not read: `path` says where these bytes come from.
+    """
     try:
         import PIL.Image
     except ImportError as error:
         raise MissingExtra("pillow", "imagenet", needed_for) from error
     try:
-        with PIL.Image.open(path) as picture:
+        with PIL.Image.open(path if content is None else BytesIO(content)) as picture:
+            if picture.width * picture.height > MOST_PIXELS:
+                raise _too_large(path, f"{picture.width} x {picture.height}")
             _check_depth(picture, path)
             if getattr(picture, "is_animated", False) and picture.format != "MPO":  # a JPEG with a preview of itself
                 raise DataError(
@@ -67,13 +75,20 @@ def open_picture(path: Path, needed_for: str) -> Iterator[Image]:
             yield picture
     except SmoothcertError:
         raise
+    except PIL.Image.DecompressionBombError as error:
+        raise _too_large(path, str(error)) from error
     except Exception as error:  # Pillow raises nearly anything on a damaged file
+        reason = "of no known format" if isinstance(error, PIL.UnidentifiedImageError) else error
         raise DataError(
-            f"{path}: expected a readable picture, found a damaged one or none ({error}): get it again"
+            f"{path}: expected a readable picture, found a damaged one or none ({reason}): get it again"
         ) from error
 
 
-def _check_depth(picture: Any, path: Path) -> None:
+def _too_large(path: Path | str, found: str) -> DataError:
+    return DataError(f"{path}: expected at most {MOST_PIXELS // 10**6} million pixels, found {found}: make it smaller")
+
+
+def _check_depth(picture: Any, path: Path | str) -> None:
     """Refuse more than 8 bits per channel: Pillow would clip them without a warning, and give another picture."""
     stored = str(picture.tile[0][3]) if picture.tile else ""  # 16-bit RGB calls itself RGB, but is stored as RGB;16B
     if picture.mode in ("I", "F") or ";16" in picture.mode or ";16" in stored:
@@ -83,21 +98,31 @@ def _check_depth(picture: Any, path: Path) -> None:
         )
 
 
+def check_colours(picture: Image, path: Path | str) -> None:
+    """Refuse a picture whose pixels have no colour that all programs agree on."""
+    if picture.mode.endswith(("A", "a")) or "transparency" in picture.info:
+        raise DataError(f"{path} has transparent pixels, whose colour is not defined: flatten the picture first")
+    if picture.mode not in _PLAIN:
+        raise DataError(
+            f"{path}: expected a grey or RGB picture, found {picture.mode}, which programs convert in different "
+            "ways: convert it first"
+        )
+
+
+def upright(picture: Image, channels: int) -> Image:
+    """The picture decoded, turned as its EXIF orientation says, grey for one channel and else RGB."""
+    from PIL.ImageOps import exif_transpose
+
+    return exif_transpose(picture).convert("L" if channels == 1 else "RGB")
+
+
 def _read_picture(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     channels, height, width = shape
     with warnings.catch_warnings(action="ignore"), open_picture(path, f"reading {path.name}") as picture:
-        from PIL.ImageOps import exif_transpose
-
-        if picture.mode.endswith(("A", "a")) or "transparency" in picture.info:
-            raise DataError(f"{path} has transparent pixels, whose colour is not defined: flatten the picture first")
-        if picture.mode not in _PLAIN:
-            raise DataError(
-                f"{path}: expected a grey or RGB picture, found {picture.mode}, which programs convert in different "
-                "ways: convert it first"
-            )
+        check_colours(picture, path)
         if sorted(picture.size) != sorted((width, height)):  # it may be turned yet, by what is known when it is decoded
             _check_shape(path, shape, (channels, picture.height, picture.width))
-        pixels = np.asarray(exif_transpose(picture).convert("L" if channels == 1 else "RGB"))
+        pixels = np.asarray(upright(picture, channels))
     pixels = pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
     _check_shape(path, shape, pixels.shape)
     return pixels

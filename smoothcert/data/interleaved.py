@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import torch
+from torch import Tensor
 
 from smoothcert.data.batches import Batch, Batches
 from smoothcert.data.dataset import Dataset
@@ -36,12 +37,15 @@ class Interleaved:
     def __len__(self) -> int:
         return 2 * len(self.labelled)
 
-    def epoch(self, epoch: int, start: int = 0) -> Iterator[Batch]:
-        """The batches of an epoch from step `start`: the same as the tail of the whole epoch."""
+    def epoch(self, epoch: int, start: int = 0, weights: Tensor | None = None) -> Iterator[Batch]:
+        """The batches of an epoch from step `start`: the same as the tail of the whole epoch.
+
+        Labelled images are drawn by `weights`, if there are any.
+        """
         generator = torch.Generator().manual_seed(derive(self.labelled.seed, "interleave", epoch))
         pseudo_labelled = (torch.randperm(len(self), generator=generator) >= len(self.labelled)).tolist()
         done = sum(pseudo_labelled[:start])
-        labelled, pseudo = self.labelled.epoch(epoch, start - done), self._pseudo(epoch, done)
+        labelled, pseudo = self.labelled.epoch(epoch, start - done, weights), self._pseudo(epoch, done)
         for is_pseudo in pseudo_labelled[start:]:
             yield replace(next(pseudo), pseudo_labelled=True) if is_pseudo else next(labelled)
 

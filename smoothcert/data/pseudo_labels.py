@@ -10,18 +10,18 @@ import numpy as np
 from smoothcert.config import SelfTraining
 from smoothcert.data.array_pickle import read_array_pickle
 from smoothcert.data.dataset import Dataset
-from smoothcert.data.folder import ImageFolder
+from smoothcert.data.lazy import LazyDataset, require_labels
 from smoothcert.errors import DataError
 
 NAMES = ("data", "extrapolated_targets")
 
 
-def load_pseudo_labelled(wanted: SelfTraining | None, train: Dataset | ImageFolder, least: int) -> Dataset | None:
+def load_pseudo_labelled(wanted: SelfTraining | None, train: Dataset | LazyDataset, least: int) -> Dataset | None:
     """The images that a configuration's `self_training` names, if it does; at least `least` of them."""
     return None if wanted is None else read_pseudo_labelled(Path(wanted.path), train, least)
 
 
-def read_pseudo_labelled(path: Path, train: Dataset | ImageFolder, least: int = 1) -> Dataset:
+def read_pseudo_labelled(path: Path, train: Dataset | LazyDataset, least: int = 1) -> Dataset:
     """At least `least` images like those of `train`, with labels of its classes.
 
     The file is a pickle (read without running code) or an .npz file of two arrays: `data`, uint8
@@ -45,7 +45,9 @@ def read_pseudo_labelled(path: Path, train: Dataset | ImageFolder, least: int = 
             "give more, or a smaller batch_size"
         )
     planes = np.ascontiguousarray(images.transpose(0, 3, 1, 2))
-    return Dataset(str(path), "pseudo-labelled", planes, labels.astype(np.int64), train.classes)
+    found = Dataset(str(path), "pseudo-labelled", planes, labels.astype(np.int64), train.classes)
+    require_labels(found, "self-training")
+    return found
 
 
 def _arrays(path: Path) -> list[np.ndarray]:

@@ -22,7 +22,7 @@ from smoothcert.attacks.rounding import round_inside
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import evaluation, subject
 from smoothcert.config import AttackConfig, Precision
-from smoothcert.data import Dataset, ImageFolder
+from smoothcert.data import Dataset, LazyDataset, require_labels
 from smoothcert.devices.launching import kernels_switched
 from smoothcert.errors import ModelError
 from smoothcert.keys import derive
@@ -47,7 +47,7 @@ def attack_store(folder: Path | str) -> ResultStore:
 
 def attack_dataset(
     model: nn.Module,
-    dataset: Dataset | ImageFolder,
+    dataset: Dataset | LazyDataset,
     out: Path | str,
     config: AttackConfig,
     *,
@@ -59,6 +59,7 @@ def attack_dataset(
     """Attack the selected inputs at each radius, then PREDICT with n samples; resumable rows in the store at `out`."""
     chosen = selection or Selection()
     bounds.check_alpha(config.alpha)
+    require_labels(dataset, "an attack")
     indices = chosen.indices(len(dataset), f"{dataset.name} ({dataset.split})")
     about = subject(model, dataset, chosen)
     config = replace(config, seed=seed_of_store(vars(config), about["model"], about["data"]))

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from smoothcert.data import Dataset, ImageFolder, load_dataset
+from smoothcert.data import Dataset, LazyDataset, load_dataset, require_labels
 from smoothcert.devices.pick import pick_device
 from smoothcert.errors import ConfigError
 from smoothcert.evaluation.paths import AdversarialPath, adversarial_path
@@ -44,7 +44,8 @@ def explain_runs(
     found: dict[str, list[float]] = {}
     for folder in runs:
         model, spec = RunFolder(folder).load_model(trust_code=trust_code)
-        data = load_dataset(spec.dataset, "test", data_dir)
+        data = load_dataset(spec.dataset, "test", data_dir, shape=spec.shape, classes=spec.classes)
+        require_labels(data, "an adversarial path")
         wrong = [index for index in indices if not 0 <= index < len(data)]
         if wrong:
             raise ConfigError(f"the test set of {data.name} has images 0 to {len(data) - 1}, found index {wrong[0]}")
@@ -68,7 +69,7 @@ def explain_runs(
 
 def _path(
     model: nn.Module,
-    data: Dataset | ImageFolder,
+    data: Dataset | LazyDataset,
     sigma: float,
     alpha: float,
     steps: int,

@@ -63,7 +63,7 @@ def reanalyse(
         stored,
         predict=predict,
         radius=np.where(certified, radius, 0.0),
-        correct=predict == stored.label,
+        correct=(predict == stored.label) & stored.labelled,  # an abstention, -1, is no missing label
         p_lower=p,
         norm=norm or stored.norm,
         warnings=(*stored.warnings, *_told(identity, stored.alpha, bound)),

@@ -26,6 +26,7 @@ METHODS = {
     "consistency": "smoothcert.methods.consistency.Consistency",
     "smoothmix": "smoothcert.methods.smoothmix.SmoothMix",
     "catrs": "smoothcert.methods.catrs.CatRs",
+    "sun": "smoothcert.methods.sun.Sun",
 }
 """Those that train a classifier."""
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from smoothcert.data.batches import Batch
 from smoothcert.errors import ConfigError
 
-__all__ = ["Batch", "Losses", "Method", "Progress", "check_domain", "draw_noise", "noisy_copies"]
+__all__ = ["Batch", "Losses", "Method", "Progress", "Shares", "check_domain", "draw_noise", "noisy_copies"]
 
 _RESERVED = {
     "epoch",
@@ -24,6 +24,7 @@ _RESERVED = {
     "test_mse",
     "test_psnr",
     "pseudo_labelled_loss",
+    "kept_images",
 }
 
 
@@ -49,6 +50,14 @@ class Progress:
     def ramp(self, warmup: int) -> float:
         """min(1, (e + 1) / warmup): already above 0 in epoch 0, though the papers say that a warm-up starts at 0."""
         return min(1.0, (self.epoch + 1) / warmup)
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How often each training image is answered with its label: [images] float64 on the CPU, alike in all processes."""
+
+    of_copies: Callable[[int], Tensor]  # so many noisy copies, answered by the network as it is now
+    of_soft_labels: Callable[[], Tensor]  # for methods with soft labels
 
 
 @dataclass(frozen=True)
@@ -81,6 +90,14 @@ class Method(ABC):
     def equipped(self, load: Callable[[str], nn.Module]) -> Method:
         """The method with the other networks that its loss asks; `load` gives that of a run folder, frozen."""
         return self
+
+    def sampling(self, progress: Progress, before: Tensor | None, shares: Shares) -> Tensor | None:
+        """Weights with which the images of an epoch are drawn, with replacement: [images] on the CPU, 0 for never.
+
+        Asked at the start of every epoch; `before` is the answer of the epoch before. By default None: each epoch is a
+        shuffle of all images.
+        """
+        return None
 
     @abstractmethod
     def loss(self, model: nn.Module, batch: Batch, sigma: float, progress: Progress) -> Losses: ...

@@ -15,6 +15,7 @@ from smoothcert.models.build import build_model, count_classes, initialise, is_b
 from smoothcert.models.external import (
     Found,
     classes_argument,
+    default_classes,
     own_network,
     timm_pretrained,
     torchvision_pretrained,
@@ -66,8 +67,7 @@ def bring_model(
     if found.network is not None:
         model = nn.Sequential(normalisation_layer(text), found.network)
     else:
-        if classes is None:
-            _require_own_count(found.architecture)
+        classes = _own_count(found.architecture) if classes is None else classes
         model = build_model(found.architecture, classes or 2, text, seed=0, **found.options)
         initialise(model, tuple(image.shape))  # lazy layers have no weights before
     if weights is not None:
@@ -86,10 +86,17 @@ def fitting_normalisation(found: Found, image: Tensor, stated: str | None = None
     return replace(found.form, size=None).text() if stated is None else stated
 
 
-def _require_own_count(architecture: str) -> None:
-    """Without labels only a network can be built that does not ask for the number of classes."""
-    if not is_code(architecture) or classes_argument(own_network(architecture)) is not None:
+def _own_count(architecture: str) -> int | None:
+    """Without labels, the number of classes that a network of yours has unless told otherwise.
+
+    None: it takes no such number, so its answers tell.
+    """
+    factory = own_network(architecture) if is_code(architecture) else None
+    if factory is not None and classes_argument(factory) is None:
+        return None
+    if factory is None or (known := default_classes(factory)) is None:
         raise ConfigError(
             f"--model {architecture} takes the number of classes, and the data has no labels to count them by: "
             "give --classes"
         )
+    return known

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import fmean
 from types import ModuleType
 from typing import Any
 
@@ -60,6 +64,14 @@ def classes_argument(factory: Factory) -> str | None:
     return named or ("classes" if anything else None)
 
 
+def default_classes(factory: Factory) -> int | None:
+    """The number of classes of the network that a factory makes when it is not told one; None if it must be told."""
+    name = classes_argument(factory)
+    parameter = None if name is None else inspect.signature(factory).parameters.get(name)
+    default = None if parameter is None else parameter.default
+    return default if isinstance(default, int) else None
+
+
 def own_network(path: str) -> Factory:
     """The class or function at ``mypkg.nets.MyNet``, ``mypkg.nets:make`` or ``folder/nets.py:make``."""
     network: Factory = import_name(path, "model")
@@ -84,17 +96,30 @@ def timm_pretrained(name: str, trained: bool) -> Found:
     try:
         network = timm.create_model(name, pretrained=trained)
         about = timm.data.resolve_model_data_config(network)
+        options = _timm_options(name)
     except Exception as error:  # no such network, no weights, nothing reachable
         raise ModelError(f"timm:{name} cannot be had: {first_line(error)}{_OR_WEIGHTS}") from error
-    channels, height, width = about["input_size"]
-    form = InputForm(tuple(about["mean"]), tuple(about["std"]), size=(height, width))
-    found = network.pretrained_cfg
-    options = dict(found.get("model_args") or {})
-    names = tuple(found.get("label_names") or ())
-    architecture = f"timm:{found.get('architecture') or name}"
+    channels, *size = about["input_size"]
+    channels, size = options.get("in_chans", channels), options.get("img_size", size)
+    height, width = (size, size) if isinstance(size, int) else size
+    mean, std = (tuple(map(float, about[key])) for key in ("mean", "std"))
+    if channels != len(mean):  # the constants are those of colour images
+        mean, std = (fmean(mean),), (fmean(std),)
+    form = InputForm(mean, std, size=(height, width))
+    architecture = f"timm:{network.pretrained_cfg.get('architecture') or name}"
     if not trained:  # the weights decide the number of classes
         return Found(architecture, None, options, form, channels=channels)
+    names = tuple(network.pretrained_cfg.get("label_names") or ())
     return Found(architecture, network, options, form, names, network.num_classes, channels)
+
+
+def _timm_options(name: str) -> dict[str, Any]:
+    """What a folder of timm's says beside the architecture, to build its network again without the folder."""
+    folder = name.removeprefix("local-dir:")
+    if folder == name:
+        return {}
+    found = json.loads((Path(folder) / "config.json").read_text()).get("model_args") or {}
+    return {str(key): value for key, value in found.items()}
 
 
 def torchvision_network(name: str) -> Factory:
@@ -131,13 +156,22 @@ def first_line(error: Exception) -> str:
     return f"{type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
 
 
-def _optional(package: str) -> ModuleType:
+def transformers() -> ModuleType:
+    """The package, which fails in odd ways beside a torchvision that does not import."""
+    found = _optional("transformers", "hf")
+    if find_spec("torchvision") is not None:
+        _optional("torchvision")
+    return found
+
+
+def _optional(package: str, extra: str = "") -> ModuleType:
     try:
         return import_module(package)
     except ModuleNotFoundError as error:
         if error.name != package:
             raise ModelError(f"{package} needs the module '{error.name}', which is not installed") from error
-        raise MissingExtra(package, package, f"the model '{package}:NAME'") from None
+        name = extra or package
+        raise MissingExtra(package, name, f"the model '{name}:NAME'") from None
     except Exception as error:  # torchvision fails so beside a torch it was not compiled for
         raise ModelError(
             f"{package} is installed but does not import ({type(error).__name__}: {error}); "

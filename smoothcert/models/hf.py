@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
-from smoothcert.errors import MissingExtra, ModelError
-from smoothcert.models.external import Found, first_line
+from smoothcert.errors import ModelError
+from smoothcert.models.external import Found, first_line, transformers
 from smoothcert.models.normalise import InputForm
 
 
@@ -28,16 +27,16 @@ class HuggingFace(nn.Module):
 
 def hf_network(classes: int, config: dict[str, Any]) -> nn.Module:
     """The network that a configuration describes; nothing is looked up, and no code but that of transformers runs."""
-    transformers = _transformers()
+    library: Any = transformers()
     try:
-        described = transformers.AutoConfig.for_model(**config)
+        described = library.AutoConfig.for_model(**config)
         if described.num_labels != classes:
             described.num_labels = classes
         # whatever type it was stored in, it is trained and compared in float32
-        return HuggingFace(transformers.AutoModelForImageClassification.from_config(described).float())
+        return HuggingFace(library.AutoModelForImageClassification.from_config(described).float())
     except Exception as error:  # a configuration may be of any model, and of another release
         raise ModelError(
-            f"transformers {transformers.__version__} cannot build the image classifier of this configuration "
+            f"transformers {library.__version__} cannot build the image classifier of this configuration "
             f"(model_type {config.get('model_type')!r}): {first_line(error)}"
         ) from error
 
@@ -47,10 +46,10 @@ def hf_pretrained(name: str) -> Found:
 
     `name` is a folder, or a name on the hub, which is looked for in the cache, then downloaded.
     """
-    transformers = _transformers()
+    library: Any = transformers()
     try:
-        network = transformers.AutoModelForImageClassification.from_pretrained(name).float()
-        processor = transformers.AutoImageProcessor.from_pretrained(name).to_dict()
+        network = library.AutoModelForImageClassification.from_pretrained(name).float()
+        processor = library.AutoImageProcessor.from_pretrained(name).to_dict()
     except Exception as error:  # missing files, no network, not an image classifier: it raises nearly anything
         where = "in that folder" if Path(name).is_dir() else "in the cache of the hub, or there"
         raise ModelError(
@@ -87,10 +86,3 @@ def _size(size: Any) -> tuple[int, int] | None:
     if isinstance(size, dict) and "shortest_edge" in size:
         return int(size["shortest_edge"]), int(size["shortest_edge"])
     return None
-
-
-def _transformers() -> Any:
-    try:
-        return import_module("transformers")
-    except ModuleNotFoundError:
-        raise MissingExtra("transformers", "hf", "the model 'hf:NAME'") from None

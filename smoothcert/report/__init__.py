@@ -11,9 +11,11 @@ from smoothcert.report.measures.across_seeds import seed_groups, seed_summary
 from smoothcert.report.measures.analysis import (
     abstention_rate,
     average_certified_radius,
+    average_radius,
     certified_accuracy,
     certified_accuracy_linf,
     certified_accuracy_whp,
+    certified_share,
     clean_accuracy,
     linf_radius,
     median_radius,
@@ -35,21 +37,25 @@ from smoothcert.report.tables.corruptions import (
     read_corruptions,
 )
 from smoothcert.report.tables.tables import certificate_table
+from smoothcert.report.tables.values import corruption_values, report_values
 from smoothcert.statistics.saturation import saturation_radius
 
 __all__ = [
     "Certificates",
     "abstention_rate",
     "average_certified_radius",
+    "average_radius",
     "certificate_table",
     "certified_accuracy",
     "certified_accuracy_linf",
     "certified_accuracy_whp",
+    "certified_share",
     "clean_accuracy",
     "corrupted_stores",
     "corruption_means",
     "corruption_table",
     "corruption_types_table",
+    "corruption_values",
     "curve_svg",
     "find_published",
     "linf_radius",
@@ -63,6 +69,7 @@ __all__ = [
     "read_log",
     "read_results",
     "read_store",
+    "report_values",
     "saturation_radius",
     "save_figure",
     "seed_groups",

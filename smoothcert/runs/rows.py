@@ -161,14 +161,15 @@ def typed_columns(lines: Lines) -> dict[str, Column]:
         if name in lines.header
     }
     label, predict, radius, correct = (columns[name] for name in ("label", "predict", "radius", "correct"))
-    agree = (correct == 1) == (predict == label)
+    labelled = not (len(label) and (label == -1).all())  # without labels, certificates have no accuracy
+    agree = (correct == 1) == ((predict == label) & labelled)
     for name, sound, expected in (
         ("idx", columns["idx"] >= 0, "an index from 0 on"),
-        ("label", label >= 0, "a class from 0 on"),
+        ("label", (label >= 0) | (not labelled), "a class from 0 on, or -1 in all rows for data without labels"),
         ("predict", predict >= -1, "a class, or -1 for an abstention"),
         ("radius", np.isfinite(radius) & (radius >= 0), "a finite radius of at least 0"),
         ("correct", (correct == 0) | (correct == 1), "0 or 1"),
-        ("correct", agree, "1 exactly where predict equals label"),
+        ("correct", agree, "1 exactly where predict equals label" if labelled else "0, since there are no labels"),
     ):
         if not sound.all():
             row = int(np.argmin(sound))
@@ -192,6 +193,8 @@ def _cell(lines: Lines, row: int, name: str, kind: Callable[[str], Any]) -> Any:
 
 def merge(parts: Sequence[dict[str, Column]], source: Path) -> dict[str, Column]:
     """Join the parts, ordered by index. A repeated index is fine as long as every copy says the same."""
+    if len({bool((part["label"] < 0).any()) for part in parts if len(part["label"])}) > 1:
+        raise StoreError(f"{source}: some parts have labels and others none, so that they are about different data")
     shared = [name for name in parts[0] if all(name in part for part in parts)]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in shared}
     if np.all(np.diff(columns["idx"]) > 0):

@@ -1,38 +1,73 @@
-"""How far runs and certifications are, from their files alone (no PyTorch, no lock: safe while they run)."""
+"""The state of runs and certifications in words."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from smoothcert.errors import COLLAPSED, StoreError
 from smoothcert.progress import time_left
-from smoothcert.runs.checks import checks_in_words
-from smoothcert.runs.folder import RunFolder
-from smoothcert.runs.store import ResultStore
+from smoothcert.runs.state import RunState, StoreState, Training, run_states
 
 
 def status_lines(path: Path) -> list[str]:
-    run = RunFolder(path)
-    lines = [f"{path}: {_training(run)}"]
-    made: list[dict[str, Any]] = []
-    with suppress(StoreError):  # a damaged record of the environment is no reason to say nothing
-        made = run.records("environment.jsonl")
-    if made:
-        lines.append(f"  {_computed(made[-1])}")
-    for manifest in sorted(path.glob("certify/*/manifest.json")):
-        store = ResultStore(manifest.parent)
-        lines.append(f"  certify {manifest.parent.name}: {_certification(store)}")
-        about = store.manifest()
-        if "skipped" in about.environment:
-            steps = ", ".join(about.identity.get("prepared") or ())
-            how = {"kernels": steps, "precision": about.identity.get("precision")}
-            lines.append(f"    {_computed({**about.environment, **how})}")
-        if checks := checks_in_words(store.folder):
-            lines.append(f"    {checks}")
-    return lines
+    return [line for run in run_states(path) for line in run_lines(run)]
+
+
+def run_lines(run: RunState) -> Iterator[str]:
+    if run.stores and run.stores[0].path == run.path:  # a store that lies in no run folder
+        yield f"{run.path}: {_certification(run.stores[0])}"
+        yield from (f"  {line}" for line in _details(run.stores[0]))
+        return
+    yield f"{run.path}: {_run(run)}"
+    if run.computed is not None:
+        yield f"  {_computed(run.computed)}"
+    for store in run.stores:
+        yield f"  certify {store.name}: {_certification(store)}"
+        yield from (f"    {line}" for line in _details(store))
+
+
+def _run(run: RunState) -> str:
+    if run.training is not None:
+        return _training(run.training, run.state == "trained")
+    words = {"imported": "imported model", "certificates": "certificates without a model"}
+    return words.get(run.state) or f"DAMAGED: {run.problem}"
+
+
+def _training(training: Training, finished: bool) -> str:
+    what = f"{training.method} on {training.dataset}, sigma {training.sigma:g}"
+    done = f"epoch {training.epochs_done} of {training.epochs}"
+    if training.loss is not None:
+        done += f", loss {training.loss:.4g}"
+    if training.noisy_test_accuracy is not None:
+        done += f", noisy test accuracy {100 * training.noisy_test_accuracy:.1f} %"
+    if training.collapsed:
+        done += f", COLLAPSED: one answer for {100 * (training.most_frequent_answer or 0):.0f} % of the images"
+    if finished:
+        return f"{what}: trained, {done}"
+    if training.seconds_per_epoch is None or training.seconds_left is None:
+        return f"{what}: {done}"
+    left = time_left(training.seconds_left)
+    return f"{what}: {done}, {training.seconds_per_epoch:.3g} s per epoch, {left} left at that speed"
+
+
+def _certification(store: StoreState) -> str:
+    if store.settings is None or store.done is None or store.inputs is None:
+        return f"DAMAGED: {store.problem}"
+    settings = _settings(store.settings)
+    if store.state == "complete":
+        return f"all {store.inputs} inputs done ({settings})"
+    text = f"{store.done} of {store.inputs} inputs done, {store.inputs - store.done} missing ({settings})"
+    if store.seconds_per_input is None or store.seconds_left is None:
+        return text
+    return f"{text}, {store.seconds_per_input:.3g} s per input, {time_left(store.seconds_left)} left for one process"
+
+
+def _details(store: StoreState) -> Iterator[str]:
+    if store.computed is not None:
+        yield _computed(store.computed)
+    if store.checks:
+        yield store.checks
 
 
 def _computed(record: Mapping[str, Any]) -> str:
@@ -43,53 +78,16 @@ def _computed(record: Mapping[str, Any]) -> str:
     return ", ".join([f"computed on {record.get('device', 'an unknown device')}", *precision, kernels])
 
 
-def _training(run: RunFolder) -> str:
-    if run.finished and not run.config_path.is_file():
-        return "imported model"
-    config = run.config()
-    metrics, timing = run.records("metrics.jsonl"), run.records("timing.jsonl")
-    what = f"{config.method['name']} on {config.dataset}, sigma {config.sigma:g}"
-    done = f"epoch {len(metrics)} of {config.epochs}"
-    if metrics:
-        done += f", loss {metrics[-1]['loss']:.4g}"
-        accuracy = metrics[-1].get("noisy_test_accuracy")
-        done += f", noisy test accuracy {100 * accuracy:.1f} %" if accuracy is not None else ""
-        answered = metrics[-1].get("most_frequent_answer", 0.0)
-        done += f", COLLAPSED: one answer for {100 * answered:.0f} % of the images" if answered > COLLAPSED else ""
-    if run.finished:
-        return f"{what}: trained, {done}"
-    if not timing:
-        return f"{what}: {done}"
-    seconds = timing[-1]["seconds"]
-    left = time_left(seconds * (config.epochs - len(metrics)))
-    return f"{what}: {done}, {seconds:.3g} s per epoch, {left} left at that speed"
-
-
-def _certification(store: ResultStore) -> str:
-    manifest, done = store.manifest(), len(store.done())
-    try:
-        settings = _settings(manifest.identity)
-    except (KeyError, TypeError) as error:
-        raise StoreError(f"{store.folder / 'manifest.json'} lacks settings of a certification ({error})") from error
-    if done >= manifest.inputs:
-        return f"all {manifest.inputs} inputs done ({settings})"
-    text = f"{done} of {manifest.inputs} inputs done, {manifest.inputs - done} missing ({settings})"
-    seconds = store.mean_seconds()
-    if seconds is None:
-        return text
-    return f"{text}, {seconds:.3g} s per input, {time_left(seconds * (manifest.inputs - done))} left for one process"
-
-
-def _settings(identity: Mapping[str, Any]) -> str:
-    kind = identity.get("procedure", "fixed")
+def _settings(settings: Mapping[str, Any]) -> str:
+    kind = settings.get("procedure", "fixed")
     most = "n" if kind == "fixed" else "n at most"
-    parts = [f"{most} {identity['n']}", f"alpha {identity['alpha']:g}", f"{identity['noise']} noise"]
+    parts = [f"{most} {settings['n']}", f"alpha {settings['alpha']:g}", f"{settings['noise']} noise"]
     if kind == "radius":
-        parts.insert(0, "radii " + " ".join(f"{radius:g}" for radius in identity["radii"]))
+        parts.insert(0, "radii " + " ".join(f"{radius:g}" for radius in settings["radii"]))
     if kind == "tolerance":
-        parts.insert(0, f"tolerance {identity['tolerance']:g}")
-    if identity.get("simultaneous"):
+        parts.insert(0, f"tolerance {settings['tolerance']:g}")
+    if settings.get("simultaneous"):
         parts.append("all inputs at once")
-    if identity.get("skip_wrong"):
+    if settings.get("skip_wrong"):
         parts.append("wrong inputs skipped")
     return ", ".join(parts)

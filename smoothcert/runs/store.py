@@ -144,8 +144,9 @@ class ResultStore:
     ) -> None:
         """Add the rows of `wanted` that no part holds yet. `work` makes the rows of a few names at a time, in order.
 
-        `note` says what share of them is correct, beside the progress bar. Where none is missing, nothing is written:
-        the store may lie on a disk that can only be read. Rows that other processes work on are waited for.
+        `note` says what share of them is correct, beside the progress bar; it is empty where nothing can be. Where none
+        is missing, nothing is written: the store may lie on a disk that can only be read. Rows that other processes
+        work on are waited for.
         """
         done = self.done()
         missing = [key for key in wanted if key not in done]
@@ -174,7 +175,7 @@ class ResultStore:
                 for row in rows:
                     part.add({**row, "time": clock(seconds)})
                     made, correct = made + 1, correct + int(bool(row["correct"]))
-                    bar.advance(note=f"{100 * correct / made:.1f} % {note}")
+                    bar.advance(note=f"{100 * correct / made:.1f} % {note}" if note else "")
                 group = next_group(len(now), seconds)
 
     @contextmanager

@@ -16,8 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from smoothcert.config import TrainConfig
-from smoothcert.data import Dataset, ImageFolder, load_dataset
+from smoothcert.data import Dataset, LazyDataset, load_dataset, require_labels
 from smoothcert.data.pseudo_labels import load_pseudo_labelled
+from smoothcert.errors import ConfigError
 from smoothcert.methods import build_method, resolved
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training import soft_labels
@@ -34,8 +35,8 @@ def fit(
     config: TrainConfig,
     out: Path | str,
     *,
-    train: Dataset | ImageFolder | None = None,
-    test: Dataset | ImageFolder | None = None,
+    train: Dataset | LazyDataset | None = None,
+    test: Dataset | LazyDataset | None = None,
     data_dir: Path | None = None,
     device: str = "auto",
     track: Sequence[str] = (),
@@ -50,14 +51,27 @@ def fit(
     run, ranks = RunFolder(Path(out)), join_ranks(device)
     try:
         if train is None:
-            train = load_dataset(config.dataset, "train", data_dir)
-            if test is None and config.evaluate_every:
-                test = load_dataset(config.dataset, "test", data_dir)
+            train, found = load_data(config, data_dir)
+            test = found if test is None else test
         train_run(config, run, ranks, TrainingData(train, test), track, quiet or not ranks.is_main, checkpoint_seconds)
         ranks.wait()  # PyTorch's threads may abort a rank that exits; torchrun would then stop the main one as it saves
     finally:
         ranks.close()
     return run
+
+
+def load_data(config: TrainConfig, data_dir: Path | None) -> tuple[Dataset | LazyDataset, Dataset | LazyDataset | None]:
+    """The training images of a configuration, and its test images if it asks for accuracies on the way."""
+    train = load_dataset(config.dataset, "train", data_dir)
+    if not config.evaluate_every:
+        return train, None
+    test = load_dataset(config.dataset, "test", data_dir, classes=train.classes)
+    if test.fingerprint() == train.fingerprint():  # a place without splits
+        raise ConfigError(
+            f"{train.name}: its test images are the training images, so that their accuracy means nothing: "
+            "lay them out as train and test, or set evaluate_every to 0"
+        )
+    return train, test
 
 
 def train_run(
@@ -74,6 +88,9 @@ def train_run(
     config = resolved(config, method)
     labels = soft_labels.plan(config, run.path) if method.uses_soft_labels else None
     # all checks of the settings come before the folder is claimed for them
+    require_labels(data.train, "training")
+    if data.test is not None:
+        require_labels(data.test, "accuracy on the way")
     pseudo = load_pseudo_labelled(config.self_training, data.train, least=config.batch_size)
     data = TrainingData(data.train, data.test, pseudo)
     if labels is not None:

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from smoothcert.config import TrainConfig
-from smoothcert.data import Batches, Dataset, ImageFolder
+from smoothcert.data import Batches, Dataset, LazyDataset
 from smoothcert.data.interleaved import Interleaved
 from smoothcert.errors import COLLAPSED, ConfigError, StoreError, TrainingDiverged
 from smoothcert.interrupts import Interrupted, postponed
 from smoothcert.kernels.trainable import products, trainable
 from smoothcert.keys import derive
-from smoothcert.methods.base import Method, Progress
+from smoothcert.methods.base import Method, Progress, Shares
 from smoothcert.progress import ProgressBar
 from smoothcert.runs.environment import environment
 from smoothcert.runs.folder import ModelSpec, RunFolder
@@ -31,6 +31,7 @@ from smoothcert.training.denoising_error import denoising_error
 from smoothcert.training.network import Beginning
 from smoothcert.training.noisy_accuracy import noisy_accuracy
 from smoothcert.training.ranks import Ranks
+from smoothcert.training.shares import shares_of_copies, shares_of_soft_labels
 from smoothcert.training.steps import Stepper
 from smoothcert.training.tracking import open_trackers
 
@@ -39,8 +40,8 @@ from smoothcert.training.tracking import open_trackers
 class TrainingData:
     """What a run trains on, and the test set that it is measured on now and then."""
 
-    train: Dataset | ImageFolder
-    test: Dataset | ImageFolder | None
+    train: Dataset | LazyDataset
+    test: Dataset | LazyDataset | None
     pseudo: Dataset | None = None
 
     @cached_property
@@ -69,10 +70,10 @@ class Loop:
         votes: np.ndarray | None,
     ) -> None:
         self.config, self.method, self.run, self.ranks, self.data = config, method, run, ranks, data
-        self.beginning = beginning
+        self.votes, self.beginning = votes, beginning
         self.model = beginning.model.to(ranks.device)
         self.optimizer = _optimizer(self.model, config, ranks.device)
-        labelled = Batches(
+        self.labelled = Batches(
             data.train,
             config.batch_size,
             seed=config.seed,
@@ -82,11 +83,12 @@ class Loop:
             world_size=ranks.world_size,
             soft_labels=votes,
         )
-        self.batches = labelled if data.pseudo is None else Interleaved(labelled, data.pseudo)
+        self.batches = self.labelled if data.pseudo is None else Interleaved(self.labelled, data.pseudo)
         weight = 1.0 if config.self_training is None else config.self_training.weight
         self.made = trainable(self.model, ranks.device, config.precision, config.kernels)
         self.stepper = Stepper(self.made.network, self.optimizer, method, config.sigma, ranks, pseudo_weight=weight)
         self.epoch = self.step = self.metrics_length = 0
+        self.sampling: Tensor | None = None  # weights of the images in this epoch, if its method chooses them
 
     def run_epochs(self, track: Sequence[str], every: float, quiet: bool) -> None:
         config, device = self.config, self.ranks.device
@@ -120,11 +122,14 @@ class Loop:
         config, epoch = self.config, self.epoch
         for group in self.optimizer.param_groups:
             group["lr"] = config.learning_rate(epoch)
-        self.stepper.start_epoch(Progress(epoch, config.epochs))
-        self.model.train()
         started = saved = time.monotonic()
+        progress = Progress(epoch, config.epochs)
+        if self.step == 0:  # later they are of the state, since the network is no longer what they were chosen by
+            self.sampling = self.method.sampling(progress, self.sampling, self._shares(epoch, check))
+        self.stepper.start_epoch(progress)
+        self.model.train()
         first = self.step
-        for batch in self.batches.epoch(epoch, start=self.step):
+        for batch in self.batches.epoch(epoch, start=self.step, weights=self.sampling):
             self.stepper.take(batch)
             self.step += 1
             bar.advance(note=f"epoch {epoch + 1} of {config.epochs}")
@@ -135,6 +140,19 @@ class Loop:
             check()
         return self._end_epoch(started, self.step - first, check)
 
+    def _shares(self, epoch: int, check: Callable[[], None]) -> Shares:
+        def of_copies(copies: int) -> Tensor:
+            batches = self.labelled.keyed(derive(self.config.seed, "shares", copies)).epoch(epoch)
+            where = (self.made.network, batches, len(self.data.train), self.config.sigma, copies)
+            return shares_of_copies(*where, self.ranks, check)
+
+        def of_soft_labels() -> Tensor:
+            if self.votes is None:
+                raise ConfigError("shares of soft labels are for methods whose uses_soft_labels is true")
+            return shares_of_soft_labels(self.votes, self.data.train.labels)
+
+        return Shares(of_copies, of_soft_labels)
+
     def _end_epoch(self, started: float, steps: int, check: Callable[[], None]) -> dict[str, float]:
         config, epoch = self.config, self.epoch
         self.ranks.share_buffers(self.model)
@@ -143,6 +161,8 @@ class Loop:
             # before the sums of the epoch are emptied: until then it can be interrupted
             measured = self._evaluate(self.data.test, check)
         metrics = {"epoch": epoch, "lr": config.learning_rate(epoch), **self._means(), **measured}
+        if self.sampling is not None:
+            metrics["kept_images"] = int((self.sampling > 0).sum())
         loss = metrics["loss"] + metrics.get("pseudo_labelled_loss", 0.0)  # finite only if both are
         if not math.isfinite(loss):
             raise TrainingDiverged(
@@ -174,7 +194,7 @@ class Loop:
             )
         return self.stepper.means()
 
-    def _evaluate(self, test: Dataset | ImageFolder, check: Callable[[], None]) -> dict[str, float]:
+    def _evaluate(self, test: Dataset | LazyDataset, check: Callable[[], None]) -> dict[str, float]:
         seed = derive(self.config.seed, "evaluate")
         batches = Batches(test, 4 * self.config.batch_size, seed=seed, device=self.ranks.device).epoch(0)
         if self.method.denoises:
@@ -193,6 +213,7 @@ class Loop:
             "optimizer": self.optimizer.state_dict(),
             "rng": torch.get_rng_state(),
             "data": self.data.fingerprint,
+            "sampling": self.sampling,
         }
         if self.ranks.device.type == "cuda":
             state["cuda_rng"] = torch.cuda.get_rng_state(self.ranks.device)
@@ -203,6 +224,7 @@ class Loop:
         if state is not None:
             require_same_data(self.run, state["data"], self.data.fingerprint)
             self.epoch, self.step, self.metrics_length = state["epoch"], state["step"], state["metrics_length"]
+            self.sampling = state.get("sampling")  # older versions had none
             self.stepper.load_state(state)
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.config import PRETRAINED, TrainConfig
-from smoothcert.data import Dataset, ImageFolder
+from smoothcert.data import Dataset, LazyDataset
 from smoothcert.errors import ConfigError
 from smoothcert.keys import derive
 from smoothcert.methods.base import Method
@@ -51,7 +51,7 @@ class Beginning:
         start_from(self.model, model, self.classes, spec.classes, path)
 
 
-def begin(config: TrainConfig, method: Method, train: Dataset | ImageFolder) -> Beginning:
+def begin(config: TrainConfig, method: Method, train: Dataset | LazyDataset) -> Beginning:
     """The network for this data; a clear error if it does not fit. Nothing is written."""
     found, known = _find(config), _known(config)
     image = _first(train)
@@ -71,14 +71,14 @@ def begin(config: TrainConfig, method: Method, train: Dataset | ImageFolder) -> 
     return Beginning(network, classes, normalisation, options, found, config.init_from)
 
 
-def frozen_classifier(path: str, train: Dataset | ImageFolder, device: torch.device) -> nn.Module:
+def frozen_classifier(path: str, train: Dataset | LazyDataset, device: torch.device) -> nn.Module:
     """The classifier of a run folder, which takes images like these, in eval mode; no gradient reaches its weights."""
     model, spec = RunFolder(path).load_model()
     count_classes(model, _first(train), spec.classes)
     return model.requires_grad_(False).to(device)
 
 
-def _first(train: Dataset | ImageFolder) -> Tensor:
+def _first(train: Dataset | LazyDataset) -> Tensor:
     return torch.from_numpy(np.array(train.image(0)))
 
 

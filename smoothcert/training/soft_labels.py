@@ -30,7 +30,7 @@ from torch import nn
 from smoothcert.certification.counting import Request
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.config import PRETRAINED, NoiseMode, TrainConfig, build_dataclass
-from smoothcert.data import Dataset, ImageFolder
+from smoothcert.data import Dataset, LazyDataset
 from smoothcert.data.augment import crop_flip
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.files import atomic_write, file_sha256, write_text
@@ -89,7 +89,7 @@ def plan(config: TrainConfig, out: Path) -> Plan:
     return Plan(Path(labels.folder) if labels.folder else out / "soft-labels", model, labels.n)
 
 
-def check(wanted: Plan, train: Dataset | ImageFolder) -> None:
+def check(wanted: Plan, train: Dataset | LazyDataset) -> None:
     """Refuse a folder of other labels, before anything is written for the run that wants them."""
     model = resolved(wanted.model, build_method(wanted.model.method))
     RunFolder(wanted.model_folder).check(model)
@@ -97,14 +97,14 @@ def check(wanted: Plan, train: Dataset | ImageFolder) -> None:
         _record(wanted.folder, _settings(wanted, train))
 
 
-def _settings(wanted: Plan, train: Dataset | ImageFolder) -> dict[str, Any]:
+def _settings(wanted: Plan, train: Dataset | LazyDataset) -> dict[str, Any]:
     """All that the labels depend on, except the weights of the model that votes."""
     model = wanted.model
     settings = {"n": wanted.n, "sigma": model.sigma, "seed": model.seed, "augment": model.augment}
     return {**settings, "data": train.fingerprint()}
 
 
-def vote(wanted: Plan, model: nn.Module, train: Dataset | ImageFolder, ranks: Ranks, quiet: bool) -> np.ndarray:
+def vote(wanted: Plan, model: nn.Module, train: Dataset | LazyDataset, ranks: Ranks, quiet: bool) -> np.ndarray:
     """The votes [images, classes] of the plan's model, memory-mapped: read if they are there, else made to the end."""
     identity = {**_settings(wanted, train), "model": weights_hash(model)}
     if not (wanted.folder / "labels.json").exists():
@@ -120,7 +120,7 @@ def vote(wanted: Plan, model: nn.Module, train: Dataset | ImageFolder, ranks: Ra
 
 
 def _make_parts(
-    parts: Path, wanted: Plan, model: nn.Module, train: Dataset | ImageFolder, ranks: Ranks, quiet: bool
+    parts: Path, wanted: Plan, model: nn.Module, train: Dataset | LazyDataset, ranks: Ranks, quiet: bool
 ) -> None:
     """This rank's share of the groups that are not there yet."""
     smoothed = SmoothedClassifier(
@@ -145,14 +145,14 @@ def _make_parts(
             bar.advance()
 
 
-def _noise(train: Dataset | ImageFolder) -> NoiseMode:
+def _noise(train: Dataset | LazyDataset) -> NoiseMode:
     return "exact" if train.eight_bit else "float"
 
 
-def _view(config: TrainConfig, train: Dataset | ImageFolder, i: int) -> torch.Tensor:
+def _view(config: TrainConfig, train: Dataset | LazyDataset, i: int) -> torch.Tensor:
     """The one view of image i that is voted on, [C, H, W]."""
     key = derive(config.seed, "soft-labels", "augment", i)
-    if isinstance(train, ImageFolder):
+    if isinstance(train, LazyDataset):
         augmented = config.augment != "none"
         return torch.from_numpy(train.train_image(i, np.random.default_rng(key)) if augmented else train.image(i))
     image = torch.from_numpy(np.array(train.image(i)))

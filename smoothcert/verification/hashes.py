@@ -16,7 +16,7 @@ from smoothcert.verification.rows import Rows
 from smoothcert.verification.verdict import Verdict
 
 if TYPE_CHECKING:
-    from smoothcert.data import Dataset, ImageFolder
+    from smoothcert.data import Dataset, LazyDataset
 
 _TYPES = {"F": "float", "BF": "bfloat", "I": "int", "U": "uint", "BOOL": "bool"}  # F32 is float32
 
@@ -64,10 +64,12 @@ def check_seed(verdict: Verdict, identity: dict[str, Any]) -> None:
 
 def check_data(
     verdict: Verdict, identity: dict[str, Any], rows: list[Rows], data_dir: Path | None
-) -> Dataset | ImageFolder | None:
+) -> Dataset | LazyDataset | None:
     """The certified data, its size and the labels of the rows; None, and a note, where the data is not here."""
     try:
-        data = load_stored(str(identity.get("dataset")), str(identity.get("split")), data_dir)
+        name, split, classes = (identity.get(key) for key in ("dataset", "split", "classes"))
+        count, names = classes if isinstance(classes, int) else None, identity.get("class_names")
+        data = load_stored(str(name), str(split), data_dir, count, names if isinstance(names, list) else None)
     except SmoothcertError as error:
         verdict.notes.append(
             "data, labels and whether inputs were left out not checked, since the data is not here: "

@@ -22,7 +22,7 @@ from smoothcert.verification.rules import read_rules
 from smoothcert.verification.verdict import Verdict
 
 if TYPE_CHECKING:
-    from smoothcert.data import Dataset, ImageFolder
+    from smoothcert.data import Dataset, LazyDataset
 
 _SAME = ("model", "network", "classes", "data")
 _MACHINE = ("device_type", "precision", "prepared")  # may be others elsewhere, and so may rounding
@@ -52,7 +52,7 @@ class Resampling:
             raise ConfigError(f"--resample takes a share such as 1% or a number of inputs, found {self.amount!r}")
         return min(rows, max(1, math.ceil(amount * rows) if share else int(amount)))
 
-    def check(self, verdict: Verdict, manifest: Manifest, data: Dataset | ImageFolder | None) -> None:
+    def check(self, verdict: Verdict, manifest: Manifest, data: Dataset | LazyDataset | None) -> None:
         """Certify the chosen inputs again, and name every one whose row comes out otherwise."""
         if data is None:
             raise StoreError(f"{verdict.name} cannot be sampled again without its data: name it by --data-dir")
@@ -93,7 +93,7 @@ class Resampling:
         self,
         verdict: Verdict,
         manifest: Manifest,
-        data: Dataset | ImageFolder,
+        data: Dataset | LazyDataset,
         stored: dict[int, dict[str, str]],
         again: dict[int, dict[str, str]],
     ) -> dict[int, dict[str, str]]:
@@ -115,7 +115,7 @@ class Resampling:
         self,
         verdict: Verdict,
         manifest: Manifest,
-        data: Dataset | ImageFolder,
+        data: Dataset | LazyDataset,
         chosen: list[int],
         changes: Mapping[str, Any] = MappingProxyType({}),
     ) -> tuple[dict[str, Any], dict[int, dict[str, str]]]:

@@ -72,6 +72,8 @@ def verify_store(folder: Path, name: str, data_dir: Path | None, resampling: Res
         problems, notes = check_rows(part, rules)
         verdict.problems += problems
         verdict.notes += notes
+    if len({bool((part.label < 0).any()) for part in rows if len(part.label)}) > 1:
+        verdict.problems.append("some parts have labels and others none: they are about different data")
     _check_indices(verdict, rows, rules.inputs)
     check_weights(verdict, identity)
     check_seed(verdict, identity)

@@ -200,7 +200,7 @@ def test_a_plan_of_another_classifier_is_refused(settings):
         other.certify_planned([image[:, 1:]], [0], plan)
 
 
-@pytest.mark.parametrize("model", [lambda x: x, "lenet", None])
-def test_what_is_no_module_is_refused(model):
-    with pytest.raises(ModelError, match=r"expected the model to be a torch.nn.Module, found a \w+: wrap it"):
+@pytest.mark.parametrize(("model", "found"), [("lenet", "str"), (None, "NoneType"), (Linear, "the class Linear")])
+def test_what_cannot_be_called_on_a_batch_is_refused(model, found):
+    with pytest.raises(ModelError, match=rf"expected the model to be a torch.nn.Module, or a function .*found {found}"):
         SmoothedClassifier(model, sigma=0.5, classes=10)

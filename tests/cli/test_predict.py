@@ -1,5 +1,6 @@
 """`smoothcert predict`: pictures and arrays are answered with a radius, unusable ones are named."""
 
+import json
 import re
 
 import numpy as np
@@ -39,9 +40,18 @@ def test_printed_numbers_never_exceed_the_proved_ones(capsys, certified, tmp_pat
     paths = [tmp_path / f"{i}.npy" for i in range(8)]
     for i, path in enumerate(paths):
         np.save(path, test.image(i))
-    lines = run(capsys, "predict", certified, *paths, "--n", 500, "--device", "cpu").splitlines()
-    for i, line in enumerate(lines):
-        proved = smoothed.certify(test.image(i), n=500, index=i)
+    words = ["predict", certified, *paths, "--n", 500, "--device", "cpu"]
+    lines = run(capsys, *words).splitlines()
+    told = json.loads(run(capsys, *words, "--json"))
+    assert (told["n"], told["alpha"], told["noise"], told["note"]) == (500, 0.001, "exact", None)
+    certificates = [smoothed.certify(test.image(i), n=500, index=i) for i in range(8)]
+    for path, answer, proved in zip(paths, told["images"], certificates, strict=True):
+        assert (answer["path"], answer["norm"], answer["abstained"]) == (str(path), "l2", proved.abstained)
+        assert (answer["radius"], answer["p_lower"]) == (proved.radius, proved.p_lower)  # to the last digit
+        assert answer["predict"] == (None if proved.abstained else proved.predict)
+        assert answer["class"] == (None if proved.abstained else test.class_names[proved.predict])
+        assert sum(answer["counts"].values()) == 500
+    for line, proved in zip(lines, certificates, strict=True):
         if found := re.search(r"radius ([\d.]+) \(p >= ([\d.]+)\)", line):
             assert 0 <= proved.radius - float(found[1]) < 1e-4
             assert 0 <= proved.p_lower - float(found[2]) < 1e-6

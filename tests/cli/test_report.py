@@ -32,6 +32,18 @@ def test_report_judges_stored_counts_again(capsys, certified):
     assert float(acr) == pytest.approx(float(usual[2].split()[3]) / 28, abs=0.002)
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--serve", "--json"], "--json prints one document and ends"),
+        (["--port", 8000], "--port is the port of --serve, which is not given"),
+        (["--serve", "--port", 70_000], "port 70000 of 127.0.0.1 cannot be used"),
+    ],
+)
+def test_a_server_that_cannot_be_is_refused(capsys, certified, words, message):
+    assert message in fails(capsys, "report", certified / "certify" / "six", *words)
+
+
 def test_another_alpha_is_for_all_inputs_together_where_the_first_was(capsys, certified):
     """Certified together at alpha 0.2, six inputs: judged again at 0.6, each has 0.1."""
     options = ["--every", 100, "--max", 6, "--n", 200, "--device", "cpu", "--noise", "float", "--seed", 0]

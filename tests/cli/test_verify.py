@@ -43,6 +43,8 @@ def test_a_run_is_verified_edited_repaired_packed_and_unpacked(capsys, copy, tmp
     code, said = status(capsys, "verify", copy / "certify" / "six")
     assert code == 3
     assert "  missing: input 5\n" in said
+    code, said = status(capsys, "verify", copy / "certify" / "six", "--json")
+    assert (code, json.loads(said)["stores"][0]["missing"]) == (3, [5])
     part.write_text(whole)
     file = tmp_path / "a.zip"
     assert f"wrote {file}" in run(capsys, "pack", copy)
@@ -54,9 +56,8 @@ def test_a_run_is_verified_edited_repaired_packed_and_unpacked(capsys, copy, tmp
 
 
 def test_the_verdict_for_machines(capsys, copy):
-    found = json.loads(run(capsys, "verify", copy, "--json"))
-    assert list(found) == [f"{copy}/certify/six"]
-    (verdict,) = found.values()
+    (verdict,) = json.loads(run(capsys, "verify", copy, "--json"))["stores"]
+    assert verdict["name"] == f"{copy}/certify/six"
     kept = json.loads((copy / "certify" / "six" / "verified.json").read_text())
     assert (verdict["verdict"], verdict["rows"], verdict["problems"]) == ("verified", 6, [])
     assert verdict.items() <= kept.items()

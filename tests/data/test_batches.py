@@ -43,6 +43,47 @@ def test_a_batch_holds_the_images_and_labels_of_its_indices(dtype):
         assert batch.labels.tolist() == data.labels[batch.index.numpy()].tolist()
 
 
+def test_with_weights_an_epoch_is_so_many_draws_with_replacement():
+    weights = torch.arange(23, dtype=torch.float64) % 5  # each fifth image has weight 0
+    batches, epochs, drawn = Batches(toy(), 5, seed=1), 800, torch.zeros(23)
+    for epoch in range(epochs):
+        found = torch.cat([batch.index for batch in batches.epoch(epoch, weights=weights)])
+        assert len(found) == 23
+        drawn += found.bincount(minlength=23)
+    expected = epochs * 23 * weights / weights.sum()
+    assert (drawn[weights == 0] == 0).all()
+    chi2 = ((drawn - expected).square() / expected)[weights > 0].sum()
+    assert chi2 < 43  # 17 degrees of freedom: once in 2000
+
+
+@pytest.mark.parametrize("start", [0, 3])
+def test_weighted_epochs_have_tails_and_shares_like_others(start):
+    weights = torch.arange(23) % 3 + 0.5
+    batches = Batches(toy(), 6, seed=1, augment="crop-flip")
+    whole, tail = (list(batches.epoch(2, first, weights)) for first in (0, start))
+    assert all(same(a, b) for a, b in zip(whole[start:], tail, strict=True))
+    ranks = [Batches(toy(), 6, seed=1, rank=rank, world_size=2).epoch(2, start, weights) for rank in range(2)]
+    for one, *parts in zip(tail[:-1], *ranks):  # noqa: B905 - the last batch is filled up
+        assert torch.equal(one.index, torch.cat([part.index for part in parts]))
+
+
+@pytest.mark.parametrize(
+    "weights", [[1.0] * 22, [0.0] * 23, [-1.0] + [1.0] * 22, [float("nan")] + [1.0] * 22, [float("inf")] + [1.0] * 22]
+)
+def test_weights_that_are_none_are_refused(weights):
+    with pytest.raises(ConfigError, match="expected 23 weights of images"):
+        Batches(toy(), 5, seed=0).epoch(0, weights=torch.tensor(weights))
+
+
+def test_another_seed_shares_the_memory():
+    batches = Batches(toy(), 5, seed=1, augment="crop-flip")
+    other = batches.keyed(2)
+    assert other._images is batches._images
+    alone = Batches(toy(), 5, seed=2, augment="crop-flip")
+    assert all(same(a, b) for a, b in zip(other.epoch(1), alone.epoch(1), strict=True))
+    assert batches.seed == 1
+
+
 def test_read_only_arrays_are_taken_without_a_warning():
     data = toy()
     data.images.setflags(write=False)

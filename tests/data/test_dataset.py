@@ -117,7 +117,8 @@ class Endless(torch.utils.data.IterableDataset):
     [
         (Pairs(), "at least one image, found none"),
         (Endless(), "data set with a length"),
-        (Pairs((GREY, 0), GREY), r"\(image, label\) pairs, found Tensor at item 1"),
+        (Pairs((GREY, 0), GREY), "found -1 for image 1: .*or give no label at all"),
+        (Pairs({"image": GREY}), r"\(image, label\) pairs or images, found dict at item 0"),
         (Pairs((GREY.numpy(), 0)), "image tensors, found ndarray at item 0: add .*ToTensor"),
         (Pairs((GREY[0], 0)), r"shape \[C, H, W\].* found torch.float32 \[4, 4\] at item 0"),
         (Pairs((GREY.int(), 0)), "floating point or uint8, found torch.int32"),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from smoothcert.data import ImageFolder
-from smoothcert.data.folder import random_part
+from smoothcert.data.preparation import random_part
 from smoothcert.errors import DataError, MissingExtra
 
 Image = pytest.importorskip("PIL.Image")

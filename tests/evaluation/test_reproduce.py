@@ -30,7 +30,7 @@ def test_rows_and_seeds_are_planned(tmp_path):
     ]
     assert len(jobs) == 8
     assert jobs[0].train == ["train", jobs[0].recipe, "--seed", "0", "--out", str(tmp_path / "gaussian-0.25" / "seed0")]
-    assert len(plan("mnist", tmp_path)) == 33  # the table of the papers
+    assert len(plan("mnist", tmp_path)) == 33 + 3  # the table of the papers, and settings of ours
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ EVERY = [
     {"name": "consistency", "base": "smoothadv", "steps": 2},
     {"name": "smoothmix", "noises": 2, "steps": 2, "one_step": True},
     {"name": "catrs", "noises": 2, "steps": 2},
+    {"name": "sun", "noises": 2, "steps": 2, "deferred": 0, "threshold": 0.0},
 ]
 
 

@@ -136,6 +136,19 @@ def catrs_noise(net, x, delta, target, epsilon, steps, noises):
     return n
 
 
+def sphere_noise(net, x, y, delta, epsilon, steps):
+    """The first of delta = n_0, n_1, ..., n_steps that is misclassified, or the last."""
+    n = delta.copy()
+    for _ in range(steps):
+        if int(np.argmax(net.logits(x + n))) != y:
+            return n
+        p = net.softmax(x + n)
+        g = net.pull(x + n, np.array([p[c] - (c == y) for c in range(len(p))]))
+        n = n + epsilon * g / (norm(g) + 1e-8)
+        n = n * norm(delta) / norm(n)
+    return n
+
+
 # ---- losses; `images[b]`, `labels[b]`, `noise[b][i]`; what an attack found is given, since no gradient goes through it
 
 

@@ -60,7 +60,7 @@ def test_training_mode_and_parameters_are_left_as_they_were(settings):
     assert all(value.ndim == 0 for value in losses.terms.values())
 
 
-FORWARDS = [1, 2, 1, 1, 1, 1, 1, 1, 2, 2]
+FORWARDS = [1, 2, 1, 1, 1, 1, 1, 1, 2, 2, 1]
 
 
 @pytest.mark.parametrize(("settings", "forwards"), list(zip(EVERY, FORWARDS, strict=True)), ids=IDS)

@@ -131,10 +131,19 @@ def catrs(settings, epoch, x, y, soft, draws, net):
     return lambda n: literal.catrs(n, x, y, noise, worst, targets, kept, settings["lam"], **switches)
 
 
+def sun(settings, epoch, x, y, soft, draws, net):
+    noise = draws.noise
+    if epoch >= settings["deferred"]:
+        length, steps = settings["epsilon"], settings["steps"]
+        noise = [[literal.sphere_noise(net, x[b], y[b], d, length, steps) for d in noise[b]] for b in range(SIZE)]
+    return lambda n: literal.cross_entropy(n, x, y, noise)
+
+
 ADV = {"epsilon": 0.8, "steps": 3}
 CONS = {"lam": 5.0, "eta": 0.5}
 MIX = {"eta": 5.0, "alpha": 0.4, "steps": 3}
 CAT = {"lam": 1.5, "epsilon": 0.6, "steps": 3, "noises": 3}
+SUN = {"noises": 3, "deferred": 2, "epsilon": 0.4, "steps": 3}
 CASES = [
     (gaussian, {}, 1, 0),
     (stability, {"lam": 2.0}, 1, 0),
@@ -172,6 +181,9 @@ CASES = [
     (catrs, {**CAT, "high": "mean"}, 3, 0),
     (catrs, {**CAT, "target": "mean"}, 3, 0),
     (catrs, {**CAT, "target": "label"}, 3, 0),
+    (sun, SUN, 3, 1),
+    (sun, SUN, 3, 2),
+    (sun, {**SUN, "noises": 1, "steps": 1}, 1, 9),
 ]
 IDS = [f"{case[0].__name__}-{'-'.join(map(str, case[1].values()))}-epoch{case[3]}" for case in CASES]
 
@@ -224,3 +236,11 @@ def test_cases_exercise_what_they_are_for():
     throws = draws.uniform(3, SIZE)
     kept = [max(1, sum(throws[i][b] < votes[b] for i in range(3))) for b in range(SIZE)]
     assert {1, 3} <= set(kept)
+    moved = [
+        [np.abs(literal.sphere_noise(net, x[b], y[b], d, 0.4, t) - d).max() for t in (1, 2, 3)]
+        for b in range(SIZE)
+        for d in draws.noise[b]
+    ]
+    assert any(first == 0 for first, _, _ in moved)  # misclassified from the beginning
+    assert any(0 < second == third for _, second, third in moved)  # on the way
+    assert any(second != third for _, second, third in moved)  # not before the last step

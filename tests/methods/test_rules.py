@@ -28,6 +28,7 @@ from tests.training.tiny import tiny
         ({"name": "consistency", "noises": 3}, 3),
         ({"name": "smoothmix", "noises": 4, "steps": 1}, 4),
         ({"name": "catrs", "noises": 2, "steps": 1, "target": "label"}, 2),
+        ({"name": "sun", "noises": 4}, 4),
     ],
 )
 def test_a_loaded_batch_makes_m_optimiser_steps(settings, steps, tmp_path, monkeypatch):

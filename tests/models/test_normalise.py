@@ -6,7 +6,7 @@ import torch
 
 from smoothcert.errors import ConfigError, ModelError
 from smoothcert.models import NORMALISATIONS, Normalise, build_model
-from smoothcert.models.normalise import normalisation_layer
+from smoothcert.models.normalise import InputForm, input_form, normalisation_layer
 
 # the constants of the published code, written out once more
 CONSTANTS = {
@@ -71,3 +71,63 @@ def test_unknown_name_offers_the_nearest():
 def test_repr_shows_the_constants():
     assert "std=None" in repr(Normalise((0.5,)))
     assert "mean=[0.5], std=[0.25]" in repr(Normalise((0.5,), (0.25,)))
+
+
+# --- what a network expects, in numbers --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("range=-1,1", lambda x: 2 * x - 1),
+        ("range=0,255", lambda x: 255 * x),
+        ("mean=0.5 std=0.25", lambda x: (x - 0.5) / 0.25),
+        ("mean=0.1,0.2,0.3", lambda x: x - np.float32([0.1, 0.2, 0.3]).reshape(3, 1, 1)),
+        ("range=0,255 mean=124,116,104 std=58", lambda x: (255 * x - np.float32([124, 116, 104])[:, None, None]) / 58),
+        ("std=2,4,8", lambda x: x / np.float32([2, 4, 8]).reshape(3, 1, 1)),
+    ],
+)
+def test_a_form_in_numbers(text, expected):
+    x = torch.rand(2, 3, 4, 5)
+    assert input_form(text).text() == input_form(input_form(text).text()).text()
+    found = normalisation_layer(text)(x).numpy()
+    np.testing.assert_allclose(found, expected(x.numpy().astype(np.float64)), rtol=1e-5, atol=1e-4)
+
+
+def test_a_form_says_what_it_is():
+    form = InputForm((0.5,), (0.25,), (-1.0, 1.0), (8, 6))
+    assert input_form(form.text()) == form
+    assert InputForm().text() == "none"
+    assert input_form("imagenet") == InputForm(*NORMALISATIONS["imagenet"])
+
+
+def test_the_size_that_a_network_looks_at():
+    """Constant images stay constant, and each image is resized alone."""
+    layer = normalisation_layer("size=8x6 range=-1,1")
+    x = torch.full((2, 3, 4, 3), 0.75)
+    torch.testing.assert_close(layer(x), torch.full((2, 3, 8, 6), 0.5))
+    rows = torch.rand(4, 1, 16, 16)
+    assert torch.equal(layer(rows)[2:3], layer(rows[2:3]))
+    kept = torch.rand(1, 1, 8, 6)
+    assert layer[0](kept) is kept
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("mean=a", "a normalisation is a name"),
+        ("mean", "unknown normalisation 'mean'"),
+        ("men=0.5", "a normalisation is a name"),
+        ("range=1,0", "low then high"),
+        ("range=0,inf", "low then high"),
+        ("range=0", "a normalisation is a name"),
+        ("std=0", "std above 0"),
+        ("std=nan", "std above 0"),
+        ("mean=0.5,0.5 std=1,1,1", "one value, or one per channel"),
+        ("size=0x4", "height x width"),
+        ("size=4", "a normalisation is a name"),
+    ],
+)
+def test_forms_that_cannot_be(text, message):
+    with pytest.raises(ConfigError, match=message):
+        normalisation_layer(text)

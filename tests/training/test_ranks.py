@@ -12,7 +12,8 @@ from smoothcert.devices.pick import pick_device
 from smoothcert.errors import ConfigError
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training.ranks import join_ranks
-from tests.training.tiny import CONFIG, HERE, train
+from tests.processes import run_ranks
+from tests.training.tiny import CONFIG, HERE, SAMPLED, train, train_as_rank
 
 
 def test_auto_is_cuda_where_there_is_one():
@@ -59,3 +60,17 @@ def test_two_processes_train_like_one(tmp_path):
         assert torch.allclose(one[name], other[name], atol=1e-5), name
     losses = [[entry["loss"] for entry in run.records("metrics.jsonl")] for run in (alone, two)]
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
+
+
+def test_two_processes_draw_the_images_that_one_draws(tmp_path):
+    """Hardly any noise: both discard and weigh the same images, and take the same steps on them."""
+    method = {**SAMPLED.method, "noises": 1}  # ranks cut their own shares of a batch, so more would be other steps
+    config = dataclasses.replace(SAMPLED, method=method, model=f"{HERE}.Plain", sigma=1e-6, lr=0.002)
+    alone = train(tmp_path / "alone", config)
+    run_ranks(train_as_rank, tmp_path / "two", config)
+    two = RunFolder(tmp_path / "two")
+    one, other = (run.load_state() for run in (alone, two))
+    assert torch.equal(one["sampling"], other["sampling"])
+    assert 0 < int((one["sampling"] == 0).sum()) < 150
+    for name in one["model"]:
+        assert torch.allclose(one["model"][name], other["model"][name], atol=1e-5), name

@@ -7,7 +7,7 @@ import pytest
 from smoothcert.errors import ModelError, StoreError
 from smoothcert.runs.folder import RunFolder
 from tests.processes import Child, kill_at
-from tests.training.tiny import CONFIG, outcome, train, train_reporting_states, train_until_the_disk_is_full
+from tests.training.tiny import CONFIG, SAMPLED, outcome, train, train_reporting_states, train_until_the_disk_is_full
 
 
 @pytest.mark.usefixtures("one_thread")
@@ -21,6 +21,20 @@ def test_killed_at_any_moment_and_resumed_the_run_ends_the_same(tmp_path):
     with (out / "metrics.jsonl").open("a") as file:
         file.write('{"epoch": 2, "lo')  # and a line torn by a power cut
     assert outcome(train(out)) == outcome(train(tmp_path / "whole"))
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_the_images_that_a_method_has_chosen_survive_a_kill(tmp_path):
+    """In the middle of the epoch that chose them, in the one after, and in the one that weighs them anew."""
+    out = tmp_path / "killed"
+    kill_at(((10 + 4, 0.0), (8, 0.0), (10, 0.001)), train_reporting_states, out, SAMPLED)
+    state = RunFolder(out).load_state()
+    assert state is not None
+    assert 0 < int((state["sampling"] == 0).sum()) < 150
+    whole = train(tmp_path / "whole", SAMPLED)
+    assert outcome(train(out, SAMPLED)) == outcome(whole)
+    kept = [entry.get("kept_images") for entry in whole.records("metrics.jsonl")]
+    assert kept == [None, *[int((state["sampling"] > 0).sum())] * 3]
 
 
 @pytest.mark.usefixtures("one_thread")

@@ -33,6 +33,14 @@ SOFT = dataclasses.replace(
     soft_labels={"n": 40, "epochs": 1},
 )
 
+SAMPLED = dataclasses.replace(
+    CONFIG,
+    sigma=0.5,
+    method={"name": "sun", "noises": 2, "steps": 2, "deferred": 1, "threshold": 0.95, "reweight_every": 2},
+    epochs=4,
+    evaluate_every=0,
+)
+
 
 def tiny(split="train", size=150, seed=0):
     """Four classes: which quarter of the image is bright."""

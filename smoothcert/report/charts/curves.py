@@ -10,7 +10,13 @@ import numpy as np
 from smoothcert.errors import ConfigError
 from smoothcert.report.charts.line_styles import run_styles
 from smoothcert.report.charts.svg import Frame, Line, line_chart, percent
-from smoothcert.report.measures.analysis import Floats, average_certified_radius, certified_accuracy, certified_curve
+from smoothcert.report.measures.analysis import (
+    Floats,
+    average_certified_radius,
+    average_radius,
+    certified_curve,
+    curve_values,
+)
 from smoothcert.report.measures.confidence import has_confidence, p_curve, p_ecdf
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
@@ -19,7 +25,7 @@ from smoothcert.report.read.names import labels_of, norm_names
 def curve_svg(
     runs: Sequence[Certificates],
     *,
-    title: str = "Certified accuracy",
+    title: str | None = None,
     rounded: bool = False,
     legend: bool = True,
     points: int = 400,
@@ -27,7 +33,7 @@ def curve_svg(
     """The certified-accuracy curves of the runs as one SVG; `legend=False` if the page around it has its own."""
     if not runs:
         raise ConfigError("a figure needs at least one run, found none")
-    labels = labels_of(runs)
+    labels, shown = labels_of(runs), curve_name(runs)
     top = axis_top(runs)
     lines = [
         Line(
@@ -43,12 +49,23 @@ def curve_svg(
     return line_chart(
         lines,
         Frame((0.0, top[0]), (0.0, top[1]), ticks=(9, 11), y_format=percent),
-        title=title,
-        description=f"Share of inputs classified correctly with a certified radius of at least r. {summary}.",
-        labels=(f"radius r ({norm_names(c.norm for c in runs)})", "certified accuracy"),
+        title=title or shown.capitalize(),
+        description=f"Share of inputs {_answered(runs)} with a certified radius of at least r. {summary}.",
+        labels=(f"radius r ({norm_names(c.norm for c in runs)})", shown),
         legend=legend,
         name="curves",
     )
+
+
+def curve_name(runs: Sequence[Certificates]) -> str:
+    """What the curves of the runs are."""
+    if len({c.labelled for c in runs}) > 1:
+        raise ConfigError("runs with labels and runs without have no curves in common: draw them apart")
+    return "certified accuracy" if runs[0].labelled else "certified share"
+
+
+def _answered(runs: Sequence[Certificates]) -> str:
+    return "classified correctly" if runs[0].labelled else "answered, right or wrong,"
 
 
 def confidence_svg(runs: Sequence[Certificates], points: int = 300) -> str | None:
@@ -64,8 +81,8 @@ def confidence_svg(runs: Sequence[Certificates], points: int = 300) -> str | Non
         lines,
         Frame((0.5, 1.0), (0.0, top), ticks=(9, 11), y_format=percent),
         title="Confidence",
-        description=f"Share of inputs classified correctly with a lower bound of p_A of at least p. {summary}.",
-        labels=("confidence p", "correct with confidence ≥ p"),
+        description=f"Share of inputs {_answered(runs)} with a lower bound of p_A of at least p. {summary}.",
+        labels=("confidence p", f"{'correct' if runs[0].labelled else 'answered'} with confidence ≥ p"),
         legend=False,
         name="confidence",
     )
@@ -76,13 +93,15 @@ def _summary(c: Certificates, rounded: bool) -> str:
     if c.tested_radii is not None:
         return ", ".join(f"{100 * share:.1f} % at radius {radius:g}" for radius, share in shares)
     clean = f"{100 * next(shares)[1]:.1f} % at radius 0"
+    if not c.labelled:
+        return f"{clean}, mean radius {average_radius(c, rounded):.3f}"
     return f"{clean}, average certified radius {average_certified_radius(c, rounded):.3f}"
 
 
 def axis_top(runs: Sequence[Certificates]) -> tuple[float, float]:
     """The end of both axes: just beyond the largest certified radius, and the next 10 % above the accuracies."""
-    radius = max(max(float(c.radius[c.correct].max(initial=0.0)), *(c.tested_radii or ()), 0.0) for c in runs)
-    share = max(float(c.correct.mean()) for c in runs)
+    radius = max(max(float(c.radius[c.counted].max(initial=0.0)), *(c.tested_radii or ()), 0.0) for c in runs)
+    share = max(float(c.counted.mean()) for c in runs)
     return 1.02 * radius or 1.0, max(math.ceil(10 * share - 1e-9) / 10, 0.1)
 
 
@@ -92,7 +111,7 @@ def step_corners(c: Certificates, rounded: bool = False) -> tuple[Floats, Floats
     Where only some radii were tested there is no curve, but a point at each of them.
     """
     if c.tested_radii is not None:
-        return np.array(c.tested_radii), certified_accuracy(c, c.tested_radii, rounded)
+        return np.array(c.tested_radii), curve_values(c, c.tested_radii, rounded)
     radii, share = certified_curve(c, rounded)
     return np.repeat(radii, 2), np.append(np.repeat(share, 2)[1:], 0.0)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from smoothcert.errors import ConfigError, MissingExtra
 from smoothcert.files import atomic_write, write_text
-from smoothcert.report.charts.curves import axis_top, curve_svg, step_corners
+from smoothcert.report.charts.curves import axis_top, curve_name, curve_svg, step_corners
 from smoothcert.report.charts.line_styles import COLOURS, DASHES, run_styles
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
@@ -35,7 +35,7 @@ def save_figure(
     if not results:
         raise ConfigError("a figure needs at least one run, found none")
     if kind == ".svg":
-        write_text(path, curve_svg(results, title=title or "Certified accuracy", rounded=rounded))
+        write_text(path, curve_svg(results, title=title or None, rounded=rounded))
         return
     try:
         from matplotlib.figure import Figure
@@ -52,7 +52,7 @@ def save_figure(
         axes.plot(*step_corners(c, rounded), color=COLOURS[style.colour], linewidth=1.3, label=label, **marks)
     right, top = axis_top(results)
     radius = f"radius $r$ ({norm_names((c.norm for c in results), _MATH_NORMS)})"
-    axes.set(xlim=(0, right), ylim=(0, top), xlabel=radius, ylabel="certified accuracy", title=title)
+    axes.set(xlim=(0, right), ylim=(0, top), xlabel=radius, ylabel=curve_name(results), title=title)
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)

@@ -24,6 +24,7 @@ class Histogram:
     wrong: Floats
     saturation: float | None
     saturated: float  # share of the inputs that are correct with the saturation radius, to the digits of a log
+    labelled: bool = True  # else `correct` are all answers, and nothing is wrong
 
     @property
     def top(self) -> float:
@@ -38,10 +39,10 @@ def radius_edges(runs: Sequence[Certificates], bins: int = 32) -> Floats:
 
 def radius_histogram(c: Certificates, edges: Floats) -> Histogram:
     answered = ~c.abstained
-    correct, wrong = (np.histogram(c.radius[answered & side], edges)[0] / c.rows for side in (c.correct, ~c.correct))
+    correct, wrong = (np.histogram(c.radius[answered & side], edges)[0] / c.rows for side in (c.counted, ~c.counted))
     limit = saturation(c)
-    full = 0.0 if limit is None else float((c.correct & (c.radius >= 0.995 * limit)).mean())
-    return Histogram(edges, correct, wrong, limit, full)
+    full = 0.0 if limit is None else float((c.counted & (c.radius >= 0.995 * limit)).mean())
+    return Histogram(edges, correct, wrong, limit, full, c.labelled)
 
 
 def histogram_svg(histogram: Histogram, label: str, style: LineStyle, y_top: float, name: str) -> str:
@@ -59,7 +60,8 @@ def histogram_svg(histogram: Histogram, label: str, style: LineStyle, y_top: flo
                 y, height = frame.py(start + share), frame.py(start) - frame.py(start + share)
                 bars.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" {paint}/>')
     inside = [f"<g><title>{escape(label)}</title>", *bars, "</g>"]
-    text = f"Radii of {label}: {100 * h.correct.sum():.1f} % of the inputs correct, {100 * h.wrong.sum():.1f} % wrong"
+    word, wrong = ("correct", f", {100 * h.wrong.sum():.1f} % wrong") if h.labelled else ("answered", "")
+    text = f"Radii of {label}: {100 * h.correct.sum():.1f} % of the inputs {word}{wrong}"
     if h.saturation is not None:
         x = frame.px(h.saturation)
         inside.append(
@@ -68,7 +70,7 @@ def histogram_svg(histogram: Histogram, label: str, style: LineStyle, y_top: flo
             f'<text x="{x + 3:.1f}" y="{frame.top - 8}" text-anchor="end" font-size="12" fill="#555" '
             f'style="fill:var(--ink,#222)">saturation {h.saturation:.3f}</text>'
         )
-        text += f"; {100 * h.saturated:.1f} % correct at the saturation radius {h.saturation:.3f}"
+        text += f"; {100 * h.saturated:.1f} % {word} at the saturation radius {h.saturation:.3f}"
     return drawing(frame, inside, title=label, description=f"{text}.", labels=("radius", ""), name=name)
 
 

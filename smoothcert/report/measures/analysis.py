@@ -1,7 +1,8 @@
 """The field's measures of a certified classifier; NumPy only.
 
 Throughout, input i of N has radius R_i and is *correct* if the smoothed classifier answers with its label (an
-abstention is not correct). A tie counts: radius >= r is certified at r.
+abstention is not correct). A tie counts: radius >= r is certified at r. Inputs without labels have no accuracy and no
+ACR (nan), but shares of certified answers, whether right or wrong.
 """
 
 from __future__ import annotations
@@ -39,7 +40,20 @@ def certified_accuracy(c: Certificates, radii: ArrayLike, rounded: bool = False)
 
     `rounded` rounds the radii first, as published logs do: published tables need it to the last digit.
     """
-    own = correct_radii(c, rounded)
+    return _share(c, correct_radii(c, rounded), radii) if c.labelled else np.full(np.shape(radii), np.nan)
+
+
+def certified_share(c: Certificates, radii: ArrayLike, rounded: bool = False) -> Floats:
+    """(1/N) #{i : no abstention and R_i >= r}: the answers that are certified at r, whether right or wrong."""
+    return _share(c, np.sort(input_radii(c, rounded)[~c.abstained]), radii)
+
+
+def curve_values(c: Certificates, radii: ArrayLike, rounded: bool = False) -> Floats:
+    """What the curve of a run shows: certified accuracy, or certified share where there are no labels."""
+    return certified_accuracy(c, radii, rounded) if c.labelled else certified_share(c, radii, rounded)
+
+
+def _share(c: Certificates, own: Floats, radii: ArrayLike) -> Floats:
     below = np.searchsorted(own, np.asarray(radii, dtype=np.float64), side="left")
     return np.where(c.tested_at(radii), (len(own) - below) / c.rows, np.nan)
 
@@ -74,6 +88,8 @@ def linf_radius(radius: ArrayLike, dimension: int) -> Floats:
 
 def certified_accuracy_linf(c: Certificates, epsilons: ArrayLike, dimension: int, rounded: bool = False) -> Floats:
     """CA in l-infinity norm: (1/N) #{i : correct_i and R_i / sqrt(d) >= epsilon}, for each epsilon."""
+    if not c.labelled:
+        return np.full(np.shape(epsilons), np.nan)
     own = linf_radius(correct_radii(c, rounded), dimension)
     below = np.searchsorted(own, np.asarray(epsilons, dtype=np.float64), side="left")
     return np.asarray((len(own) - below) / c.rows)
@@ -81,7 +97,13 @@ def certified_accuracy_linf(c: Certificates, epsilons: ArrayLike, dimension: int
 
 def average_certified_radius(c: Certificates, rounded: bool = False) -> float:
     """ACR = (1/N) sum_i correct_i R_i: errors and abstentions count as 0. nan if only some radii were tested."""
-    return float(correct_radii(c, rounded).sum() / c.rows) if c.tested_radii is None else float("nan")
+    known = c.tested_radii is None and c.labelled
+    return float(correct_radii(c, rounded).sum() / c.rows) if known else float("nan")
+
+
+def average_radius(c: Certificates, rounded: bool = False) -> float:
+    """(1/N) sum_i R_i: answers count, right or wrong, and abstentions are 0. nan if only some radii were tested."""
+    return float(input_radii(c, rounded).sum() / c.rows) if c.tested_radii is None else float("nan")
 
 
 def clean_accuracy(c: Certificates) -> float:
@@ -101,12 +123,12 @@ def median_radius(c: Certificates) -> float:
 
 
 def certified_curve(c: Certificates, rounded: bool = False) -> tuple[Floats, Floats]:
-    """CA as the exact step function: `radii` ascending from 0, and CA on (radii[i-1], radii[i]].
+    """CA (`curve_values`) as the exact step function: `radii` ascending from 0, and CA on (radii[i-1], radii[i]].
 
     Beyond the last radius it is 0. The area under it is the ACR: sum_i CA(radii[i]) (radii[i] - radii[i-1]).
     """
-    radii = np.union1d([0.0], correct_radii(c, rounded))
-    return radii, certified_accuracy(c, radii, rounded)
+    radii = np.union1d([0.0], input_radii(c, rounded)[c.counted])
+    return radii, curve_values(c, radii, rounded)
 
 
 def default_radii(results: Sequence[Certificates], columns: int = 10) -> list[float]:
@@ -118,7 +140,7 @@ def default_radii(results: Sequence[Certificates], columns: int = 10) -> list[fl
     tested = {r for c in results for r in c.tested_radii or ()}
     if tested and all(c.tested_radii is not None for c in results):
         return sorted(tested)
-    top = max((float(c.radius[c.correct].max(initial=0.0)) for c in results if c.tested_radii is None), default=0.0)
+    top = max((float(c.radius[c.counted].max(initial=0.0)) for c in results if c.tested_radii is None), default=0.0)
     step = 0.25
     while top // step + 1 > columns:
         step *= 2

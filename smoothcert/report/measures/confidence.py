@@ -47,17 +47,17 @@ def p_lower(c: Certificates) -> Floats:
 
 
 def p_ecdf(c: Certificates, p: ArrayLike) -> Floats:
-    """P(p_A >= p) = (1/N) #{i : correct_i and p_lower_i >= p}, for each p in [1/2, 1]."""
+    """P(p_A >= p) = (1/N) #{i : correct_i and p_lower_i >= p}, for each p in [1/2, 1]; of any answer if unlabelled."""
     asked = np.asarray(p, dtype=np.float64)
     if not ((asked >= 0.5) & (asked <= 1)).all():
         raise ConfigError(f"expected probabilities in [0.5, 1], found {asked}")
-    own = np.sort(p_lower(c)[c.correct])
+    own = np.sort(p_lower(c)[c.counted])
     return np.asarray((len(own) - np.searchsorted(own, asked, side="left")) / c.rows)
 
 
 def p_curve(c: Certificates) -> tuple[Floats, Floats]:
     """The corners of P(p_A >= p) from p = 1/2 to the right: both ends of each drop, the last at 0."""
-    p = np.union1d([0.5], np.maximum(p_lower(c)[c.correct], 0.5))
+    p = np.union1d([0.5], np.maximum(p_lower(c)[c.counted], 0.5))
     return np.repeat(p, 2), np.append(np.repeat(p_ecdf(c, p), 2)[1:], 0.0)
 
 

@@ -29,6 +29,8 @@ def find_published(c: Certificates) -> PublishedRow | None:
     config = c.config or {}
     if c.sigma != config.get("sigma"):  # no published row was certified with another noise than trained with
         return None
+    if c.identity.get("dataset", config.get("dataset")) != config.get("dataset"):  # nor on other data
+        return None
     fits, size = rows_of(config), c.expected or c.rows
     return next((row for row in fits if row.inputs == size), fits[0] if fits else None)
 

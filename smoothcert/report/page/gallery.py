@@ -51,17 +51,23 @@ class Gallery:
     names: tuple[str, ...]  # of the classes, if the data set has them
     problem: str = ""  # why pictures are missing
 
+    @property
+    def kinds(self) -> dict[str, str]:
+        """The kinds of cards that there may be: without labels, no answer is known to be wrong."""
+        labelled = any(card.label >= 0 for card in self.cards)
+        return {kind: text for kind, text in KINDS.items() if kind != "wrong" or labelled}
+
 
 def pick(c: Certificates, kind: str, most: int) -> list[int]:
     """Places of at most `most` inputs of a kind, spread over the classes, in the order of the kind.
 
     Most robust: correct, by falling radius. Least: correct, by rising radius. Wrong: by falling radius, since a wrong
-    answer with a large radius is the worst. Abstained: by index.
+    answer with a large radius is the worst. Abstained: by index. Without labels all answers count as correct ones do.
     """
     mask, order = {
-        "most": (c.correct, -c.radius),
-        "least": (c.correct, c.radius),
-        "wrong": (~c.correct & ~c.abstained, -c.radius),
+        "most": (c.counted, -c.radius),
+        "least": (c.counted, c.radius),
+        "wrong": (~c.counted & ~c.abstained, -c.radius),
         "abstained": (c.abstained, 0 * c.radius),
     }[kind]
     places = np.flatnonzero(mask)

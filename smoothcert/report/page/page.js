@@ -1,6 +1,6 @@
 "use strict";
-// Shows the values at the pointer or the slider, switches runs on and off, and filters the images.
-(() => {
+// Sorts tables, shows the values at the pointer or the slider, switches runs on and off, and filters the images.
+const startPage = () => {
   document.documentElement.classList.add("scripted");
   const data = JSON.parse(document.getElementById("data").textContent);
   const one = (selector, root = document) => root.querySelector(selector);
@@ -38,7 +38,7 @@
       one(`.run[data-run="${run}"]`, chart).append(dot);
       return dot;
     });
-    let at = reading.start;
+    let at = Number(slider.value);
 
     const show = (index) => {
       at = index;
@@ -128,9 +128,9 @@
       const [run, kind, index, label, predict, radius, counts, image] = entry;
       const figure = make("figure", undefined, { class: `card ${kind}` });
       const answer = predict < 0 ? "abstains" : predict === label ? name(label) : `says ${name(predict)}`;
-      figure.append(make("img", undefined, { src: images[image], alt: `input ${index}, class ${name(label)}` }));
+      figure.append(make("img", undefined, { src: images[image], alt: label < 0 ? `input ${index}` : `input ${index}, class ${name(label)}` }));
       const text = make("figcaption");
-      text.append(make("strong", predict === label ? answer : `${name(label)}: ${answer}`));
+      text.append(make("strong", predict === label || label < 0 ? answer : `${name(label)}: ${answer}`));
       text.append(make("span", predict < 0 ? "no radius" : `radius ${radius}`));
       for (const [k, share, count] of counts) {
         const bar = make("span", undefined, { class: "bar", title: `${count} samples` });
@@ -163,9 +163,49 @@
     fill();
   }
 
-  window.addEventListener("beforeprint", () => {
+  // A click on the name of a column sorts by it, a second one turns the order, a third one gives the first order back.
+  // Numbers begin with the largest; cells without a value stand last either way, and equal ones stay as they were.
+  const sortable = (table) => {
+    const body = table.tBodies[0];
+    const given = [...body.rows];
+    const heads = [...[...table.tHead.rows].at(-1).cells];
+    const number = /^(?:\u2264 )?([-+]?\d[\d,.]*(?:e[-+]?\d+)?)(?= |$)/;
+    const text = (row, column) => row.cells[column].textContent.trim();
+    const columns = heads.map((_, column) => {
+      const filled = given.filter((row) => !["", "-"].includes(text(row, column)));
+      const numeric = filled.every((row) => number.test(text(row, column)));
+      const value = (row) => numeric ? Number(number.exec(text(row, column))[1].replaceAll(",", "")) : text(row, column);
+      const compare = (a, b) => numeric ? a - b : a.localeCompare(b, "en", { numeric: true });
+      return { filled, value, compare, orders: numeric ? ["descending", "ascending"] : ["ascending", "descending"] };
+    });
+    const apply = () => {
+      const column = heads.findIndex((head) => head.hasAttribute("aria-sort"));
+      if (column < 0) return body.append(...given);
+      const { filled, value, compare } = columns[column];
+      const turn = heads[column].getAttribute("aria-sort") === "ascending" ? 1 : -1;
+      const sorted = [...filled].sort((a, b) => turn * compare(value(a), value(b)));
+      body.append(...sorted, ...given.filter((row) => !filled.includes(row)));
+    };
+    heads.forEach((head, column) => {
+      if (columns[column].filled.length < 2) return;
+      const button = make("button", head.textContent, { type: "button", class: "sort" });
+      head.replaceChildren(button);
+      button.addEventListener("click", () => {
+        const { orders } = columns[column];
+        const next = orders[orders.indexOf(head.getAttribute("aria-sort")) + 1];
+        for (const other of heads) other.removeAttribute("aria-sort");
+        if (next) head.setAttribute("aria-sort", next);
+        apply();
+      });
+    });
+    apply();
+  };
+  all(".results:not(.pairs)").forEach(sortable);
+
+  window.onbeforeprint = () => {
     for (const element of all("details")) element.open = true;
-  });
+  };
   Object.keys(data.readings).forEach(explore);
   toggle(all(".legend input").filter((box) => !box.checked).map((box) => Number(box.closest("tr").dataset.run)), false);
-})();
+};
+startPage();

@@ -17,21 +17,22 @@ from smoothcert.report.charts.training import Epochs
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.page import sections
-from smoothcert.report.page.gallery import KINDS, Gallery, Images, build_gallery
+from smoothcert.report.page.gallery import Gallery, Images, build_gallery
 from smoothcert.report.page.provenance import provenance
 from smoothcert.report.page.verified import verified
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
-from smoothcert.report.tables.formats import GROUP
 from smoothcert.report.tables.tables import certificate_table, checked_radii, class_table, published_table
 from smoothcert.statistics.printed import doubt
+
+TITLE = "Certified robustness"
 
 
 def write_report(
     results: Sequence[Certificates],
     path: str | Path,
     *,
-    title: str = "Certified robustness",
+    title: str = TITLE,
     radii: Sequence[float] | None = None,
     rounded: bool = False,
     training: Mapping[str, Epochs] | None = None,
@@ -71,23 +72,19 @@ def render_report(
     rounded: bool,
     training: Mapping[str, Epochs],
     images: Mapping[str, Images],
+    version: str | None = None,
 ) -> str:
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    table = certificate_table(results, radii, rounded)
+    """The page as text. A `version` makes it one that asks its server whether there is a newer one (live.py)."""
+    table, everything = sections.with_budget(certificate_table(results, radii, rounded), results), results
+    results = [c for c in results if c.labelled] or results  # those without labels share no chart with others
     radii = default_radii(results) if radii is None else checked_radii(radii)
     labels, gallery = labels_of(results), build_gallery(results, images)
     readings = sections.readings(results, rounded)
     context: dict[str, Any] = {
-        "title": title,
-        "style": Markup(_style_sheet()),
-        "script": Markup(_file("page.js")),
-        "version": __version__,
+        **_frame(title, version),
         "headline": sections.headline(results, rounded),
         "table": table,
         "published": published_table(results, radii),
-        "group": GROUP,
         "rounded": rounded,
         "labels": labels,
         "readings": readings,
@@ -102,7 +99,8 @@ def render_report(
         "measured": sum(c.tested_radii is None for c in results),
         "saturated": any(saturation(c) is not None for c in results),
         "verified": verified(results, labels),
-        "runs": [provenance(c, label) for c, label in zip(results, labels, strict=True)],
+        "runs": [provenance(c, label) for c, label in zip(everything, labels_of(everything), strict=True)],
+        "labelled": results[0].labelled,
         "data": {
             "labels": labels,
             "colours": [style.colour for style in run_styles(results)],
@@ -113,8 +111,39 @@ def render_report(
     context["sections"] = [
         (name, heading) for name, (heading, shown) in SECTIONS.items() if any(context[entry] for entry in shown)
     ]
-    page = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    return page.from_string(_file("page.html.j2")).render(context).lstrip()
+    return _filled("page.html.j2", context)
+
+
+def render_waiting(version: str, text: str, *, waiting: bool) -> str:
+    """A page in place of the report: there is nothing to report yet, or it cannot be made."""
+    return _filled("waiting.html.j2", {**_frame(TITLE, version), "text": text, "waiting": waiting})
+
+
+def _frame(title: str, version: str | None) -> dict[str, Any]:
+    """What every page has: its looks, its scripts and who made it."""
+    from markupsafe import Markup
+
+    return {
+        "title": title,
+        "style": Markup(_style_sheet()),
+        "script": Markup(_file("page.js")),
+        "live": version,
+        "live_script": Markup(_file("live.js")),
+        "version": __version__,
+    }
+
+
+def _filled(name: str, context: Mapping[str, Any]) -> str:
+    from jinja2 import Environment, FunctionLoader, StrictUndefined
+
+    pages = Environment(
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        loader=FunctionLoader(_file),
+    )
+    return pages.get_template(name).render(context).lstrip()
 
 
 def _charts(results: Sequence[Certificates], rounded: bool, training: Mapping[str, Epochs]) -> dict[str, Any]:
@@ -155,8 +184,8 @@ def _gallery(gallery: Gallery | None) -> dict[str, Any]:
     return {
         "gallery": gallery,
         "gallery_runs": sorted({card.run for card in cards}),
-        "gallery_classes": sorted({card.label for card in cards}),
-        "kinds": KINDS,
+        "gallery_classes": sorted({card.label for card in cards if card.label >= 0}),
+        "kinds": gallery.kinds if gallery else {},
     }
 
 

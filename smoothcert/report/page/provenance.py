@@ -49,6 +49,11 @@ def provenance(c: Certificates, label: str) -> Provenance:
         "clean accuracy": "not tested" if np.isnan(clean) else f"{100 * clean:.1f} %",
         "median radius of correct inputs": "none" if np.isnan(median) else f"{median:.3f}",
     }
+    if not c.labelled:
+        settings |= dict.fromkeys(("clean accuracy", "median radius of correct inputs"), "not known: no labels")
+    for key, words in (("preparation", "preparation of the pictures"), ("licence", "licence of the data")):
+        if environment.get(key):
+            settings[words] = str(environment[key])
     if c.manifest is not None and (checks := checks_in_words(c.source)):
         settings["the network treats each image alone"] = checks
     if c.norm != "l2":

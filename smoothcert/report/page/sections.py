@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import cycle
 from typing import Any
 
@@ -13,10 +14,10 @@ from smoothcert.report.charts.histogram import histogram_svg, radius_edges, radi
 from smoothcert.report.charts.line_styles import LineStyle, run_styles
 from smoothcert.report.charts.scatter import trade_off_svg
 from smoothcert.report.charts.training import MEASURES, Epochs, training_svg
-from smoothcert.report.measures.analysis import Floats, average_certified_radius, certified_accuracy
+from smoothcert.report.measures.analysis import Floats, average_certified_radius, certified_accuracy, curve_values
 from smoothcert.report.measures.confidence import has_confidence, p_ecdf
 from smoothcert.report.measures.tradeoff import trade_offs
-from smoothcert.report.page.gallery import KINDS, Gallery
+from smoothcert.report.page.gallery import Gallery
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import doubted, labels_of
 from smoothcert.report.tables.formats import Table, number
@@ -51,6 +52,24 @@ def headline(results: Sequence[Certificates], rounded: bool) -> dict[str, str]:
     }
 
 
+def with_budget(table: Table, results: Sequence[Certificates]) -> Table:
+    """The main table with samples n and failure probability alpha after the inputs, where any run knows them."""
+    place = table.head.index("inputs") + 1
+    budget = [_budget(c) for c in results]
+    if not any(cell != "-" for pair in budget for cell in pair):
+        return table
+    rows = [(*row[:place], *cells, *row[place:]) for row, cells in zip(table.rows, budget, strict=True)]
+    head = (*table.head[:place], "n", "alpha", *table.head[place:])
+    best = frozenset((row, column + 2 * (column >= place)) for row, column in table.best)
+    return replace(table, head=head, rows=tuple(rows), best=best)
+
+
+def _budget(c: Certificates) -> tuple[str, str]:
+    early = c.identity.get("procedure", "fixed") != "fixed"
+    n = "-" if c.n is None else f"{'≤ ' * early}{c.n}"
+    return n, "-" if c.alpha is None else f"{c.alpha:g}"
+
+
 def readings(results: Sequence[Certificates], rounded: bool, most: int = 400) -> dict[str, Any]:
     """The values that the page shows at the pointer: shares in % on a fine grid of radii, and of probabilities."""
     top, density, coarser = axis_top(results)[0], 100.0, cycle((2, 2.5, 2))  # steps of 0.01, 0.02, 0.05, 0.1, ...
@@ -60,7 +79,7 @@ def readings(results: Sequence[Certificates], rounded: bool, most: int = 400) ->
     radii = np.arange(int(top * density) + 1) / density
     start = int(np.searchsorted(radii[:-1], min(0.5, top / 2)))
     every = list(range(len(results)))
-    found = {"curves": _reading(radii, start, "r", 2, every, lambda i: certified_accuracy(results[i], radii, rounded))}
+    found = {"curves": _reading(radii, start, "r", 2, every, lambda i: curve_values(results[i], radii, rounded))}
     known = [i for i in every if has_confidence(results[i])]
     if known:
         p = np.arange(500, 1000) / 1000
@@ -83,7 +102,7 @@ def comparison(results: Sequence[Certificates], radii: Sequence[float], rounded:
     """Best run by radius, differences with intervals, seeds, trade-offs; empty where there is nothing to compare."""
     styles = run_styles(results)
     first = results[:MOST_RUNS]
-    if len(results) == 1 or not comparable(results):
+    if len(results) == 1 or not comparable(results) or not results[0].labelled:
         return dict.fromkeys(("envelope", "differences", "seeds", "trade_offs"))
     best = best_run(first, rounded)
     return {
@@ -145,7 +164,12 @@ def gallery_data(gallery: Gallery | None) -> dict[str, Any] | None:
         ]
         for card in gallery.cards
     ]  # fmt: skip
-    return {"cards": cards, "images": list(gallery.images), "names": list(gallery.names), "kinds": list(KINDS.items())}
+    return {
+        "cards": cards,
+        "images": list(gallery.images),
+        "names": list(gallery.names),
+        "kinds": list(gallery.kinds.items()),
+    }
 
 
 def heat(kind: str, table: Table, row: int, column: int) -> float | None:

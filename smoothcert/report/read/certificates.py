@@ -62,6 +62,19 @@ class Certificates:
             raise nothing_yet(self.source)
 
     @property
+    def labelled(self) -> bool:
+        """Whether the inputs have labels, all of them or none. Without, there are certificates but no accuracy."""
+        return bool(self.label[0] >= 0)
+
+    @property
+    def counted(self) -> NDArray[np.bool_]:
+        """The inputs that certified shares count: with a correct answer, or with any answer where nothing is labelled.
+
+        Whoever shows such a share must say which of the two it is (`labelled`).
+        """
+        return self.correct if self.labelled else ~self.abstained
+
+    @property
     def rows(self) -> int:
         return len(self.idx)
 

@@ -13,6 +13,7 @@ from smoothcert.errors import StoreError
 from smoothcert.recipes.published import ALPHA, N
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import distinct_names
+from smoothcert.runs.find import find_results, stores_of
 from smoothcert.runs.rows import Column, NoCertificates, merge, nothing_yet, read_lines, typed_columns
 from smoothcert.runs.store import ResultStore
 from smoothcert.statistics.saturation import saturation_radius
@@ -76,6 +77,8 @@ def read_store(folder: str | Path) -> Certificates:
 def read_results(*paths: str | Path) -> list[Certificates]:
     """Read run folders (all their stores), store folders and log files, and give the runs distinct names.
 
+    Of another folder, all run folders and stores below it are read.
+
     A place that holds no certificates yet is left out with a warning, unless nothing else is left.
     """
     results: dict[Path, Certificates] = {}
@@ -98,17 +101,19 @@ def read_results(*paths: str | Path) -> list[Certificates]:
 
 def _places(paths: Iterable[str | Path], empty: list[NoCertificates]) -> Iterable[Path]:
     for path in map(Path, paths):
-        stores = sorted(folder.parent for folder in path.glob("certify/*/manifest.json"))
+        stores = stores_of(path)
         if path.is_file() or (path / "manifest.json").is_file():
             yield path
         elif stores:
             yield from stores
-        elif (path / "config.yaml").is_file() or (path / "certify").is_dir():
+        elif any((path / name).is_file() for name in ("config.yaml", "model.json")) or (path / "certify").is_dir():
             empty.append(NoCertificates(f"{path}: a run without certificates; smoothcert certify makes them"))
+        elif below := find_results(path) if path.is_dir() else []:
+            yield from _places(below, empty)
         elif path.exists():
             raise StoreError(
-                f"{path}: expected a run folder (config.yaml, certify/), a store (manifest.json) or a log "
-                "file, found another folder"
+                f"{path}: expected a run folder (config.yaml, certify/), a store (manifest.json), a folder with some "
+                "below, or a log file, found another folder"
             )
         else:
             raise StoreError(f"{path}: no such file or folder; expected a run folder, a store or a log file")

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-GROUP = "certified accuracy (%) at r"
+ACCURACY, SHARE = "certified accuracy (%) at r", "certified share (%) at r"
 LATEX = {c: "\\" + c for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
@@ -31,10 +31,12 @@ class Table:
     radii: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     best: frozenset[tuple[int, int]] = frozenset()  # (row, column) of the best value of a column
+    group: str = ACCURACY  # what stands in the columns of `radii`
 
     @property
     def columns(self) -> tuple[str, ...]:
-        return (*self.head, *(f"r={radius}" for radius in self.radii))
+        word = "share " if self.group == SHARE else ""
+        return (*self.head, *(f"{word}r={radius}" for radius in self.radii))
 
     def to_text(self, terminal: bool | None = None) -> str:
         """Aligned plain text; coloured for a terminal (by default: if standard output is one)."""
@@ -58,7 +60,7 @@ class Table:
         lines = [f"% {note}" for note in self.notes]
         lines += [rf"\begin{{tabular}}{{l{'r' * (last - 1)}}}", r"\toprule"]
         if self.radii:
-            group = _latex(GROUP.capitalize()).removesuffix("r") + "$r$"
+            group = _latex(self.group.capitalize()).removesuffix("r") + "$r$"
             lines += [
                 rf"{'& ' * len(self.head)}\multicolumn{{{len(self.radii)}}}{{c}}{{{group}}} \\",
                 rf"\cmidrule(lr){{{first}-{last}}}",

@@ -28,6 +28,8 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
         notes += [f"{label}: {warning}" for warning in c.warnings]
         notes += [f"{label}: {note}" for note in _own_notes(c)]
     first = results[0]
+    if len({c.labelled for c in results}) > 1:
+        notes.append("runs without labels have no curve beside those with labels: report them by themselves")
     notes += norm_notes(results)
     if any(not np.array_equal(first.idx, c.idx) for c in results):
         shared = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), (c.idx for c in results))
@@ -40,7 +42,7 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
         values = sorted({str(value) for c in results if (value := c.identity.get(key)) is not None})
         if len(values) > 1:
             notes.append(f"the runs were certified on different {words}: {', '.join(values)}; do not compare them")
-    other = [c for c in results if _labels_differ(first, c)]
+    other = [c for c in results if c.labelled == first.labelled and _labels_differ(first, c)]
     if other:
         notes.append(
             f"'{one_line(first.name)}' and '{one_line(other[0].name)}' disagree on the labels of the same indices: "
@@ -76,12 +78,13 @@ def _own_notes(c: Certificates) -> list[str]:
             "certify with exact noise for proofs"
         )
     answers = c.predict[c.predict >= 0]
-    if len(answers) and len(np.unique(c.label)) > 2:
+    if not c.labelled:
+        notes.append("no labels, so no accuracy: a certified answer may be right or wrong")
+    if len(answers) and (len(np.unique(c.label)) if c.labelled else c.identity.get("classes", 0)) > 2:
         share = np.unique(answers, return_counts=True)[1].max() / c.rows
         if share > COLLAPSED and len(answers) >= 20:
-            notes.append(
-                f"COLLAPSED, {100 * share:.0f} % of the inputs get one and the same answer; its ACR means nothing"
-            )
+            same = f"{100 * share:.0f} % of the inputs get one and the same answer"
+            notes.append(f"COLLAPSED, {same}; its ACR means nothing" if c.labelled else f"{same}: is that right?")
     if c.tested_radii is not None:
         tested = ", ".join(f"{r:g}" for r in c.tested_radii) or "of its manifest"
         notes.append(f"only the radii {tested} were tested: nothing is known at others, and no ACR")

@@ -11,7 +11,9 @@ from smoothcert.report.measures.across_seeds import Spread, seed_groups, seed_su
 from smoothcert.report.measures.analysis import (
     abstention_rate,
     average_certified_radius,
+    average_radius,
     certified_accuracy,
+    certified_share,
     clean_accuracy,
     default_radii,
 )
@@ -26,7 +28,7 @@ from smoothcert.report.measures.published_comparison import (
 )
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, one_line
-from smoothcert.report.tables.formats import Table, number
+from smoothcert.report.tables.formats import ACCURACY, SHARE, Table, number
 from smoothcert.report.tables.notes import comparison_notes
 from smoothcert.statistics.printed import doubt
 
@@ -42,6 +44,9 @@ def certificate_table(
     the 3 digits of published logs. Cells of radii that a run did not test stay blank. The best value
     of a column is marked among the complete runs. If the papers have a row for the settings of a run
     (`find_published`), its ACR stands beside ours.
+
+    Runs without labels have no ACR and no accuracy. If all are such, the table has their mean radii and certified
+    shares (`certified_share`) instead.
     """
     if not results:
         raise ConfigError("a table needs at least one run, found none")
@@ -52,9 +57,11 @@ def certificate_table(
     norms = {c.norm for c in results}
     # columns of their own, since CSV has no notes, and LaTeX only in comments
     named, doubtful = norms != {"l2"}, any(doubt(c.noise) for c in results)
+    shown = any(c.labelled for c in results)
     rows = []
     for c, row, comparable in zip(results, published, alike, strict=True):
-        shares = [abstention_rate(c), *certified_accuracy(c, radii, rounded)]
+        accuracies = (certified_accuracy if shown else certified_share)(c, radii, rounded)
+        cells = [number(100 * share, 1) for share in accuracies] if c.labelled or not shown else ["-"] * len(radii)
         beside = ("-", "-") if row is None else (row.printed(), deviation(c, row).printed() if comparable else "-")
         rows.append(
             (
@@ -63,17 +70,19 @@ def certificate_table(
                 *((c.norm,) if named else ()),
                 *((doubt(c.noise) or c.noise or "-",) if doubtful else ()),
                 f"{c.rows} of {c.expected}" if c.partial else str(c.rows),
-                number(average_certified_radius(c, rounded), 3),
+                number(average_certified_radius(c, rounded), 3) if c.labelled else "-",
                 *beside[: len(columns)],
-                *(number(100 * share, 1) for share in shares),
+                *(() if shown else (number(average_radius(c, rounded), 3),)),
+                number(100 * abstention_rate(c), 1),
+                *cells,
             )
         )
     told = [name for name, shown in (("norm", named), ("noise", doubtful)) if shown]
-    head = ("run", "sigma", *told, "inputs", "ACR", *columns, "abstain %")
-    complete = [i for i, c in enumerate(results) if not c.partial and len(norms) == 1]
+    head = ("run", "sigma", *told, "inputs", "ACR", *columns, *(() if shown else ("mean radius",)), "abstain %")
+    complete = [i for i, c in enumerate(results) if not c.partial and len(norms) == 1 and c.labelled]
     notes = comparison_notes(results, rounded) + published_notes(results, labels_of(results))
     best = _best(rows, complete, [head.index("ACR"), *range(len(head), len(rows[0]))])
-    return Table(head, tuple(rows), radius_labels(radii), tuple(notes), best)
+    return Table(head, tuple(rows), radius_labels(radii), tuple(notes), best, ACCURACY if shown else SHARE)
 
 
 def envelope_table(results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False) -> Table:
@@ -125,7 +134,7 @@ def class_table(
     results: Sequence[Certificates], names: Sequence[str] = (), rounded: bool = False, most: int = 20
 ) -> Table | None:
     """The ACR of each run that has one, class by class, for the `most` classes with the smallest mean over the runs."""
-    results = [c for c in results if c.tested_radii is None]
+    results = [c for c in results if c.tested_radii is None and c.labelled]
     values = [{entry.label: entry.acr for entry in per_class(c, rounded=rounded)} for c in results]
     classes = sorted({label for run in values for label in run})
     mean = {k: np.mean([run[k] for run in values if k in run]) for k in classes}

@@ -1,0 +1,82 @@
+"""What a report is made of: certificates, maybe analysed again, epochs of training, and images where they are here."""
+
+from __future__ import annotations
+
+import dataclasses
+import warnings
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smoothcert.cli.options import Options
+from smoothcert.errors import SmoothcertError, StoreError
+
+if TYPE_CHECKING:
+    from smoothcert.report import Certificates
+
+
+def read_certificates(options: Options) -> tuple[list[Certificates], list[str]]:
+    """The certificates, and what was left out since it holds none yet."""
+    from smoothcert.report import read_results
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        results = read_results(*options.results)
+    if options.alpha is not None or options.bound is not None or options.norm is not None:
+        results = [_reanalysed(entry, options) for entry in results]
+    return results, [str(warning.message) for warning in caught]
+
+
+def _reanalysed(entry: Certificates, options: Options) -> Certificates:
+    from smoothcert.evaluation.reanalysis import reanalyse
+
+    if entry.manifest is None:
+        raise StoreError(
+            f"{entry.source} has no class counts, so that it cannot be analysed by another alpha, bound or norm"
+        )
+    found = reanalyse(entry.source, alpha=options.alpha, bound=options.bound or "binary", norm=options.norm)
+    return dataclasses.replace(found, name=entry.name)
+
+
+def training_of(results: Sequence[Certificates]) -> dict[str, list[dict[str, Any]]]:
+    """The epochs of each run that was trained here, under the name of its first store."""
+    from smoothcert.runs.folder import RunFolder
+
+    runs = {entry.source.parent.parent: entry.name for entry in reversed(results)}  # RUN/certify/NAME
+    return {
+        name: RunFolder(path).records("metrics.jsonl")
+        for path, name in reversed(runs.items())
+        if RunFolder(path).config_path.is_file()
+    }
+
+
+class Pictures:
+    """The data that certificates are about, for the gallery, where it is at hand: a report downloads nothing.
+
+    Each data set is read once, also by a page that is made many times.
+    """
+
+    def __init__(self, data_dir: Path | None) -> None:
+        self._data_dir = data_dir
+        self._loaded: dict[tuple[str, str], Any] = {}
+
+    def of(self, results: Sequence[Certificates]) -> dict[str, Any]:
+        found = {entry.name: self._images(entry) for entry in results if entry.identity}
+        return {name: images for name, images in found.items() if images is not None}
+
+    def _images(self, entry: Certificates) -> Any:
+        from smoothcert.data.corruptions import load_stored
+
+        key = name, split = str(entry.identity.get("dataset")), str(entry.identity.get("split"))
+        if key not in self._loaded:
+            self._loaded[key] = None
+            with suppress(SmoothcertError):
+                self._loaded[key] = load_stored(
+                    name,
+                    split,
+                    self._data_dir,
+                    entry.identity.get("classes"),
+                    entry.identity.get("class_names"),
+                )
+        return self._loaded[key]

@@ -1,0 +1,153 @@
+"""Like `Dataset`, but pictures are decoded when they are asked for."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager
+from copy import copy
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from smoothcert.data.dataset import UNLABELLED, Dataset, check_labels
+from smoothcert.data.image_file import check_colours, upright
+from smoothcert.data.preparation import Preparation
+from smoothcert.errors import DataError
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+_ORIENTATION, _TURNED = 0x0112, (5, 6, 7, 8)  # the EXIF tag, and those of its values that swap width and height
+
+
+class LazyDataset(ABC):
+    """Pictures somewhere, with labels or all without, and the rule by which they become images of one shape."""
+
+    eight_bit = True
+    licence = ""
+    name: str
+    split: str
+    labels: np.ndarray  # [N] int64; all UNLABELLED where there are none
+    classes: int  # of the network that the set is for; 0 where labels do not say it
+    class_names: tuple[str, ...]
+    by_name: bool = False  # whether labels were numbered by the names of the network's classes
+    rule: Preparation
+
+    @abstractmethod
+    def where(self, i: int) -> str:
+        """The name of picture `i` in messages."""
+
+    @abstractmethod
+    def open(self, i: int) -> AbstractContextManager[Image]:
+        """Picture `i`, not decoded yet, by `open_picture`."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """SHA-256 that names these images and labels."""
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """(C, H, W) of every image."""
+        return self.rule.shape
+
+    @property
+    def labelled(self) -> bool:
+        """Whether the pictures have labels: all have one, or none has."""
+        return bool(self.labels[0] != UNLABELLED)
+
+    @property
+    def preparation(self) -> str:
+        """In words what is done to the pictures; empty for nothing."""
+        return str(self.rule)
+
+    def image(self, i: int) -> np.ndarray:
+        """Image `i` for testing, uint8 [C, H, W]."""
+        return self.rule.central(self.decode(i), self.where(i))
+
+    def train_image(self, i: int, rng: np.random.Generator) -> np.ndarray:
+        """Image `i` for training, uint8 [C, H, W]: a random part of it, resized and maybe mirrored."""
+        return self.rule.random(self.decode(i), rng)
+
+    def decode(self, i: int) -> Image:
+        """Picture `i` in grey or RGB, turned as its EXIF orientation says."""
+        with self.open(i) as picture:
+            self._check(picture, i)
+            found = upright(picture, self.rule.channels)
+            self._check_size(found, i)
+            return found
+
+    def check(self, i: int) -> None:
+        """Refuse picture `i` by what its header says: quick, but damage further on is not seen."""
+        with self.open(i) as picture:
+            self._check(picture, i)
+
+    def _check(self, picture: Image, i: int) -> None:
+        where, rule = self.where(i), self.rule
+        check_colours(picture, where)
+        if rule.channels == 1 and not rule.greyed and picture.mode not in ("1", "L"):
+            raise DataError(
+                f"{where}: expected a grey picture, as the first one, found colours: ask for grey or colour"
+            )
+        if sorted(picture.size) != sorted((rule.width, rule.height)):  # it may be turned yet
+            self._check_size(picture, i)
+
+    def _check_size(self, picture: Image, i: int) -> None:
+        rule = self.rule
+        if rule.resize is None and (picture.height, picture.width) != (rule.height, rule.width):
+            raise DataError(
+                f"{self.where(i)}: expected a picture of {rule.height} x {rule.width} pixels (height x width), as the "
+                f"first one, found {picture.height} x {picture.width}: give a size to bring all pictures to, such as "
+                f"size={rule.width}"
+            )
+
+
+def upright_size(picture: Image) -> tuple[int, int]:
+    """Height and width, turned as the EXIF orientation says; PNG files are decoded to know it."""
+    turned = picture.getexif().get(_ORIENTATION) in _TURNED
+    return (picture.width, picture.height) if turned else (picture.height, picture.width)
+
+
+def require_labels(dataset: Dataset | LazyDataset, purpose: str) -> None:
+    """Refuse a set without labels."""
+    if not dataset.labelled:
+        raise DataError(f"{dataset.name} ({dataset.split}) has no labels, and {purpose} needs them: give them first")
+
+
+def with_classes(dataset: Dataset | LazyDataset, classes: int) -> Dataset | LazyDataset:
+    """The same set for a network of so many classes, if its labels may be among these."""
+    if dataset.classes == classes:
+        return dataset
+    where = f"{dataset.name} ({dataset.split})"
+    if dataset.class_names:
+        raise DataError(
+            f"{where} has {len(dataset.class_names)} classes, the network {classes}: they do not belong together, "
+            "unless labels are left out or given by the network's class numbers"
+        )
+    check_labels(where, dataset.labels, classes)
+    if isinstance(dataset, Dataset):
+        return replace(dataset, classes=classes)
+    same = copy(dataset)
+    same.classes = classes
+    return same
+
+
+def faults(dataset: Dataset | LazyDataset, limit: int = 20) -> list[str]:
+    """What is wrong with the pictures of a set, by their headers alone: at most `limit` sentences, each with its file.
+
+    Only headers are read, so it is quick. Arrays in memory were checked when they were read.
+    """
+    found: list[str] = []
+    if isinstance(dataset, Dataset):
+        return found
+    for i in range(len(dataset)):
+        if len(found) == limit:
+            break
+        try:
+            dataset.check(i)
+        except DataError as error:
+            found.append(str(error))
+    return found

@@ -1,0 +1,106 @@
+"""Data by a kind and a place: `folder:PATH`, `npz:PATH`, `hf-dataset:NAME`, each perhaps with `,option=value`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from smoothcert.data.places import SPLITS, places
+from smoothcert.data.preparation import Preparation
+from smoothcert.errors import ConfigError, unknown_name
+
+_PICTURES = ("size", "resize", "grey", "colour")
+KINDS = {
+    "folder": ("labels", *_PICTURES),
+    "npz": (),
+    "hf-dataset": ("config", "image", "label", *_PICTURES),
+}
+"""Each kind, and the options that it takes."""
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A place of data as it was written."""
+
+    kind: str
+    place: str
+    options: dict[str, str] = field(default_factory=dict)
+
+    def name(self, place: Path | str, more: str = "") -> str:
+        """The name that a store records: the last part of the place, and what changes images or labels."""
+        shown = place if isinstance(place, str) else place.resolve().name
+        kept = (f",{key}={value}" for key, value in self.options.items() if key not in _PICTURES)
+        return f"{self.kind}:{shown}{''.join(kept)}{more}"
+
+
+def is_spec(text: str) -> bool:
+    kind, colon, _ = text.partition(":")
+    return bool(colon) and kind in KINDS
+
+
+def parse(text: str, data_dir: Path | None = None) -> Spec:
+    """`KIND:PLACE,OPTION=VALUE,...`; commas within a place that exists belong to the place."""
+    kind, _, rest = text.partition(":")
+    parts = rest.split(",")
+    ends = [n for n in range(len(parts), 1, -1) if any(p.exists() for p in places(",".join(parts[:n]), data_dir))]
+    end = ends[0] if ends else 1
+    place, options = ",".join(parts[:end]), dict[str, str]()
+    if not place:
+        raise ConfigError(f"expected a place after {kind}:, for example {kind}:pictures, found '{text}'")
+    for part in parts[end:]:
+        name, equals, value = part.partition("=")
+        if name not in KINDS[kind]:
+            raise unknown_name(f"option of {kind}:", name, KINDS[kind])
+        if name in options:
+            raise ConfigError(f"{text}: the option {name} is there twice")
+        if bool(equals) == (name in ("grey", "colour")) or bool(value) != bool(equals):
+            raise ConfigError(
+                f"{text}: expected {name if name in ('grey', 'colour') else f'{name}=...'}, found '{part}'"
+            )
+        options[name] = value
+    return Spec(kind, place, options)
+
+
+def check_split(split: str) -> None:
+    if split not in SPLITS:
+        raise unknown_name("split", split, SPLITS)
+
+
+def prepare(spec: Spec, shape: tuple[int, int, int] | None, first: tuple[int, int, int]) -> tuple[Preparation, str]:
+    """How pictures become images, and the options that say it again.
+
+    `shape` is what the network takes, where the options say nothing else; `first` are channels, height and width of the
+    first picture.
+    """
+    options = spec.options
+    if shape is None and not options.keys() & set(_PICTURES):
+        return Preparation(*first), ""
+    if {"grey", "colour"} <= options.keys():
+        raise ConfigError(f"{spec.kind}:{spec.place}: expected grey or colour, found both")
+    asked = [name for name in ("grey", "colour") if name in options]
+    channels = {"grey": 1, "colour": 3}[asked[0]] if asked else (shape or first)[0]
+    height, width = _size(options["size"]) if "size" in options else (shape or first)[1:]
+    resize = _whole(options["resize"], "resize") if "resize" in options else min(height, width)
+    if channels not in (1, 3):
+        raise ConfigError(f"pictures have 1 channel (grey) or 3 (colour), found {channels} asked for")
+    if resize < min(height, width):
+        raise ConfigError(f"resize={resize} is smaller than the size {height}x{width} that is cut out of it")
+    size = f",size={height}" if height == width else f",size={height}x{width}"
+    shown = (
+        f"{size}{f',resize={resize}' if resize != min(height, width) else ''},{'grey' if channels == 1 else 'colour'}"
+    )
+    return Preparation(channels, height, width, resize, greyed=channels == 1), shown
+
+
+def _size(text: str) -> tuple[int, int]:
+    """224, or 192x256 for height x width."""
+    sides = [_whole(side, "size") for side in text.split("x")]
+    if len(sides) > 2:
+        raise ConfigError(f"size takes one number, or height x width such as 192x256, found '{text}'")
+    return sides[0], sides[-1]
+
+
+def _whole(text: str, name: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) <= 10_000):
+        raise ConfigError(f"{name} takes numbers of pixels from 1 to 10000, such as {name}=224, found '{text}'")
+    return int(text)

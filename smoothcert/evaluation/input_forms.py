@@ -1,0 +1,109 @@
+"""Is this the normalisation that the network was trained with? The accuracy under others tells."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.stats import binomtest
+from torch import Tensor, nn
+
+from smoothcert.models.build import logits_of
+from smoothcert.models.normalise import InputForm, Normalise, Resize, input_form
+
+_USUAL = {
+    "--input-range 0 1": InputForm(),
+    "--input-range -1 1": InputForm(range=(-1.0, 1.0)),
+    "--input-range 0 255": InputForm(range=(0.0, 255.0)),
+    "--mean 0.1307 --std 0.3081": InputForm((0.1307,), (0.3081,)),  # MNIST's, as PyTorch's examples have it
+    "--mean 0.2860 --std 0.3530": InputForm((0.2860,), (0.3530,)),  # Fashion-MNIST's
+    "--normalisation cifar10": input_form("cifar10"),
+    "--normalisation cifar100": input_form("cifar100"),
+    "--normalisation imagenet": input_form("imagenet"),
+}
+_CLEARLY = 0.1  # of the clean images: a network fed so was trained so
+_BETTER, _CHANCE = 0.03, 1e-4  # of the noisy copies, and the chance of as clear a difference by luck
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """A way to feed the network, as options say it, its answers, and which of them are right."""
+
+    options: str
+    answers: NDArray[np.int64]  # to the clean images
+    clean: NDArray[np.bool_]
+    noisy: NDArray[np.bool_]
+
+
+def try_forms(
+    model: nn.Module, images: Tensor, noisy: Tensor, labels: NDArray[np.int64]
+) -> tuple[Trial, tuple[Trial, ...]]:
+    """The network as it is fed now, and fed otherwise, the best on clean images first.
+
+    Only a network with its normalisation as a first layer, as `build_model` makes it, can be fed otherwise.
+    """
+
+    def trial(options: str, network: nn.Module, change: Callable[[Tensor], Tensor] = lambda x: x) -> Trial:
+        clean, under_noise = (_answers(network, change(x)) for x in (images, noisy))
+        return Trial(options, clean, clean == labels, under_noise == labels)
+
+    now = trial("", model)
+    if not isinstance(model, nn.Sequential) or len(model) != 2 or not _is_form(model[0]):
+        return now, ()
+    first, network = model
+    size = next((layer.size for layer in first.modules() if isinstance(layer, Resize)), None)
+    channels = images.shape[1]
+    trials = []
+    for options, form in _USUAL.items():
+        if max(len(form.mean), 1) in (1, channels):
+            fed = InputForm(form.mean, form.std, form.range, size).layer().to(images.device)
+            trials.append(trial(options, nn.Sequential(fed, network)))
+    if channels == 3:
+        trials.append(trial("the channels in the order blue, green, red", model, lambda x: x.flip(1)))
+    trials.append(trial("black and white exchanged", model, lambda x: 1 - x))
+    return now, tuple(sorted(trials, key=lambda tried: -tried.clean.mean()))
+
+
+def _is_form(first: nn.Module) -> bool:
+    """Whether a layer only says what the network expects of its inputs."""
+    return all(type(layer) in (nn.Identity, Normalise, Resize, nn.Sequential) for layer in first.modules())
+
+
+@torch.inference_mode()
+def _answers(network: nn.Module, images: Tensor) -> NDArray[np.int64]:
+    """The class of each image; -1 where the network returns no logits."""
+    found = [logits_of(network(part)) for part in torch.split(images, 64)]
+    parts = [part.argmax(1) for part in found if isinstance(part, Tensor) and part.ndim == 2]
+    return torch.cat(parts).cpu().numpy() if parts else np.full(len(images), -1)
+
+
+def clearly_better(now: Trial, trials: Sequence[Trial]) -> Trial | None:
+    """A way to feed the network with which many more clean images are right."""
+    return next((trial for trial in trials if trial.clean.mean() > now.clean.mean() + _CLEARLY), None)
+
+
+def better_under_noise(now: Trial, trials: Sequence[Trial]) -> Trial | None:
+    """A way to feed the network with which more noisy copies are right than luck explains."""
+    for trial in sorted(trials, key=lambda tried: -tried.noisy.mean()):
+        won, lost = int((trial.noisy & ~now.noisy).sum()), int((now.noisy & ~trial.noisy).sum())
+        gained = trial.noisy.mean() - now.noisy.mean() > _BETTER
+        if gained and binomtest(won, won + lost, alternative="greater").pvalue < _CHANCE:
+            return trial
+    return None
+
+
+def other_order(trial: Trial, labels: NDArray[np.int64]) -> dict[int, int]:
+    """Labels that the network knows by another number, if nearly all its answers are right once they are renamed."""
+    if (trial.answers < 0).any():
+        return {}
+    size = int(max(labels.max(), trial.answers.max())) + 1
+    table = np.zeros((size, size), np.int64)
+    np.add.at(table, (labels, trial.answers), 1)
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    if table[rows, columns].sum() <= len(labels) * (trial.clean.mean() + 0.5):
+        return {}
+    return {int(a): int(b) for a, b in zip(rows, columns, strict=True) if a != b and table[a, b]}

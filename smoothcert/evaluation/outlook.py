@@ -1,0 +1,50 @@
+"""What a planned certification can prove, and what it will cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smoothcert.statistics import bounds
+from smoothcert.statistics.sequential import Procedure, procedure
+
+_EXAMPLES = 4  # simulated votes per image
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What n and alpha allow at one sigma, whatever the network."""
+
+    largest_radius: float
+    smallest_p: float  # of the samples that must agree, or the answer is an abstention
+
+
+def limits_of(sigma: float, n: int, alpha: float) -> Limits:
+    largest = float(bounds.radius(bounds.lower_bound(n, n, alpha), sigma))
+    low, high = n // 2, n  # the smallest count that certifies anything lies above the first, at most at the second
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if float(bounds.lower_bound(middle, n, alpha)) > 0.5 else (middle, high)
+    return Limits(largest, high / n)
+
+
+def samples_with_radii(
+    shares: NDArray[np.float64], radii: tuple[float, ...], sigma: float, n: int, alpha: float, seed: int = 0
+) -> float:
+    """Average samples per image of `certify --radius` for images whose top classes have these shares of the votes."""
+    test = procedure(n, alpha, sigma, radii=radii)
+    assert test is not None
+    rng = np.random.default_rng(seed)
+    return float(np.mean([_samples_of(test, float(share), rng) for share in shares for _ in range(_EXAMPLES)]))
+
+
+def _samples_of(test: Procedure, p: float, rng: np.random.Generator) -> int:
+    state, count, before = test.start, 0, 0
+    for look, last in enumerate(test.looks):
+        count += int(rng.binomial(last - before, p))
+        state, before = test.advance(state, look, count), last
+        if test.finished(state):
+            break
+    return before

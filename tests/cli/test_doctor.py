@@ -1,0 +1,60 @@
+"""`smoothcert doctor`: what a newcomer sees before hours are spent."""
+
+import json
+
+import numpy as np
+import pytest
+
+from smoothcert.cli import main
+from tests.cli.commands import fails, run
+from tests.cli.test_json import named_in_the_guide
+
+QUICK = ["--images", 30, "--n", 1000, "--device", "cpu"]
+
+
+@pytest.fixture(autouse=True)
+def _hurry(monkeypatch):
+    monkeypatch.setattr("smoothcert.evaluation.doctor.examine.__kwdefaults__", {"images": 200, "seconds": 0.3})
+
+
+def test_a_run_is_examined(capsys, certified):
+    printed = run(capsys, "doctor", certified, *QUICK)
+    assert "lenet, 10 classes" in printed
+    assert "verdict: fit to be certified" in printed
+    assert "1,000 images will take about" in printed
+    assert "in units of images whose pixels lie in [0, 1]" in printed
+
+
+def test_the_same_for_programs(capsys, certified):
+    found = json.loads(run(capsys, "doctor", certified, *QUICK, "--json", "--radius", 0.25))
+    assert found.keys() == named_in_the_guide()["doctor"] | {"smoothcert"}
+    assert found["fit"]
+    assert [row["sigma"] for row in found["levels"]] == [0.0, 0.12, 0.25, 0.5, 1.0]
+    assert found["levels"][0]["certified"] is None
+    assert found["limits"]["largest_radius"] > 1
+    assert found["radii"] == [0.25]
+    assert 0 < found["radii_seconds"] < found["seconds"]
+
+
+def test_a_fault_shows_in_the_exit_status(capsys, certified, tmp_path):
+    data = tmp_path / "noise.npz"
+    rng = np.random.default_rng(0)
+    np.savez(data, images=rng.integers(0, 256, (40, 28, 28), dtype=np.uint8), labels=np.arange(40) % 10)
+    with pytest.raises(SystemExit) as stop:
+        main(["doctor", str(certified), "--data", f"npz:{data}", *map(str, QUICK)])
+    assert stop.value.code == 1
+    printed = capsys.readouterr().out
+    assert "FAULT" in printed
+    assert "verdict: not fit" in printed
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "no network is named"),
+        (["--model", "lenet"], "also needs --data"),
+        (["--model", "lenet", "--data", "mnist-mini"], "has no weights of its own"),
+    ],
+)
+def test_what_is_missing_is_named(capsys, words, message):
+    assert message in fails(capsys, "doctor", *words)

@@ -1,0 +1,142 @@
+"""`smoothcert certify --model`: a network in a file of the user's, its weights, what it expects, what is refused."""
+
+import json
+import textwrap
+
+import pytest
+import safetensors.torch
+import torch
+
+from smoothcert.runs.folder import RunFolder
+from tests.cli.commands import fails, run
+
+NETS = """
+    import torch
+    from torch import nn
+    from smoothcert.models import LeNet
+
+    class Scaled(LeNet):
+        '''Was trained on images in 0..255, standardised.'''
+        def __init__(self, num_classes=10):
+            super().__init__(num_classes)
+        def forward(self, x):
+            return super().forward((x * 60 + 30) / 255)
+
+    class Tuple(Scaled):
+        def forward(self, x):
+            return super().forward(x), x
+
+    class Object(Scaled):
+        def forward(self, x):
+            return torch.distributions.Categorical(logits=super().forward(x))
+
+    class Mixes(Scaled):
+        def forward(self, x):
+            logits = super().forward(x)
+            return logits + logits.mean(0)
+
+    def half(num_classes):
+        return Scaled(num_classes).half()
+
+    def none():
+        return None
+
+    def fixed():
+        return Scaled(10)
+
+    class Lazy(nn.Sequential):
+        def __init__(self, classes):
+            super().__init__(nn.Flatten(), nn.LazyLinear(classes))
+"""
+SCALED = ["--input-range", 0, 255, "--mean", 30, "--std", 60]  # undoes what the network does
+SMALL = ["--data", "mnist-mini", "--sigma", 0.5, "--n", 200, "--max", 4, "--device", "cpu"]
+
+
+@pytest.fixture
+def here(certified, tmp_path, monkeypatch):
+    """A working folder with nets.py and the weights of a trained LeNet, stored as others store them."""
+    (tmp_path / "nets.py").write_text(textwrap.dedent(NETS))
+    state = {
+        name.removeprefix("1."): value for name, value in RunFolder(certified).load_model()[0].state_dict().items()
+    }
+    torch.save(
+        {"state_dict": {f"module.{name}": value for name, value in state.items()}, "epoch": 3}, tmp_path / "w.pth"
+    )
+    torch.save({"model_state_dict": {f"model.net.{k}": v for k, v in state.items()}}, tmp_path / "lightning.ckpt")
+    safetensors.torch.save_file(state, tmp_path / "w.safetensors")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def rows(folder):
+    lines = (folder / "certify" / "test" / "part-0-of-1.tsv").read_text().splitlines()
+    return [line.split("\t")[:5] for line in lines]
+
+
+def test_a_network_of_ones_own_gets_the_certificates_of_its_twin(capsys, certified, here):
+    """Scale, mean and std around the network leave it the LeNet that it is: the same noise gives the same answers."""
+    run(capsys, "certify", certified, "--n", 200, "--max", 4, "--seed", 1, "--name", "twin", "--device", "cpu")
+    twin = (certified / "certify" / "twin" / "part-0-of-1.tsv").read_text().splitlines()
+    command = ["certify", "--model", "nets.py:Scaled", "--weights", "w.pth", *SCALED, *SMALL, "--seed", 1]
+    printed = run(capsys, *command, "--out", "RUN")
+    assert "units of images whose pixels lie in [0, 1]" in printed
+    assert rows(here / "RUN") == [line.split("\t")[:5] for line in twin]
+    spec = json.loads((here / "RUN" / "model.json").read_text())
+    assert spec["normalisation"] == "range=0.0,255.0 mean=30.0 std=60.0"
+    assert spec["source"].startswith("w.pth, SHA-256 ")
+    assert "--trust-code" in fails(capsys, "predict", "RUN", "x.npy")
+    # the same command resumes, and the run folder stands for itself
+    assert run(capsys, *command, "--out", "RUN") == printed
+    assert run(capsys, "certify", "RUN", "--trust-code", "--n", 200, "--max", 4, "--seed", 1) == printed
+    assert "verified: 4 rows" in run(capsys, "verify", "RUN", "--trust-code")
+
+
+@pytest.mark.parametrize(
+    ("model", "weights"),
+    [("nets:Scaled", "lightning.ckpt"), ("nets.Scaled", "w.safetensors"), ("nets:fixed", "w.pth"), ("lenet", "w.pth")],
+)
+def test_names_and_weights_as_people_have_them(capsys, here, model, weights):
+    run(capsys, "certify", "--model", model, "--weights", weights, *SMALL, "--out", "RUN")
+    assert len(rows(here / "RUN")) == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--model", "nets.py:Tuple", *SMALL], "returned a tuple of 2"),
+        (["--model", "nets.py:Mixes", "--weights", "w.pth", *SMALL], "depends on the other images"),
+        (["--model", "nets.py:half", *SMALL], "the model cannot take the data's images"),
+        (["--model", "nets.py:none", *SMALL], "expected a torch.nn.Module, got a NoneType"),
+        (["--model", "nets.py:Lazy", "--weights", "w.pth", *SMALL], "w.pth does not fit the model: missing: 1.weight"),
+        (["--model", "resnet20", "--weights", "w.pth", *SMALL], "does not fit the model"),
+        (["--model", "nets.py:Scaled", "--weights", "nowhere.pth", *SMALL], "no checkpoint at nowhere.pth"),
+        (["--model", "nets.py:Scaled", "--classes", 7, *SMALL], "its classes is 10, that of the network is 7"),
+        (["--model", "nets.py:Scaled", "--mean", "x", *SMALL], "--mean takes numbers"),
+        (["--model", "nets.py:Scaled", "--mean", 1, 2, 3, *SMALL], "normalises 3 channels"),
+        (["--model", "nets.py:Scaled", "--input-range", 1, 0, *SMALL], "low then high"),
+        (["--model", "nets.py:Scaled", "--normalisation", "cifar10", *SCALED, *SMALL], "say it twice"),
+        (["--model", "nets.py:Scaled", "--data", "mnist-mini"], "also needs --sigma"),
+        (["--model", "nets.py:Scaled", *SMALL, "--sigma", -1], "sigma, the standard deviation"),
+        (["--model", "lenet", *SMALL], "has no weights of its own"),
+        (["--weights", "w.pth"], "no network is named"),
+    ],
+)
+def test_what_cannot_be_is_refused_and_nothing_is_written(capsys, here, words, message):
+    before = sorted(here.iterdir())
+    said = fails(capsys, "certify", *words, "--out", "RUN")
+    assert message in said
+    assert said.count("\n") == 1
+    assert [path for path in sorted(here.iterdir()) if path.name != "__pycache__"] == before
+
+
+def test_a_folder_is_never_taken_from_another_network(capsys, here, certified):
+    command = ["certify", "--model", "nets.py:Scaled", "--weights", "w.pth", *SMALL]
+    run(capsys, *command, *SCALED, "--out", "RUN")
+    before = (here / "RUN" / "model.json").read_bytes()
+    assert "normalisation: 'range=0.0,255.0 mean=30.0 std=60.0' there" in fails(capsys, *command, "--out", "RUN")
+    assert "is a training run" in fails(capsys, *command, "--out", certified)
+    assert "holds files but no model.json" in fails(capsys, *command, "--out", ".")
+    assert "is a file" in fails(capsys, *command, "--out", "w.pth")
+    assert "both name a network" in fails(capsys, *command, certified, "--out", "RUN")
+    assert "belongs to --model" in fails(capsys, "certify", certified, "--weights", "w.pth")
+    assert (here / "RUN" / "model.json").read_bytes() == before

@@ -1,0 +1,111 @@
+"""Networks of transformers and timm, small ones built from local configurations: nothing is downloaded."""
+
+import json
+
+import pytest
+import torch
+
+from smoothcert.models.bring import bring_model, find_model
+from smoothcert.models.hf import processor_form
+from smoothcert.models.normalise import InputForm, normalisation_layer
+from smoothcert.runs.folder import RunFolder
+from tests.cli.commands import fails, run
+
+SMALL = ["--data", "mnist-mini", "--sigma", 0.5, "--n", 100, "--max", 3, "--device", "cpu"]
+
+
+@pytest.fixture(scope="module")
+def vit(tmp_path_factory):
+    """A folder as `save_pretrained` writes it."""
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("hf") / "vit"
+    names = {i: f"digit {i}" for i in range(10)}
+    config = transformers.ViTConfig(
+        image_size=32, patch_size=8, hidden_size=32, num_hidden_layers=2, num_attention_heads=4, intermediate_size=37,
+        num_channels=1, id2label=names, label2id={name: i for i, name in names.items()},
+    )  # fmt: skip
+    torch.manual_seed(0)
+    transformers.AutoModelForImageClassification.from_config(config).save_pretrained(folder)
+    about = {"image_processor_type": "ViTImageProcessor", "size": {"height": 32, "width": 32}}
+    about |= {"image_mean": [0.25], "image_std": [0.5], "do_normalize": True, "do_rescale": True, "do_resize": True}
+    (folder / "preprocessor_config.json").write_text(json.dumps(about))
+    return folder
+
+
+def test_a_classifier_of_transformers_is_certified(capsys, vit, tmp_path, monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    out = tmp_path / "run"
+    command = ["certify", "--model", f"hf:{vit}", *SMALL, "--out", out]
+    printed = run(capsys, *command)
+    spec = RunFolder(out).spec()
+    assert spec.normalisation == "size=32x32 mean=0.25 std=0.5"
+    assert spec.class_names[3] == "digit 3"
+    assert run(capsys, *command) == printed
+    # the run folder needs neither the folder of the network nor its name
+    for file in vit.iterdir():
+        file.rename(file.with_suffix(".gone"))
+    try:
+        assert run(capsys, "certify", out, "--n", 100, "--max", 3) == printed
+        assert "expected an image classifier and its processor" in fails(capsys, *command)
+    finally:
+        for file in vit.glob("*.gone"):
+            file.rename(file.with_suffix(".safetensors" if "model" in file.name else ".json"))
+
+
+def test_what_is_certified_is_what_transformers_computes(vit):
+    transformers = pytest.importorskip("transformers")
+    image = (torch.rand(1, 32, 32) * 255).to(torch.uint8)
+    found = bring_model(find_model(f"hf:{vit}"), image)
+    whole = transformers.AutoModelForImageClassification.from_pretrained(vit).eval()
+    with torch.no_grad():
+        expected = whole(pixel_values=(image[None] / 255 - 0.25) / 0.5).logits
+        torch.testing.assert_close(found.model(image[None] / 255), expected)
+    assert found.normalisation == "mean=0.25 std=0.5"  # the size is that of the images
+
+
+@pytest.mark.parametrize(
+    ("processor", "expected"),
+    [
+        ({"image_mean": [0.5] * 3, "image_std": [0.5] * 3, "size": {"height": 8, "width": 6}},
+         InputForm((0.5,) * 3, (0.5,) * 3, size=(8, 6))),
+        ({"do_normalize": False, "size": 224}, InputForm(size=(224, 224))),
+        ({"do_normalize": False, "do_resize": False, "do_rescale": False}, InputForm(range=(0.0, 255.0))),
+        ({"do_normalize": False, "do_resize": False, "rescale_factor": 1 / 127.5}, InputForm(range=(0.0, 2.0))),
+        ({"do_normalize": False, "size": {"shortest_edge": 256}, "do_center_crop": True, "crop_size": 224},
+         InputForm(size=(224, 224))),
+    ],
+)  # fmt: skip
+def test_processors_in_numbers(processor, expected):
+    assert processor_form(processor) == expected
+    normalisation_layer(expected.text())
+
+
+@pytest.fixture(scope="module")
+def timm():
+    pytest.importorskip("torchvision")
+    return pytest.importorskip("timm")
+
+
+def test_a_network_of_timm_is_certified(capsys, timm, tmp_path):
+    torch.manual_seed(0)
+    options = {"img_size": 32, "in_chans": 1}
+    network = timm.create_model("test_vit", num_classes=10, **options)
+    timm.models.save_for_hf(network, tmp_path / "vit", model_args=options)
+    out = tmp_path / "run"
+    printed = run(capsys, "certify", "--model", f"timm:local-dir:{tmp_path / 'vit'}", *SMALL, "--out", out)
+    spec = RunFolder(out).spec()
+    assert (spec.architecture, spec.options) == ("timm:test_vit", options)
+    assert spec.normalisation == "size=32x32 mean=0.5 std=0.5"
+    assert run(capsys, "certify", out, "--n", 100, "--max", 3) == printed
+    torch.save({"model": network.state_dict()}, tmp_path / "w.pth")
+    image = torch.zeros(3, 160, 160, dtype=torch.uint8)
+    found = find_model("timm:test_resnet", tmp_path / "w.pth")
+    assert found.shape == (3, 160, 160)
+    with pytest.raises(Exception, match="does not fit the model"):
+        bring_model(found, image, 10, weights=tmp_path / "w.pth")
+
+
+def test_torchvision_in_one_sentence(capsys, timm, tmp_path):
+    assert "unknown torchvision model 'resnet19'" in fails(
+        capsys, "certify", "--model", "torchvision:resnet19", *SMALL, "--out", tmp_path / "run"
+    )
