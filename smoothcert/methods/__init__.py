@@ -30,14 +30,15 @@ METHODS = {
 }
 """Those that train a classifier."""
 
-_OTHERS = {"denoiser": "smoothcert.methods.denoiser.Denoiser"}
+DENOISING = {"denoiser": "smoothcert.methods.denoiser.Denoiser"}
+"""Those that train a denoiser."""
 
 
 def method_class(name: str) -> type[Method]:
     """The class behind a method's name, or behind a dotted path of yours."""
     from smoothcert.methods.base import Method
 
-    known = {**METHODS, **_OTHERS}
+    known = {**METHODS, **DENOISING}
     if name not in known and "." not in name:
         raise unknown_name("method", name, known)
     found = import_name(known.get(name, name), "method")

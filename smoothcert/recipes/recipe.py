@@ -63,6 +63,8 @@ def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe
     about = str(values.pop("about", ""))
     values.pop("published", None)  # recipes of older versions had it; the catalogue has it now
     changes = dict(overrides or {})
+    if changes.get("model", values.get("model")) != values.get("model"):
+        values.pop("model_options", None)  # which are those of the recipe's network
     there, asked = values.get("method"), changes.get("method")
     if (
         isinstance(there, dict)

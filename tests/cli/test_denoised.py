@@ -82,6 +82,20 @@ def test_a_classifier_of_another_size_gets_images_of_its_own(capsys, denoiser, t
     assert RunFolder(out).load_model(trust_code=True)[0](torch.rand(1, 1, 28, 28)).shape == (1, 10)
 
 
+def test_a_denoiser_of_your_own_code(capsys, shared_run, tmp_path):
+    (tmp_path / "own_unet.py").write_text(
+        "from torch import nn\n\nfrom smoothcert.models import OneShotDiffusion\n\n\n"
+        "class UNet(nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+        "        self.conv = nn.Conv2d(1, 2, 3, padding=1)\n\n"
+        "    def forward(self, x, t):\n        return self.conv(x) * t[:, None, None, None] / 1000\n\n\n"
+        "def make():\n    return OneShotDiffusion(UNet(), 0.5, schedule='cosine', steps=4000, rescale_time=True)\n"
+    )
+    out, name = tmp_path / "run", f"{tmp_path / 'own_unet.py'}:make"
+    run(capsys, "denoised", "--denoiser", name, "--classifier", shared_run, "--sigma", 0.5, "--out", out)
+    assert "would run that Python code" in fails(capsys, "certify", out)
+    assert "run/test" in run(capsys, "certify", out, "--trust-code", "--max", 1, "--n", 50)
+
+
 def test_an_ensemble_answers_by_the_mean_of_its_members(capsys, denoiser, shared_run, tmp_path):
     both = tmp_path / "both"
     run(capsys, "denoised", "--denoiser", denoiser, "--classifier", shared_run, "--out", tmp_path / "denoised")

@@ -72,6 +72,12 @@ def test_overrides_merge_into_the_soft_labels():
     assert config.soft_labels == SoftLabels(n=10_000, folder="shared")
 
 
+def test_another_network_drops_the_options_of_the_recipes_own():
+    name = "mnist-mini/denoiser-0.50"
+    assert load_recipe(name, {"model": "nets.py:Mine"}).config.model_options == {}
+    assert load_recipe(name, {"model_options": {"depth": 3}}).config.model_options["width"] == 24
+
+
 def test_another_method_drops_the_recipes_hyperparameters():
     config = load_recipe("mnist/consistency-0.50", {"method": {"name": "gaussian"}}).config
     assert config.method == {"name": "gaussian"}

@@ -75,6 +75,14 @@ def test_it_learns_and_resumes_to_the_same_bits(tmp_path, monkeypatch):
     assert outcome(train(tmp_path / "again", DENOISER)) == outcome(whole)
 
 
+@pytest.mark.cuda
+def test_a_cuda_run_learns_by_captured_steps_and_resumes(tmp_path):
+    run = train(tmp_path / "run", DENOISER, device="cuda")
+    assert run.records("metrics.jsonl")[-1]["test_mse"] < 0.5 * DENOISER.sigma**2
+    (run.path / "model.json").unlink()  # as if killed before the end
+    assert train(run.path, DENOISER, device="cuda").finished
+
+
 def test_it_is_no_classifier(tmp_path):
     run = train(tmp_path / "d", dataclasses.replace(DENOISER, epochs=1, evaluate_every=0))
     assert (run.spec().classes, run.spec().class_names) == (0, ())
