@@ -25,8 +25,8 @@ def test_a_written_configuration_reads_back_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"sigma": 0.0}, "sigma must be above 0, found 0.0"),
-        ({"sigma": float("nan")}, "sigma must be above 0, found nan"),
+        ({"sigma": -0.5}, "sigma must not be negative, found -0.5"),
+        ({"sigma": float("nan")}, "sigma must not be negative, found nan"),
         ({"lr": -1.0}, "lr must be above 0"),
         ({"epochs": 0}, "epochs must be at least 1, found 0"),
         ({"batch_size": 0}, "batch_size must be at least 1"),

@@ -48,6 +48,8 @@ def run(options: Options) -> None:
         raise ConfigError(f"--severity {options.severity} is of a corruption: name it by --corruption, or leave it out")
     selection = read_selection(options)
     subject = own_subject(options) if options.model is not None else run_subject(options)
+    if not subject.spec.sigma and options.sigma is None:
+        raise ConfigError(f"{options.run} was trained without noise: give --sigma, the noise to certify with")
     settings = read_settings(options, CertifyConfig, sigma=subject.spec.sigma)
     name = check_name(options.name or subject.data.split.replace("/", "-"))
     store = certify_dataset(

@@ -11,9 +11,9 @@ add_options = no_options
 
 
 def run(options: Options) -> None:
-    from smoothcert.methods import METHODS, method_class
+    from smoothcert.methods import DENOISING, METHODS, method_class
 
-    for name in METHODS:
+    for name in (*METHODS, *DENOISING):
         found = method_class(name)
         about = (found.__doc__ or "").strip().splitlines()[0]
         values = ", ".join(f"{field.name}={field.default}" for field in dataclasses.fields(found))

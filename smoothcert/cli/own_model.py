@@ -77,7 +77,7 @@ def own_subject(options: Options) -> Subject:
     _require(options, "--data", "--sigma", "--out")
     run, sigma = RunFolder(options.out), check_sigma(options.sigma)
     check_free(run)
-    brought, subject = _bring(options, sigma)
+    brought, subject = bring(options, sigma)
     return replace(subject, keep=lambda: keep_model(run, brought, subject.spec))
 
 
@@ -86,7 +86,7 @@ def examined_subject(options: Options, sigma: float) -> Subject:
     if options.model is None:
         return run_subject(options)
     _require(options, "--data")
-    return _bring(options, sigma)[1]
+    return bring(options, sigma)[1]
 
 
 def _require(options: Options, *flags: str) -> None:
@@ -96,7 +96,7 @@ def _require(options: Options, *flags: str) -> None:
         raise ConfigError(f"--model {options.model} also needs {' and '.join(missing)}")
 
 
-def _bring(options: Options, sigma: float) -> tuple[Brought, Subject]:
+def bring(options: Options, sigma: float) -> tuple[Brought, Subject]:
     """The network and its data, both loaded and tried together; nothing is written."""
     import numpy as np
     import torch

@@ -23,14 +23,14 @@ if TYPE_CHECKING:
         check_choice,
     )
     from smoothcert.config.settings import ALPHA, N0, NOISE, N, as_options, option_of, setting, settings_of
-    from smoothcert.config.training import SelfTraining, SoftLabels, TrainConfig, dump_config, read_config
+    from smoothcert.config.training import PRETRAINED, SelfTraining, SoftLabels, TrainConfig, dump_config, read_config
 
 _HOME = {
     "build": ("build_dataclass", "read_mapping"),
     "certification": ("AttackConfig", "CertifyConfig"),
     "choices": ("AttackName", "GONE", "Kernels", "NoiseMode", "Precision", "TrainingPrecision", "check_choice"),
     "settings": ("ALPHA", "N", "N0", "NOISE", "as_options", "option_of", "setting", "settings_of"),
-    "training": ("SelfTraining", "SoftLabels", "TrainConfig", "dump_config", "read_config"),
+    "training": ("PRETRAINED", "SelfTraining", "SoftLabels", "TrainConfig", "dump_config", "read_config"),
 }
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "GONE",
     "N0",
     "NOISE",
+    "PRETRAINED",
     "AttackConfig",
     "AttackName",
     "CertifyConfig",

@@ -9,6 +9,7 @@ from smoothcert.errors import ConfigError, unknown_name
 NoiseMode = Literal["exact", "uniform", "laplace", "float"]
 Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]
 TrainingPrecision = Literal["tf32", "float32", "bfloat16"]
+OptimizerName = Literal["sgd", "adam"]
 Kernels = Literal["auto", "off"]
 AttackName = Literal["pgd", "ddn", "stein", "vanilla", "foolbox"]
 

@@ -12,9 +12,12 @@ from typing import Any, Literal, Self
 import yaml
 
 from smoothcert.config.build import build_dataclass, read_mapping
-from smoothcert.config.choices import Kernels, TrainingPrecision
+from smoothcert.config.choices import Kernels, OptimizerName, TrainingPrecision, check_choice
 from smoothcert.config.settings import KERNELS_HELP, setting
 from smoothcert.errors import ConfigError
+
+PRETRAINED = "pretrained"
+"""As `init_from` the weights, as `normalisation` the first layer that a network comes with."""
 
 
 @dataclass(frozen=True)
@@ -76,16 +79,18 @@ class TrainConfig:
 
     dataset: str = setting("name of the data set, see `smoothcert datasets`")
     model: str = setting(
-        "architecture: lenet, resnet20, resnet110, resnet50, timm:NAME, torchvision:NAME or a dotted path"
+        "architecture: lenet, resnet20, resnet110, resnet50, hf:NAME, timm:NAME, torchvision:NAME, a dotted path or "
+        "FILE.py:NAME"
     )
-    sigma: float = setting("standard deviation of the Gaussian noise, in units of the [0,1] image")
+    sigma: float = setting("standard deviation of the Gaussian noise, in units of the [0,1] image; 0: no noise")
     method: dict[str, Any] = setting(
         "training method and its hyperparameters, e.g. --method.name consistency --method.lam 5"
     )
     epochs: int = setting("passes over the training set", default=90)
     batch_size: int = setting("images per loaded batch, over all processes", default=256)
-    lr: float = setting("initial learning rate of SGD", default=0.01)
-    momentum: float = setting("momentum of SGD (never Nesterov)", default=0.9)
+    optimizer: OptimizerName = setting("which takes the steps", default="sgd")
+    lr: float = setting("initial learning rate", default=0.01)
+    momentum: float = setting("momentum of SGD (never Nesterov), or the first beta of Adam", default=0.9)
     weight_decay: float = setting("weight decay, on every parameter", default=1e-4)
     lr_step: int = setting("epochs between two drops of the learning rate", default=30)
     lr_factor: float = setting("factor of each drop", default=0.1)
@@ -95,7 +100,10 @@ class TrainConfig:
     lr_drops: list[int] = setting(
         "epochs (from 0) whose start drops the rate, instead of every lr_step", default_factory=list
     )
-    normalisation: str = setting("first layer of the network, see models/normalise.py", default="none")
+    model_options: dict[str, Any] = setting("of the architecture, e.g. --model-options.depth 8", default_factory=dict)
+    normalisation: str = setting(
+        "first layer of the network, see models/normalise.py; pretrained: that of init_from", default="none"
+    )
     augment: Literal["none", "crop-flip", "imagenet"] = setting("training-image augmentation", default="none")
     precision: TrainingPrecision = setting(
         "of products on CUDA: tf32 as PyTorch's convolutions, full float32, or layers in bfloat16", default="tf32"
@@ -103,7 +111,8 @@ class TrainConfig:
     seed: int = setting("seed of initial weights, order, augmentation and noise", default=0)
     evaluate_every: int = setting("epochs between two measurements of noisy test accuracy; 0: never", default=1)
     init_from: str | None = setting(
-        "run folder or published checkpoint to start from; its last layer is new where the classes differ",
+        "run folder or file of weights to start from, or pretrained: as the network comes; its last layer is new where "
+        "the classes differ",
         default=None,
     )
     soft_labels: SoftLabels = setting(
@@ -121,14 +130,15 @@ class TrainConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "soft_labels", SoftLabels.read(self.soft_labels))
         object.__setattr__(self, "self_training", SelfTraining.read(self.self_training))
-        for name in ("sigma", "lr", "lr_factor"):
+        check_choice("optimizer", self.optimizer, OptimizerName)
+        for name in ("lr", "lr_factor"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be above 0, found {getattr(self, name)!r}")
         for name in ("epochs", "batch_size", "lr_step"):
             if getattr(self, name) < 1:
                 raise ConfigError(f"{name} must be at least 1, found {getattr(self, name)!r}")
-        for name in ("momentum", "weight_decay", "evaluate_every"):
-            if getattr(self, name) < 0:
+        for name in ("sigma", "momentum", "weight_decay", "evaluate_every"):
+            if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)!r}")
         if any(drop < 1 for drop in self.lr_drops):
             raise ConfigError(f"lr_drops are epochs from 1 on, found {self.lr_drops}")

@@ -70,8 +70,13 @@ def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int]
     }
     jobs = []
     for name, config in sorted(chosen.items(), key=lambda item: (item[1].sigma, item[0])):  # as the tables are read
-        shared = out / "soft-labels" if build_method(config.method).uses_soft_labels else None
+        method = build_method(config.method)
+        if method.denoises:  # it has no certificates, and no published row
+            continue
+        shared = out / "soft-labels" if method.uses_soft_labels else None
         jobs += [Job(f"{dataset}/{name}", seed, out / name / f"seed{seed}", shared) for seed in seeds]
+    if not jobs:
+        raise ConfigError(f"{', '.join(rows)}: denoisers have no certificates to reproduce; give other --rows")
     return jobs
 
 

@@ -28,15 +28,20 @@ METHODS = {
     "catrs": "smoothcert.methods.catrs.CatRs",
     "sun": "smoothcert.methods.sun.Sun",
 }
+"""Those that train a classifier."""
+
+DENOISING = {"denoiser": "smoothcert.methods.denoiser.Denoiser"}
+"""Those that train a denoiser."""
 
 
 def method_class(name: str) -> type[Method]:
     """The class behind a method's name, or behind a dotted path of yours."""
     from smoothcert.methods.base import Method
 
-    if name not in METHODS and "." not in name:
-        raise unknown_name("method", name, METHODS)
-    found = import_name(METHODS.get(name, name), "method")
+    known = {**METHODS, **DENOISING}
+    if name not in known and "." not in name:
+        raise unknown_name("method", name, known)
+    found = import_name(known.get(name, name), "method")
     if not (inspect.isclass(found) and issubclass(found, Method) and dataclasses.is_dataclass(found)):
         raise ConfigError(f"the method '{name}' must be a dataclass derived from smoothcert.Method, found {found!r}")
     return found

@@ -21,6 +21,8 @@ _RESERVED = {
     "loss",
     "noisy_test_accuracy",
     "most_frequent_answer",
+    "test_mse",
+    "test_psnr",
     "pseudo_labelled_loss",
     "kept_images",
 }
@@ -79,6 +81,15 @@ class Method(ABC):
     def uses_soft_labels(self) -> bool:
         """Whether `loss` reads ``batch.soft_labels``; training then makes them first (training/soft_labels.py)."""
         return False
+
+    @property
+    def denoises(self) -> bool:
+        """Whether the network gives an image back, not logits."""
+        return False
+
+    def equipped(self, load: Callable[[str], nn.Module]) -> Method:
+        """The method with the other networks that its loss asks; `load` gives that of a run folder, frozen."""
+        return self
 
     def sampling(self, progress: Progress, before: Tensor | None, shares: Shares) -> Tensor | None:
         """Weights with which the images of an epoch are drawn, with replacement: [images] on the CPU, 0 for never.

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from smoothcert.models.build import build_model, check_shape
     from smoothcert.models.checkpoints import load_published
     from smoothcert.models.cifar_resnet import CifarResNet
+    from smoothcert.models.denoised import Denoised
+    from smoothcert.models.diffusion import OneShotDiffusion
+    from smoothcert.models.dncnn import DnCNN
+    from smoothcert.models.ensemble import Ensemble
     from smoothcert.models.lenet import LeNet
     from smoothcert.models.normalise import NORMALISATIONS, Normalise
     from smoothcert.models.resnet50 import ResNet50
@@ -24,8 +28,12 @@ __all__ = [
     "MODELS",
     "NORMALISATIONS",
     "CifarResNet",
+    "Denoised",
+    "DnCNN",
+    "Ensemble",
     "LeNet",
     "Normalise",
+    "OneShotDiffusion",
     "ResNet50",
     "build_model",
     "check_shape",
@@ -38,8 +46,12 @@ __all__ = [
 _HOME = {
     "NORMALISATIONS": "normalise",
     "CifarResNet": "cifar_resnet",
+    "Denoised": "denoised",
+    "DnCNN": "dncnn",
+    "Ensemble": "ensemble",
     "LeNet": "lenet",
     "Normalise": "normalise",
+    "OneShotDiffusion": "diffusion",
     "ResNet50": "resnet50",
     "build_model": "build",
     "check_shape": "build",

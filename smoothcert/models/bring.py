@@ -62,12 +62,7 @@ def bring_model(
 
     A `normalisation` that is given replaces that of the network, but for the size that it looks at.
     """
-    text = normalisation
-    if found.form.size not in (None, tuple(image.shape[1:])):
-        said = found.form if text is None else input_form(text)
-        text = replace(said, size=said.size or found.form.size).text()
-    elif text is None:
-        text = replace(found.form, size=None).text()
+    text = fitting_normalisation(found, image, normalisation)
     model: nn.Module
     if found.network is not None:
         model = nn.Sequential(normalisation_layer(text), found.network)
@@ -81,6 +76,14 @@ def bring_model(
     source = f"{found.architecture} itself" if weights is None else f"{weights.name}, SHA-256 {file_sha256(weights)}"
     names = found.class_names if len(found.class_names) == count else ()
     return Brought(model.eval(), found.architecture, found.options, text, count, names, source)
+
+
+def fitting_normalisation(found: Found, image: Tensor, stated: str | None = None) -> str:
+    """The normalisation that is stated, or else the network's, with its size where images like this have another."""
+    if found.form.size not in (None, tuple(image.shape[1:])):
+        said = found.form if stated is None else input_form(stated)
+        return replace(said, size=said.size or found.form.size).text()
+    return replace(found.form, size=None).text() if stated is None else stated
 
 
 def _own_count(architecture: str) -> int | None:

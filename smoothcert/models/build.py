@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from smoothcert.errors import ConfigError, ModelError, unknown_name
 from smoothcert.models.catalogue import MODELS
 from smoothcert.models.cifar_resnet import CifarResNet
+from smoothcert.models.dncnn import DnCNN
 from smoothcert.models.external import (
     SOURCES,
     Factory,
@@ -23,7 +24,10 @@ from smoothcert.models.external import (
 )
 from smoothcert.models.lenet import LeNet
 from smoothcert.models.normalise import normalisation_layer
+from smoothcert.models.parts import PARTS, composed
 from smoothcert.models.resnet50 import ResNet50
+
+_BUILT_IN: dict[str, Factory] = {"lenet": LeNet, "resnet50": ResNet50, "dncnn": DnCNN}
 
 
 def build_model(
@@ -33,12 +37,12 @@ def build_model(
 
     `arch` is one of the names in `MODELS`; ``resnet<6n+2>`` is a CIFAR network of that depth, except
     ``resnet50``, which is ImageNet's. `options` go to the network. The state-dict keys are ``1.*``, as in the
-    published files.
+    published files. A denoiser, which gives an image back, has 0 classes.
 
     With a `seed` the initial weights depend on nothing else, and the caller's generators stay as they were.
     """
-    if classes < 2:
-        raise ConfigError(f"a classifier has at least 2 classes, not {classes}")
+    if classes < 2 and classes != 0:
+        raise ConfigError(f"a classifier has at least 2 classes, not {classes} (and a denoiser 0)")
     first, network = normalisation_layer(normalisation), _network(arch)
     arguments = accepted(network, classes, options)
     try:
@@ -57,7 +61,7 @@ def build_model(
 
 def is_built_in(arch: str) -> bool:
     """Whether the name is that of a network of this package, so that building it imports no foreign code."""
-    return arch == "lenet" or re.fullmatch(r"resnet\d+", arch) is not None
+    return arch in _BUILT_IN or arch in PARTS or re.fullmatch(r"resnet\d+", arch) is not None
 
 
 def is_code(arch: str) -> bool:
@@ -76,10 +80,10 @@ def _dotted(path: str) -> bool:
 
 
 def _network(arch: str) -> Factory:
-    if arch == "lenet":
-        return LeNet
-    if arch == "resnet50":
-        return ResNet50
+    if arch in _BUILT_IN:
+        return _BUILT_IN[arch]
+    if arch in PARTS:
+        return composed(arch, build_model)
     if is_built_in(arch):
         return partial(CifarResNet, int(arch.removeprefix("resnet")))
     source, colon, name = arch.partition(":")
@@ -112,6 +116,16 @@ def check_network(model: nn.Module, image: Tensor, classes: int) -> None:
     if next(model.parameters(), None) is None:
         raise ModelError("the model has no parameters: there is nothing to train")
     check_shape(_try_out(model, image), 2, classes)
+
+
+def check_denoiser(model: nn.Module, image: Tensor) -> None:
+    """A clear error if the network does not give back an image of the shape of this one, [C, H, W]."""
+    found = _try_out(model, image)
+    if not isinstance(found, Tensor) or found.shape != (2, *image.shape):
+        raise ModelError(
+            f"expected a denoiser to return images like those that it is given, {[2, *image.shape]} (batch, channel, "
+            f"height, width), but it returned {_describe(found)}"
+        )
 
 
 def count_classes(model: nn.Module, image: Tensor, expected: int | None = None) -> int:

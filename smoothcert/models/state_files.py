@@ -33,6 +33,11 @@ _PREFIXES = ("1.", "module.", "_orig_mod.", "model.", "net.", "network.")
 
 def load_weights_file(network: nn.Module, path: Path) -> None:
     """Fill a network from a file of anyone's; all names and shapes must agree, once the wrappings are off."""
+    load_fitting(network, read_states(path), path)
+
+
+def read_states(path: Path) -> list[dict[str, Tensor]]:
+    """The weights in a file of anyone's, by their names as they are and without what wraps a network."""
     if path.suffix == ".safetensors":
         try:
             state: Mapping[str, Any] = safetensors.torch.load_file(path)
@@ -42,18 +47,22 @@ def load_weights_file(network: nn.Module, path: Path) -> None:
         state = read_checkpoint(path)
         while key := wrapping(state):
             state = state[key]
-    load_fitting(network, without_prefixes(dict(state), path), path)
+    return without_prefixes(dict(state), path)
 
 
 def load_fitting(network: nn.Module, states: Sequence[dict[str, Tensor]], path: str | Path) -> None:
     """Fill a network from the first of some namings of its weights that shares names with it."""
+    load_state(network, fitting_state(network, states), str(path))
+
+
+def fitting_state(network: nn.Module, states: Sequence[dict[str, Tensor]]) -> dict[str, Tensor]:
     own = network.state_dict()
     state = next((state for state in states if state.keys() & own.keys()), states[-1])
     for name, value in own.items():
         # A file older than torch 0.4.1 does not have this counter, and evaluation never reads it.
         if name.endswith("num_batches_tracked"):
             state.setdefault(name, value)
-    load_state(network, state, str(path))
+    return state
 
 
 def wrapping(checkpoint: Mapping[str, Any]) -> str | None:

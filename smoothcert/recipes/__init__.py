@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from smoothcert.imports import lazy
 
 if TYPE_CHECKING:
-    from smoothcert.recipes.recipe import Recipe, load_recipe, recipe_names
+    from smoothcert.recipes.recipe import Recipe, load_recipe, recipe_names, templates
 
-__all__ = ["Recipe", "load_recipe", "recipe_names"]
+__all__ = ["Recipe", "load_recipe", "recipe_names", "templates"]
 
 __getattr__, __dir__ = lazy(__name__, dict.fromkeys(__all__, "recipe"))

@@ -43,7 +43,14 @@ class Recipe:
 
 
 def recipe_names() -> list[str]:
-    return sorted(_shipped())
+    """Those that are complete."""
+    return sorted(name for name in _shipped() if "/" in name)
+
+
+def templates() -> dict[str, str]:
+    """The recipes for any data set, by name, and what they are for: some of their settings must be given."""
+    shipped = _shipped()
+    return {name: str(read_mapping(shipped[name], name)["about"]) for name in sorted(shipped) if "/" not in name}
 
 
 def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe:
@@ -56,6 +63,8 @@ def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe
     about = str(values.pop("about", ""))
     values.pop("published", None)  # recipes of older versions had it; the catalogue has it now
     changes = dict(overrides or {})
+    if changes.get("model", values.get("model")) != values.get("model"):
+        values.pop("model_options", None)  # which are those of the recipe's network
     there, asked = values.get("method"), changes.get("method")
     if (
         isinstance(there, dict)
@@ -63,7 +72,7 @@ def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe
         and asked.get("name", there.get("name")) == there.get("name")
     ):
         changes["method"] = {**there, **asked}  # not for another method, whose hyperparameters are others
-    for key in ("soft_labels", "self_training"):
+    for key in ("soft_labels", "self_training", "model_options"):
         if isinstance(values.get(key), dict) and isinstance(changes.get(key), dict):
             changes[key] = {**values[key], **changes[key]}
     config = build_dataclass(TrainConfig, {**values, **changes}, f"setting of recipe {name}")
@@ -71,11 +80,12 @@ def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe
 
 
 def _shipped() -> dict[str, Traversable]:
-    """The YAML files by the names of their recipes, such as mnist/gaussian-0.50."""
-    folders = [entry for entry in files(__package__).iterdir() if entry.is_dir()]
+    """The YAML files by the names of their recipes, such as mnist/gaussian-0.50, or finetune, for any data set."""
+    here = files(__package__)
+    folders = {"": here, **{f"{entry.name}/": entry for entry in here.iterdir() if entry.is_dir()}}
     return {
-        f"{folder.name}/{file.name.removesuffix('.yaml')}": file
-        for folder in folders
+        f"{prefix}{file.name.removesuffix('.yaml')}": file
+        for prefix, folder in folders.items()
         for file in folder.iterdir()
         if file.name.endswith(".yaml")
     }

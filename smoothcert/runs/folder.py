@@ -40,7 +40,7 @@ class ModelSpec:
     """model.json: what must be known beside the weights to use a network."""
 
     architecture: str
-    classes: int
+    classes: int  # 0: a denoiser
     normalisation: str
     sigma: float
     dataset: str
@@ -190,8 +190,8 @@ class RunFolder:
             raise StoreError(f"{path} is damaged: expected an object, found {values!r}")
         return build_dataclass(ModelSpec, values, f"entry of {path}")
 
-    def load_model(self, *, trust_code: bool = False) -> tuple[nn.Module, ModelSpec]:
-        """The finished network in eval mode, and its description.
+    def load_model(self, *, trust_code: bool = False, denoiser: bool = False) -> tuple[nn.Module, ModelSpec]:
+        """The finished network in eval mode, and its description: a classifier, or a `denoiser` if one is asked for.
 
         A network outside of this package is named by a dotted path, and whoever wrote the folder chose what that
         imports and runs. It is followed only with `trust_code`.
@@ -200,6 +200,13 @@ class RunFolder:
         from smoothcert.models.weights import load_weights, weights_hash
 
         spec = self.spec()
+        if denoiser and spec.classes:
+            raise ModelError(f"expected a denoiser in {self.path}, found a classifier, {spec.architecture}")
+        if not denoiser and not spec.classes:
+            raise ModelError(
+                f"{self.path} is a denoiser, which names no classes: put it before a classifier by "
+                f"`smoothcert denoised --denoiser {self.path} --classifier RUN --out NEW`"
+            )
         if (code := code_named(spec)) and not trust_code:
             raise ModelError(
                 f"{self.path} names the network '{code[0]}', and loading it would run that Python code. If "
@@ -232,18 +239,3 @@ def code_named(spec: ModelSpec) -> list[str]:
                 yield from names(part)
 
     return [name for name in (spec.architecture, *names(spec.options)) if is_code(name)]
-
-
-def load_start(path: str, normalisation: str, trusted: str) -> tuple[nn.Module, int]:
-    """The network to start from and its number of classes, of a run folder or of a published checkpoint.
-
-    The code of the network `trusted`, which the settings themselves name, may run.
-    """
-    from smoothcert.models.checkpoints import load_published
-
-    run = RunFolder(path)
-    if run.path.is_dir():
-        model, spec = run.load_model(trust_code=run.spec().architecture == trusted)
-        return model, spec.classes
-    model, found = load_published(path, normalisation=normalisation)
-    return model, int(found["classes"])

@@ -14,20 +14,16 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch import nn
 
 from smoothcert.config import TrainConfig
 from smoothcert.data import Dataset, LazyDataset, load_dataset, require_labels
 from smoothcert.data.pseudo_labels import load_pseudo_labelled
 from smoothcert.errors import ConfigError
-from smoothcert.keys import derive
 from smoothcert.methods import build_method, resolved
-from smoothcert.models.build import build_model, check_network
-from smoothcert.models.start import start_from
-from smoothcert.runs.folder import RunFolder, load_start
+from smoothcert.runs.folder import RunFolder
 from smoothcert.training import soft_labels
 from smoothcert.training.loop import Loop, TrainingData, require_same_data
+from smoothcert.training.network import begin, frozen_classifier
 from smoothcert.training.ranks import Ranks, join_ranks
 from smoothcert.training.tracking import check_trackers
 
@@ -100,7 +96,10 @@ def train_run(
     if labels is not None:
         soft_labels.check(labels, data.train)
     check_trackers(track)
-    network = _network(config, data.train)
+    beginning = begin(config, method, data.train)
+    if not run.finished:  # a finished run needs its sources no more
+        beginning.start(config.model)
+        method = method.equipped(lambda path: frozen_classifier(path, data.train, ranks.device))
     with run.lock() if ranks.is_main else nullcontext():
         if ranks.is_main:
             run.claim(config)
@@ -108,11 +107,10 @@ def train_run(
         if run.finished:
             require_same_data(run, run.spec().data, data.fingerprint)
             return
-        if config.init_from is not None:
-            source, classes = load_start(config.init_from, config.normalisation, config.model)
-            start_from(network, source, data.train.classes, classes, config.init_from)
         votes = None if labels is None else make_soft_labels(labels, ranks, data, quiet, every)
-        Loop(config, method, network, run, ranks, data, votes).run_epochs(track if ranks.is_main else (), every, quiet)
+        Loop(config, method, beginning, run, ranks, data, votes).run_epochs(
+            track if ranks.is_main else (), every, quiet
+        )
 
 
 def make_soft_labels(
@@ -126,11 +124,3 @@ def make_soft_labels(
         # the folder may be shared: only code that this run's own settings name is run
         model, _ = run.load_model(trust_code=run.spec().architecture == wanted.model.model)
         return soft_labels.vote(wanted, model, data.train, ranks, quiet)
-
-
-def _network(config: TrainConfig, train: Dataset | LazyDataset) -> nn.Module:
-    """The network as training begins with it, on the CPU; a clear error if it does not fit the data."""
-    seed = derive(config.seed, "init")
-    network = build_model(config.model, train.classes, config.normalisation, seed=seed)
-    check_network(network, torch.from_numpy(np.array(train.image(0))), train.classes)
-    return network

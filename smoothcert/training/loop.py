@@ -27,6 +27,8 @@ from smoothcert.methods.base import Method, Progress, Shares
 from smoothcert.progress import ProgressBar
 from smoothcert.runs.environment import environment
 from smoothcert.runs.folder import ModelSpec, RunFolder
+from smoothcert.training.denoising_error import denoising_error
+from smoothcert.training.network import Beginning
 from smoothcert.training.noisy_accuracy import noisy_accuracy
 from smoothcert.training.ranks import Ranks
 from smoothcert.training.shares import shares_of_copies, shares_of_soft_labels
@@ -61,18 +63,16 @@ class Loop:
         self,
         config: TrainConfig,
         method: Method,
-        network: nn.Module,
+        beginning: Beginning,
         run: RunFolder,
         ranks: Ranks,
         data: TrainingData,
         votes: np.ndarray | None,
     ) -> None:
         self.config, self.method, self.run, self.ranks, self.data = config, method, run, ranks, data
-        self.votes = votes
-        self.model = network.to(ranks.device)
-        self.optimizer = torch.optim.SGD(
-            self.model.parameters(), config.lr, momentum=config.momentum, weight_decay=config.weight_decay
-        )
+        self.votes, self.beginning = votes, beginning
+        self.model = beginning.model.to(ranks.device)
+        self.optimizer = _optimizer(self.model, config, ranks.device)
         self.labelled = Batches(
             data.train,
             config.batch_size,
@@ -197,6 +197,9 @@ class Loop:
     def _evaluate(self, test: Dataset | LazyDataset, check: Callable[[], None]) -> dict[str, float]:
         seed = derive(self.config.seed, "evaluate")
         batches = Batches(test, 4 * self.config.batch_size, seed=seed, device=self.ranks.device).epoch(0)
+        if self.method.denoises:
+            error, psnr = denoising_error(self.model, batches, self.config.sigma, check)
+            return {"test_mse": error, "test_psnr": psnr}
         accuracy, most_frequent = noisy_accuracy(self.model, batches, self.config.sigma, test.classes, check)
         return {"noisy_test_accuracy": accuracy, "most_frequent_answer": most_frequent}
 
@@ -247,14 +250,27 @@ class Loop:
         }
 
     def _spec(self) -> ModelSpec:
-        config, data = self.config, self.data.train
+        config, data, made = self.config, self.data.train, self.beginning
         return ModelSpec(
             config.model,
-            data.classes,
-            config.normalisation,
+            made.classes,
+            made.normalisation,
             config.sigma,
             config.dataset,
             data.shape,
-            data.class_names,
+            data.class_names if made.classes else (),
             data=self.data.fingerprint,
+            options=dict(made.options),
         )
+
+
+def _optimizer(model: nn.Module, config: TrainConfig, device: torch.device) -> torch.optim.Optimizer:
+    if config.optimizer == "adam":
+        return torch.optim.Adam(
+            model.parameters(),
+            config.lr,
+            betas=(config.momentum, 0.999),
+            weight_decay=config.weight_decay,
+            capturable=device.type == "cuda",  # its count of steps is then on the device, where a graph advances it
+        )
+    return torch.optim.SGD(model.parameters(), config.lr, momentum=config.momentum, weight_decay=config.weight_decay)

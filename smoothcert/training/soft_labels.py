@@ -29,7 +29,7 @@ from torch import nn
 
 from smoothcert.certification.counting import Request
 from smoothcert.certification.smoothed import SmoothedClassifier
-from smoothcert.config import NoiseMode, TrainConfig, build_dataclass
+from smoothcert.config import PRETRAINED, NoiseMode, TrainConfig, build_dataclass
 from smoothcert.data import Dataset, LazyDataset
 from smoothcert.data.augment import crop_flip
 from smoothcert.errors import ConfigError, StoreError
@@ -69,8 +69,9 @@ class Plan:
 def plan(config: TrainConfig, out: Path) -> Plan:
     """The soft labels a run needs, by its `soft_labels` settings: n, folder, and any setting of the Gaussian model.
 
-    Other settings are those of the run, except sigma 0.25 and seed 0: runs that differ only in method, sigma or seed
-    need the same labels and may share a `folder`. By default it is ``<out>/soft-labels``.
+    Other settings are those of the run, except sigma 0.25, seed 0, and no weights to start from but those that a
+    network comes with: runs that differ only in method, sigma or seed need the same labels and may share a `folder`. By
+    default it is ``<out>/soft-labels``.
     """
     method, name = build_method(config.method), config.method["name"]
     if not method.uses_soft_labels:
@@ -81,7 +82,8 @@ def plan(config: TrainConfig, out: Path) -> Plan:
     if config.self_training:
         raise ConfigError(f"self_training has no soft labels, which the method {name} needs: leave one of them out")
     labels = config.soft_labels
-    fixed = {"sigma": SIGMA, "seed": 0, "method": {"name": "gaussian"}, "soft_labels": {}, "init_from": None}
+    start = config.init_from if config.init_from == PRETRAINED else None
+    fixed = {"sigma": SIGMA, "seed": 0, "method": {"name": "gaussian"}, "soft_labels": {}, "init_from": start}
     values = {**dataclasses.asdict(config), **fixed, **labels.settings}
     model = build_dataclass(TrainConfig, values, "setting of soft_labels (besides n and folder)")
     return Plan(Path(labels.folder) if labels.folder else out / "soft-labels", model, labels.n)

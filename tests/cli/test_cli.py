@@ -14,7 +14,7 @@ from tests.cli.commands import fails, run
 
 COMMANDS = ["demo", "train", "soft-labels", "certify", "predict", "attack", "explain", "report", "status", "reproduce"]
 COMMANDS += ["input-noise", "selftest-noise", "import", "models", "methods", "recipes", "datasets"]
-COMMANDS += ["verify", "pack", "unpack", "doctor"]
+COMMANDS += ["verify", "pack", "unpack", "doctor", "denoised", "ensemble"]
 WITHOUT_TORCH = """
 import contextlib, io, json, sys
 from smoothcert.cli import main
@@ -69,7 +69,7 @@ def test_python_m_is_the_command():
         (["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--method.name", "gauss"], "did you mean gaussian"),
         (
             ["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--sigma", "-1"],
-            "sigma must be above 0, found -1.0",
+            "sigma must not be negative, found -1.0",
         ),
         (["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--device", "tpu"], "device must be auto, cpu, cuda"),
         (["train", "mnist-mini/gaussian-0.50", "--out", "{run}", "--sigma", "1"], "belongs to another configuration"),

@@ -8,8 +8,16 @@ import pytest
 from smoothcert.cli import main
 from smoothcert.errors import ConfigError
 from smoothcert.evaluation.reproduce import _published, outcome, plan, results_table, run_jobs
+from smoothcert.recipes import recipe_names
 from smoothcert.recipes.published import published_rows
 from smoothcert.report.read.certificates import Certificates
+
+
+def test_denoisers_are_no_rows_of_a_table(tmp_path):
+    assert "mnist/denoiser-0.50" in recipe_names()
+    assert not [job for job in plan("mnist", tmp_path) if "denoiser" in job.recipe]
+    with pytest.raises(ConfigError, match="denoisers have no certificates"):
+        plan("mnist", tmp_path, ["denoiser-*"])
 
 
 def test_rows_and_seeds_are_planned(tmp_path):

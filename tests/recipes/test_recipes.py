@@ -6,12 +6,12 @@ import sys
 
 import pytest
 
-from smoothcert.config import SoftLabels, dump_config
+from smoothcert.config import PRETRAINED, SoftLabels, dump_config
 from smoothcert.data import DATASETS
 from smoothcert.errors import ConfigError
 from smoothcert.methods import build_method
 from smoothcert.models import NORMALISATIONS, build_model
-from smoothcert.recipes import load_recipe, recipe_names
+from smoothcert.recipes import load_recipe, recipe_names, templates
 
 
 @pytest.mark.parametrize("name", recipe_names())
@@ -26,10 +26,18 @@ def test_every_shipped_recipe_is_usable(name):
     assert recipe.about
     assert method.uses_soft_labels or config.soft_labels == SoftLabels()  # nothing is said of what is not used
     info = DATASETS[dataset]
-    build_model(config.model, info.classes, config.normalisation)
+    build_model(config.model, 0 if method.denoises else info.classes, config.normalisation, **config.model_options)
     assert config.normalisation in NORMALISATIONS
-    ours = dataset == "mnist-mini" or (label == "sun" and dataset in ("mnist", "fashion-mnist"))
+    ours = method.denoises or dataset == "mnist-mini" or (label == "sun" and dataset in ("mnist", "fashion-mnist"))
     assert ({"acr", "source"} <= recipe.published.keys()) != ours
+
+
+def test_a_recipe_for_any_data_set_says_what_it_lacks():
+    assert set(templates()) == {"finetune"}
+    with pytest.raises(ConfigError, match="missing setting of recipe finetune: dataset, model, sigma"):
+        load_recipe("finetune")
+    config = load_recipe("finetune", {"dataset": "mnist-mini", "model": "hf:a", "sigma": 0.25}).config
+    assert (config.init_from, config.normalisation) == (PRETRAINED, PRETRAINED)
 
 
 def test_no_two_recipes_are_the_same():
@@ -62,6 +70,12 @@ def test_overrides_replace_settings_and_merge_into_the_method():
 def test_overrides_merge_into_the_soft_labels():
     config = load_recipe("mnist/catrs-0.50", {"soft_labels": {"folder": "shared"}}).config
     assert config.soft_labels == SoftLabels(n=10_000, folder="shared")
+
+
+def test_another_network_drops_the_options_of_the_recipes_own():
+    name = "mnist-mini/denoiser-0.50"
+    assert load_recipe(name, {"model": "nets.py:Mine"}).config.model_options == {}
+    assert load_recipe(name, {"model_options": {"depth": 3}}).config.model_options["width"] == 24
 
 
 def test_another_method_drops_the_recipes_hyperparameters():

@@ -9,8 +9,8 @@ import torch
 from smoothcert.config import TrainConfig
 from smoothcert.errors import ConfigError, ModelError, StoreError
 from smoothcert.models import build_model
-from smoothcert.models.start import start_from
-from smoothcert.runs.folder import RunFolder, load_start
+from smoothcert.models.start import start_from, start_from_file
+from smoothcert.runs.folder import RunFolder
 from smoothcert.training.fit import fit
 from tests.training.tiny import CONFIG, tiny
 
@@ -51,12 +51,9 @@ def test_a_run_starts_from_a_published_checkpoint(tmp_path):
     torch.save({"arch": "cifar_resnet20", "state_dict": published.state_dict()}, tmp_path / "checkpoint.pth.tar")
     model = build_model("resnet20", 10, "cifar10", seed=1)
     head = {name: value.clone() for name, value in model.state_dict().items() if ".fc." in name}
-    start_from(model, published, 10, 1000, "checkpoint")
+    start_from_file(model, tmp_path / "checkpoint.pth.tar", 10)
     for name, value in model.state_dict().items():
         assert torch.equal(value, head[name] if name in head else published.state_dict()[name]), name
-    loaded, classes = load_start(str(tmp_path / "checkpoint.pth.tar"), "cifar10", "lenet")
-    assert classes == 1000
-    assert torch.equal(loaded.state_dict()["1.fc.weight"], published.state_dict()["1.fc.weight"])
 
 
 def test_weights_that_do_not_fit_are_refused(source, tmp_path):
@@ -92,3 +89,70 @@ def test_a_finished_run_needs_its_source_no_more(source, tmp_path):
     shutil.rmtree(start)
     fit(config, tmp_path / "run", train=tiny(), device="cpu", quiet=True)
     assert (run.path / "weights.safetensors").read_bytes() == before
+
+
+# ---------------------------------------------------------------- weights of anyone's
+
+NETS = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, num_classes=4, width=6):
+        super().__init__()
+        self.body = nn.Linear(64, width)
+        self.head = nn.Linear(width, num_classes)
+
+    def forward(self, x):
+        return self.head(self.body(x.flatten(1)).relu())
+
+def trained(classes):
+    net = Net(classes)
+    nn.init.constant_(net.body.bias, 3.0)
+    return net
+"""
+
+
+@pytest.fixture
+def nets(tmp_path):
+    (tmp_path / "own_nets.py").write_text(NETS)
+    return tmp_path / "own_nets.py"
+
+
+def own(nets, **changes):
+    found = {"model": f"{nets}:Net", "normalisation": "mean=0.5 std=0.25", **changes}
+    return dataclasses.replace(STILL, **found)
+
+
+def test_own_code_starts_from_a_plain_file_of_weights(nets, tmp_path):
+    given = build_model(f"{nets}:Net", 9, width=5, seed=3).get_submodule("1").state_dict()
+    torch.save({"epoch": 3, "model": {f"module.{name}": value for name, value in given.items()}}, tmp_path / "w.pth")
+    config = own(nets, init_from=str(tmp_path / "w.pth"), model_options={"width": 5})
+    run = train(tmp_path / "run", config)
+    found = weights(run)
+    assert torch.equal(found["1.body.weight"], given["body.weight"])
+    assert found["1.head.weight"].shape == (4, 5)  # new: the file has 9 classes
+    spec = run.spec()
+    assert (spec.options, spec.normalisation) == ({"width": 5}, "mean=0.5 std=0.25")
+    assert "mean=[0.5], std=[0.25]" in repr(run.load_model(trust_code=True)[0])
+    with pytest.raises(ModelError, match="does not fit the model"):
+        train(tmp_path / "other", own(nets, init_from=str(tmp_path / "w.pth"), model_options={"width": 8}))
+    assert not (tmp_path / "other").exists()
+
+
+def test_pretrained_means_as_the_network_comes(nets, tmp_path):
+    config = own(nets, model=f"{nets}:trained", init_from="pretrained", normalisation="pretrained")
+    run = train(tmp_path / "run", config)
+    assert torch.equal(weights(run)["1.body.bias"], torch.full((6,), 3.0))
+    assert run.spec().normalisation == "none"
+    with pytest.raises(ConfigError, match="lenet has no weights of its own: give --init-from"):
+        train(tmp_path / "b", dataclasses.replace(config, model="lenet"))
+
+
+def test_a_run_folder_says_the_normalisation_and_the_options_of_its_network(nets, tmp_path):
+    first = train(tmp_path / "first", own(nets, model_options={"width": 5}))
+    config = own(nets, init_from=str(first.path), normalisation="pretrained", seed=8)
+    second = train(tmp_path / "second", config)
+    assert second.spec().normalisation == first.spec().normalisation
+    assert second.spec().options == {"width": 5}
+    assert torch.equal(weights(second)["1.body.weight"], weights(first)["1.body.weight"])
