@@ -135,7 +135,7 @@ def _about_inputs(
         yield Finding("fault", f"the network fails on these images: {type(error).__name__}: {error}")
         return
     right = f"{100 * now.clean.mean():.1f} % of the clean images are right"
-    if (better := clearly_better(now, trials)) is not None:
+    if (better := clearly_better(now, trials)) is not None and better.clean.mean() > 2 / classes:
         share = 100 * better.clean.mean()
         yield Finding("fault", f"the normalisation looks wrong: {right}, and {share:.1f} % with {better.options}")
     elif renamed := other_order(now, labels):
@@ -157,7 +157,7 @@ def _about_inputs(
             "normalisation that of its training?",
         )
     else:
-        yield Finding("fine", f"{right}, and no usual normalisation does better")
+        yield Finding("fine", f"{right}, and no usual normalisation does clearly better")
 
 
 def _named(names: Sequence[str], label: int) -> str:
@@ -169,7 +169,8 @@ def _about_noise(clean: Level, noisy: Level, labels: NDArray[np.int64] | None) -
         yield Finding(
             "fault" if labels is not None and clean.most_frequent > COLLAPSED else "warning",
             f"under noise of sigma {noisy.sigma:g}, {100 * noisy.most_frequent:.0f} % of all answers are one and the "
-            "same class: its certificates would say nothing",
+            "same class: "
+            + ("is that so of the images, too?" if labels is None else "its certificates would say nothing"),
         )
     if labels is None:
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from smoothcert.report import Certificates, average_certified_radius, certificate_table
-from smoothcert.runs.folder import ModelSpec
+from smoothcert.runs.folder import ModelSpec, code_named
 from smoothcert.runs.seeds import seed_in
 
 
@@ -15,8 +15,7 @@ def card(spec: ModelSpec, results: Sequence[Certificates], sums: Mapping[str, st
     parts = [
         f"# {spec.architecture}, certified on {spec.dataset}",
         f"- network: {spec.architecture}, {spec.classes} classes, inputs {shape}, normalisation {spec.normalisation}\n"
-        f"- trained on {spec.dataset} with noise of standard deviation {spec.sigma:g}\n"
-        f"- SHA-256 of the weights: `{spec.weights}`",
+        f"- {_origin(spec)}\n- SHA-256 of the weights: `{spec.weights}`",
         "## Certificates",
         certificate_table(results).to_markdown().strip(),
         *(_store(entry) for entry in results),
@@ -26,11 +25,25 @@ def card(spec: ModelSpec, results: Sequence[Certificates], sums: Mapping[str, st
         f"```sh\npip install smoothcert\nsmoothcert verify {name}                # recomputes every bound and radius\n"
         f"smoothcert verify {name} --resample 1%  # also certifies some inputs again\n"
         f"smoothcert unpack {name}                # the run folder\n```",
+        f"To certify again needs the data{_code(spec)}.",
         "## Files",
         "SHA-256 of each, as `sha256sum` prints it:",
         "```\n" + "\n".join(f"{digest}  {path}" for path, digest in sums.items()) + "\n```",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def _origin(spec: ModelSpec) -> str:
+    if spec.source:
+        return f"trained elsewhere; weights from {spec.source}"
+    return f"trained on {spec.dataset} with noise of standard deviation {spec.sigma:g}"
+
+
+def _code(spec: ModelSpec) -> str:
+    names = ", ".join(code_named(spec))
+    if not names:
+        return ""
+    return f", and the code {names}, which is not in the pack: have it at the same place, and say `--trust-code`"
 
 
 def _store(entry: Certificates) -> str:
