@@ -2,10 +2,12 @@
 
     python benchmarks/certify.py [--device cpu|cuda] [--networks lenet resnet20 ...] [--precision ...] [--json FILE]
 
+Networks that are not the package's own are in networks.py.
+
 The baseline is the field's CERTIFY (plain_certify.py): one image at a time, batches of 1,000, PyTorch's own settings,
 counts on the host. Weights are random: speed does not depend on them. Each number is the median of several images,
 after one that pays for compilation and first uses; baseline, generic and ours alternate. `generic` is ours with
-``kernels="off"``: what any network gets. It is blank where the network has no kernels on that device. The floor is the
+``kernels="off"``. It is blank where nothing of the network is a kernel on that device. The floor is the
 time of the network's multiplications and additions at the rate of a large matrix product, measured there and then.
 """
 
@@ -34,6 +36,8 @@ NETWORKS = {
     "resnet20": ((3, 32, 32), 10, "cifar10", 100_000, 2_048),
     "resnet110": ((3, 32, 32), 10, "cifar10", 100_000, 512),
     "resnet50": ((3, 224, 224), 1000, "imagenet", 10_000, 64),
+    "networks.WideResNet": ((3, 32, 32), 10, "cifar10", 100_000, 256),
+    "networks.VisionTransformer": ((3, 224, 224), 1000, "imagenet", 10_000, 64),
 }
 SIGMA = 0.5
 SELECTION = 100  # samples that choose the class, as in the literature
@@ -76,8 +80,8 @@ def measure(name, device, rounds, images, precision):
         SmoothedClassifier(model, SIGMA, classes, device=device, precision=precision, kernels=kernels)
         for kernels in ("auto", "off")
     )
-    prepared = ours.prepare(shape)
-    compared = [ours] if generic.prepare(shape).steps == prepared.steps else [ours, generic]
+    prepared = ours.prepare(pictures[0])
+    compared = [ours] if generic.prepare(pictures[0]).steps == prepared.steps else [ours, generic]
     for smoothed in compared:
         smoothed.certify_many(pictures, range(images), n=min(n, 2_000))
     plain_count(model, pictures[0].to(device).float() / 255, SIGMA, min(n, 2_000), classes)
@@ -139,7 +143,7 @@ def main() -> None:
         row = rows[-1]
         generic = "" if row["generic_seconds"] is None else f"{row['generic_seconds']:.5f} s"
         print(
-            f"{name:10} n {row['n']:7}  plain {row['baseline_seconds']:9.4f} s  generic {generic:>11}  "
+            f"{name:26} n {row['n']:7}  plain {row['baseline_seconds']:9.4f} s  generic {generic:>11}  "
             f"ours {row['seconds']:9.5f} s  "
             f"{row['ratio']:6.1f}x  floor {row['floor_seconds']:.5f} s  "
             f"{row['precision']}, {', '.join(row['prepared'])}, batch {row['batch_size']}",
@@ -148,7 +152,7 @@ def main() -> None:
     grown = growth(device, [10_000, 100_000, 1_000_000] if cuda else [1_000, 2_000, 4_000, 8_000])
     for row in grown:
         memory = "" if row["peak_bytes"] is None else f"  {row['peak_bytes'] / 2**20:.0f} MiB"
-        print(f"lenet      n {row['n']:7}  {row['seconds']:.4f} s{memory}")
+        print(f"{'lenet':26} n {row['n']:7}  {row['seconds']:.4f} s{memory}")
     record = {
         "commit": commit(),
         "command": shlex.join(["python", *sys.argv]),

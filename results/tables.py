@@ -17,6 +17,7 @@ CERTIFIED = {
     "lenet": "certify one MNIST image, LeNet, n = 100,000",
     "resnet110": "certify one CIFAR-10 image, ResNet-110, n = 100,000",
     "resnet50": "certify one ImageNet image, ResNet-50, n = 10,000",
+    "networks.VisionTransformer": "certify one ImageNet image, ViT-S/16, n = 10,000",
 }
 TRAINED = {
     "mnist/smoothmix-1.00-onestep": "one epoch of SmoothMix (T = 8, m = 4) on MNIST, LeNet",

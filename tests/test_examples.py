@@ -60,7 +60,7 @@ def test_the_page_about_your_own_network_can_be_followed(tmp_path, monkeypatch, 
     assert [name for name, _, _ in others] == ["certify", "report", "predict", "verify", "pack"]
     assert all(status == 0 for _, status, _ in others)
     with zipfile.ZipFile(tmp_path / "runs" / "digits.zip") as pack:
-        assert "trained elsewhere; weights from digits.ckpt" in pack.read("digits/card.md").decode()
+        assert "trained elsewhere; weights: digits.ckpt" in pack.read("digits/card.md").decode()
     report = (tmp_path / "report.html").read_text()
     assert "<svg" in report
     assert "data:image/png" in report

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from smoothcert.devices.memory import is_out_of_memory
 
-_LARGEST_ON_CPU, _LARGEST_ON_CUDA = 512, 2**15
-_CUDA_VALUES = 2**26  # of images in a batch: 256 of ImageNet, 16,384 of CIFAR
+_LARGEST_ON_CPU, _LARGEST_ON_CUDA = 512, 2**14
+_CUDA_VALUES = 2**27  # of images in a batch: 512 of ImageNet
 _PROBE_SECONDS = 0.05
 
 

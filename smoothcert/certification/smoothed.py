@@ -42,6 +42,8 @@ from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import ABSTAIN, Certificate, from_claim, from_counts
 from smoothcert.statistics.sequential import NO_CLAIM, Claim, Procedure, procedure
 
+_LARGE = 2**15  # values of an image from which on threads are woken to copy it, which takes longer than a transfer
+
 
 class SmoothedClassifier:
     """g(x) = the class that `model` returns most often on x + N(0, sigma^2 I).
@@ -277,7 +279,7 @@ class SmoothedClassifier:
                 measured = prepared.batch_size or choose_batch_size(network.forward, prepared.inputs, self.device)
             self.batch_size = measured
         settings: dict[str, Any] = {"sigma": self.sigma, "mode": self.noise, "seed": seed}
-        if len({(x.dtype, x.device) for x in images}) == 1:
+        if len({(x.dtype, x.device) for x in images}) == 1 and images[0].numel() < _LARGE:
             images = torch.stack(list(images)).to(self.device).unbind()  # one transfer
         else:
             images = [x.to(self.device) for x in images]

@@ -42,6 +42,7 @@ def run(options: Options) -> None:
     from smoothcert.certification.certify import certify_dataset
     from smoothcert.devices.pick import pick_device
     from smoothcert.report import certificate_table, read_store
+    from smoothcert.statistics.printed import UNITS
 
     if options.severity is not None and options.corruption is None:
         raise ConfigError(f"--severity {options.severity} is of a corruption: name it by --corruption, or leave it out")
@@ -61,8 +62,9 @@ def run(options: Options) -> None:
     )
     if store.done():
         print(certificate_table([read_store(store.folder)]).to_text())
-        print("sigma and radii are in units of images whose pixels lie in [0, 1]")
+        print(UNITS)
         if options.sigma not in (None, subject.spec.sigma):
-            print(f"trained with sigma {subject.spec.sigma:g}, certified with {options.sigma:g}")
+            made = "first certified" if subject.spec.source else "trained"
+            print(f"{made} with sigma {subject.spec.sigma:g}, now certified with {options.sigma:g}")
     else:
         print(f"no input for shard {options.shard}: others have them all")

@@ -89,6 +89,7 @@ def _values(subject: Subject, found: Diagnosis) -> dict[str, Any]:
 
 def _lines(subject: Subject, found: Diagnosis) -> list[str]:
     from smoothcert.evaluation.doctor import rows_of
+    from smoothcert.statistics.printed import UNITS
 
     spec, data, config = subject.spec, subject.data, found.config
     shape = "x".join(map(str, data.shape))
@@ -122,7 +123,7 @@ def _lines(subject: Subject, found: Diagnosis) -> list[str]:
         ]
     if found.best is not None:
         lines.append(f"of these noise levels, sigma {found.best:g} promises the largest average radius")
-    lines.append("sigma and radii are in units of images whose pixels lie in [0, 1]")
+    lines.append(UNITS)
     lines.append("verdict: " + ("fit to be certified" if found.fit else "not fit; mend what is called FAULT first"))
     return lines
 

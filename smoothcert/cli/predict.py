@@ -31,7 +31,7 @@ def run(options: Options) -> None:
     from smoothcert.data.image_file import read_image
     from smoothcert.devices.pick import pick_device
     from smoothcert.runs.folder import RunFolder
-    from smoothcert.statistics.printed import at_least, doubt
+    from smoothcert.statistics.printed import UNITS, at_least, doubt
 
     model, spec = RunFolder(options.run).load_model(trust_code=options.trust_code)
     config = read_settings(options, CertifyConfig, sigma=spec.sigma)
@@ -58,7 +58,9 @@ def run(options: Options) -> None:
     if options.json:
         settings = {key: getattr(config, key) for key in ("sigma", "n0", "n", "alpha", "noise")}
         print_json({"run": options.run, **settings, "note": doubt(config.noise) or None, "images": answers})
-    elif doubt(config.noise):
+        return
+    print(UNITS)
+    if doubt(config.noise):
         print(f"note: {doubt(config.noise)}")
 
 

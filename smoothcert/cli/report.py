@@ -72,6 +72,7 @@ def _report(options: Options, results: list[Certificates], left_out: list[str], 
         save_figure,
         write_report,
     )
+    from smoothcert.statistics.printed import UNITS
 
     say = partial(print, file=sys.stderr) if options.json else print
     radii = read_numbers(options.radii, "--radii")
@@ -84,6 +85,7 @@ def _report(options: Options, results: list[Certificates], left_out: list[str], 
         shares = (certificate_table(entries, radii=radii, rounded=options.rounded) for entries in apart)
         for shown in (table, *shares, *(corruption_table(entries, options.rounded) for entries in corrupted)):
             print(shown.to_text())
+        print(UNITS)
     texts = {"markdown": table.to_markdown, "latex": table.to_latex, "csv": table.to_csv}
     for kind, make in texts.items():
         if options[kind] is not None:

@@ -86,5 +86,5 @@ def _scores(logits: Tensor, far: Tensor) -> Tensor:
 def _far(logits: Tensor) -> Tensor:
     """The score at which a class is out of the question."""
     first, second = logits.double().topk(2).values.T
-    lead = (first - second)[(first > second) & (first - second).isfinite()]
-    return -_FAR * (lead.median() if len(lead) else logits.new_zeros((), dtype=torch.float64))
+    lead = torch.where((first > second) & (first - second).isfinite(), first - second, torch.nan)
+    return -_FAR * lead.nanmedian().nan_to_num(0.0)  # never waits for the device

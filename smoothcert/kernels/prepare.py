@@ -3,8 +3,10 @@
 Steps are tried from the fastest on, and one that cannot be taken is skipped with its reason:
 
 1. kernels made for the network (registry.py), on CUDA in half precision;
-2. BatchNorm folded, convolution + addition + ReLU in one call, channels last, the precision that was asked for;
-3. the network as it is.
+2. BatchNorm folded, convolution + addition + ReLU in one call, channels last, the precision that was asked for, and
+   kernels for other layers (layers/), where kernels run;
+3. the same without these kernels;
+4. the network as it is.
 
 What was done is part of a store's identity: the certificate is about the prepared network, and `predict` runs it too.
 """
@@ -20,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor, fx, nn
 
 from smoothcert.config import Kernels, Precision, check_choice
 from smoothcert.devices.memory import SMALLEST, is_out_of_memory
@@ -35,10 +37,11 @@ from smoothcert.kernels.comparing import (
     spread_of,
     synthetic_images,
 )
+from smoothcert.kernels.generic.capturing import Captured
 from smoothcert.kernels.generic.cpu import for_cpu
 from smoothcert.kernels.generic.folding import CannotFold, fold
 from smoothcert.kernels.generic.fusing import fuse
-from smoothcert.kernels.registry import NoKernels, sampling_kernels
+from smoothcert.kernels.registry import LAYER_KERNELS, NoKernels, layer_kernels_run, put_layer_kernels, sampling_kernels
 from smoothcert.models.build import logits_of
 from smoothcert.noise.blocks import block_size
 
@@ -137,8 +140,22 @@ def _candidates(
     except Exception as error:  # whatever is wrong with them, PyTorch's kernels remain
         _raise_if_memory(error)
         _skip(skipped, f"no kernels in {precision}: {_said(error)}")
+    # with and without kernels for single layers: what the first trial finds wrong, the second may do without
+    for layers in (True, False):
+        if layers and not layer_kernels_run(device, precision, kernels):
+            continue
+        ready = _rewritten(model, shape, device, precision, layers, skipped)
+        if ready is not None:
+            yield ready
+
+
+def _rewritten(
+    model: nn.Module, shape: tuple[int, ...], device: torch.device, precision: str, layers: bool, skipped: list[str]
+) -> Prepared | None:
+    """A copy with the layers and the layout that the device likes; None if there is none to be had."""
     dtype = _DTYPE[precision]
-    steps, net = [], model
+    steps: list[str] = []
+    net = model
     try:
         with arithmetic("float32"):
             folded = fold(model, synthetic_images(shape, device)[:2])
@@ -146,6 +163,15 @@ def _candidates(
         steps.append("folded")
     except CannotFold as error:
         _skip(skipped, f"not folded: {str(error).splitlines()[0]}")
+    if layers:
+        try:
+            if not isinstance(net, fx.GraphModule) or not put_layer_kernels(net):
+                return None
+        except Exception as error:  # whatever is wrong with them, PyTorch's kernels remain
+            _raise_if_memory(error)
+            _skip(skipped, f"no layer kernels: {_said(error)}")
+            return None
+        steps.append(LAYER_KERNELS)
     # the CPU's vector units want channels last too (for_cpu sees to the weights); one channel is the same layout
     last = shape[0] > 1 and len(shape) == 3
     if dtype != torch.float32 or steps or last:
@@ -153,20 +179,21 @@ def _candidates(
             net = deepcopy(net) if net is model else net
         except Exception as error:  # it may hold anything
             _skip(skipped, f"not copied: {type(error).__name__}")
-            return
+            return None
         net = net.to(dtype)
         net = net.to(memory_format=torch.channels_last) if last else net  # type: ignore[call-overload]
         steps += ["channels last"] if last else []
 
-    inputs = _plain_inputs(shape, device, dtype, last)
-    if device.type == "cuda" or "folded" not in steps:
-        yield Prepared(_logits_of(net, precision), inputs, precision, tuple(steps))
-    else:
-        # A traced network keeps nothing between its layers but values; one as it is may write to itself. Two blocks of
-        # noise fit a core's cache with their activations, and no block of float noise is then drawn by two threads.
-        size = max(SMALLEST, 2 * block_size(math.prod(shape), device))
-        forward = _logits_of(net, precision)
-        yield Prepared(forward, inputs, precision, tuple(steps), batch_size=size, concurrent=True)
+    forward, inputs = _logits_of(net, precision), _plain_inputs(shape, device, dtype, last)
+    if "folded" not in steps:
+        return Prepared(forward, inputs, precision, tuple(steps))
+    if device.type == "cuda":
+        captured = Captured(forward, inputs)
+        return Prepared(captured.forward, captured.inputs, precision, tuple(steps))
+    # A traced network keeps nothing between its layers but values; one as it is may write to itself. Two blocks of
+    # noise fit a core's cache with their activations, and no block of float noise is then drawn by two threads.
+    size = max(SMALLEST, 2 * block_size(math.prod(shape), device))
+    return Prepared(forward, inputs, precision, tuple(steps), batch_size=size, concurrent=True)
 
 
 def _logits_of(net: nn.Module, precision: str) -> Callable[[Tensor], Tensor]:
@@ -208,7 +235,7 @@ def _plain_inputs(
     shape: tuple[int, ...], device: torch.device, dtype: torch.dtype = torch.float32, channels_last: bool = False
 ) -> Callable[[int], Tensor]:
     layout = torch.channels_last if channels_last else torch.contiguous_format
-    return lambda count: torch.zeros((count, *shape), dtype=dtype, device=device).contiguous(memory_format=layout)
+    return lambda count: torch.empty((count, *shape), dtype=dtype, device=device, memory_format=layout).zero_()
 
 
 def _answers(network: Prepared, images: Tensor) -> object:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import torch
-from torch import nn
+from torch import fx, nn
 
 from smoothcert.config import Kernels, check_choice
 from smoothcert.devices.launching import runs_triton
@@ -18,6 +18,9 @@ from smoothcert.kernels.entry import Entry, Sampler, Shape
 from smoothcert.kernels.lenet.entry import LENET
 
 KERNELS: tuple[Entry, ...] = (LENET, CIFAR_RESNET)
+
+LAYER_KERNELS = "layer kernels"
+"""As manifests name layers/ in sampling: gets a number when other bits come out."""
 
 _SAMPLING = {"float16": torch.float16, "bfloat16": torch.bfloat16}
 _TRAINING = {"tf32": torch.float32, "bfloat16": torch.bfloat16}
@@ -41,6 +44,18 @@ def training_kernels(model: nn.Module, device: torch.device, precision: str, ker
     entry = _entry(model, device, precision, _TRAINING, kernels)
     _raise_if(entry, entry.why_not_training(model))
     return entry.title, entry.training(model, _TRAINING[precision])
+
+
+def layer_kernels_run(device: torch.device, precision: str, kernels: Kernels) -> bool:
+    """Whether single layers of any network may be kernels there."""
+    return kernels != "off" and precision in _SAMPLING and runs_triton(device)
+
+
+def put_layer_kernels(net: fx.GraphModule) -> int:
+    """How many layers of a folded network, which is changed in place, are kernels now."""
+    from smoothcert.kernels.layers.replacing import with_layer_kernels  # imports Triton
+
+    return with_layer_kernels(net)
 
 
 def _entry(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
+UNITS = "sigma and radii are in units of images whose pixels lie in [0, 1]"
+
 
 def at_least(bound: float, digits: int) -> str:
     """A proven lower bound (a certified radius, a probability), rounded down to `digits` decimals."""

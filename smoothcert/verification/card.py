@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from smoothcert.report import Certificates, average_certified_radius, certificate_table
 from smoothcert.runs.folder import ModelSpec, code_named
 from smoothcert.runs.seeds import seed_in
+from smoothcert.statistics.printed import UNITS
 
 
 def card(spec: ModelSpec, results: Sequence[Certificates], sums: Mapping[str, str], name: str) -> str:
@@ -15,12 +16,13 @@ def card(spec: ModelSpec, results: Sequence[Certificates], sums: Mapping[str, st
     parts = [
         f"# {spec.architecture}, certified on {spec.dataset}",
         f"- network: {spec.architecture}, {spec.classes} classes, inputs {shape}, normalisation {spec.normalisation}\n"
-        f"- {_origin(spec)}\n- SHA-256 of the weights: `{spec.weights}`",
+        f"- {_origin(spec)}\n"
+        f"- SHA-256 of the weights: `{spec.weights}`",
         "## Certificates",
         certificate_table(results).to_markdown().strip(),
         *(_store(entry) for entry in results),
         "A certificate says: with probability at least 1 - alpha over the sampling, no change of the input smaller "
-        "than the radius alters the answer of the smoothed classifier.",
+        f"than the radius alters the answer of the smoothed classifier; {UNITS}.",
         "## How to check it",
         f"```sh\npip install smoothcert\nsmoothcert verify {name}                # recomputes every bound and radius\n"
         f"smoothcert verify {name} --resample 1%  # also certifies some inputs again\n"
@@ -35,7 +37,7 @@ def card(spec: ModelSpec, results: Sequence[Certificates], sums: Mapping[str, st
 
 def _origin(spec: ModelSpec) -> str:
     if spec.source:
-        return f"trained elsewhere; weights from {spec.source}"
+        return f"trained elsewhere; weights: {spec.source}"
     return f"trained on {spec.dataset} with noise of standard deviation {spec.sigma:g}"
 
 

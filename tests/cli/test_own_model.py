@@ -110,7 +110,7 @@ def test_names_and_weights_as_people_have_them(capsys, here, model, weights):
         (["--model", "nets.py:Lazy", "--weights", "w.pth", *SMALL], "w.pth does not fit the model: missing: 1.weight"),
         (["--model", "resnet20", "--weights", "w.pth", *SMALL], "does not fit the model"),
         (["--model", "nets.py:Scaled", "--weights", "nowhere.pth", *SMALL], "no checkpoint at nowhere.pth"),
-        (["--model", "nets.py:Scaled", "--classes", 7, *SMALL], "has 10 classes, the network 7"),
+        (["--model", "nets.py:Scaled", "--classes", 7, *SMALL], "mnist-mini has 10 classes, the network 7"),
         (["--model", "nets.py:Scaled", "--mean", "x", *SMALL], "--mean takes numbers"),
         (["--model", "nets.py:Scaled", "--mean", 1, 2, 3, *SMALL], "normalises 3 channels"),
         (["--model", "nets.py:Scaled", "--input-range", 1, 0, *SMALL], "low then high"),

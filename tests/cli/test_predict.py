@@ -10,6 +10,7 @@ from PIL import Image
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.data import load_dataset
 from smoothcert.runs.folder import RunFolder
+from smoothcert.statistics.printed import UNITS
 from tests.cli.commands import fails, run
 
 
@@ -19,17 +20,18 @@ def test_predict_reads_pictures_and_arrays(capsys, certified, tmp_path):
     np.save(tmp_path / "digit.npy", test.image(0))
     np.save(tmp_path / "grey.npy", np.full((1, 28, 28), 0.5, np.float32))
     lines = run(capsys, "predict", certified, tmp_path / "digit.png", tmp_path / "digit.npy", "--n", 500).splitlines()
+    assert lines.pop() == UNITS
     answers = [line.split(": ", 1)[1] for line in lines]
     assert re.fullmatch(r"\w+, certified radius \d\.\d{4} \(p >= 0\.\d{6}\)", answers[0])
     assert answers[0].split(",")[0] == answers[1].split(",")[0]
     assert "needs an 8-bit image" in fails(capsys, "predict", certified, tmp_path / "grey.npy", "--n", 500)
-    answer, note = run(
+    answer, _, note = run(
         capsys, "predict", certified, tmp_path / "digit.png", "--n", 500, "--noise", "float"
     ).splitlines()
     assert "certified radius" in answer
     assert note == "note: float noise: not formally sound"
     assert "note" in run(capsys, "predict", certified, tmp_path / "grey.npy", "--n", 20, "--noise", "float")
-    (line,) = run(capsys, "predict", certified, tmp_path / "digit.png", "--n", 500, "--noise", "laplace").splitlines()
+    line, _ = run(capsys, "predict", certified, tmp_path / "digit.png", "--n", 500, "--noise", "laplace").splitlines()
     assert ", certified l1 radius " in line
 
 
@@ -41,7 +43,7 @@ def test_printed_numbers_never_exceed_the_proved_ones(capsys, certified, tmp_pat
     for i, path in enumerate(paths):
         np.save(path, test.image(i))
     words = ["predict", certified, *paths, "--n", 500, "--device", "cpu"]
-    lines = run(capsys, *words).splitlines()
+    *lines, _ = run(capsys, *words).splitlines()
     told = json.loads(run(capsys, *words, "--json"))
     assert (told["n"], told["alpha"], told["noise"], told["note"]) == (500, 0.001, "exact", None)
     certificates = [smoothed.certify(test.image(i), n=500, index=i) for i in range(8)]

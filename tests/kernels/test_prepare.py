@@ -217,6 +217,7 @@ class Preferring(type(build_model("lenet")[1])):
 
 @pytest.mark.parametrize("change", [changed_through_data, changed_by_a_hook, changed_by_an_attribute])
 def test_no_change_of_the_model_goes_unseen(change):
+    torch.manual_seed(0)
     model, image = nn.Sequential(nn.Identity(), Preferring()), torch.zeros(1, 28, 28, dtype=torch.uint8)
     smoothed = SmoothedClassifier(model, 0.5, 10, batch_size=32)
     assert smoothed.count(image, 64, "estimation", 0)[3] < 64

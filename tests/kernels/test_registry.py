@@ -85,7 +85,7 @@ def with_a_changed_layer():
 def test_the_reason_why_not_to_sample_by_kernels_is_kept_and_logged(model, shape, reason, caplog):
     caplog.set_level(logging.INFO, "smoothcert")
     found = prepared(model, shape)
-    assert "kernels" not in " ".join(found.steps)
+    assert set(found.steps) <= {"folded", "layer kernels", "channels last"}
     assert found.skipped[0] == reason
     assert caplog.messages.count(reason) == 1
 
@@ -144,6 +144,20 @@ def test_kernels_that_fail_are_a_reason_not_an_error(monkeypatch):
     found = prepared(build_model("lenet", seed=0))
     assert found.skipped == ("no kernels in float16: ValueError: no such instruction",)
     assert found.steps[0] == "folded"
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+def test_layer_kernels_that_fail_are_a_reason_not_an_error(monkeypatch):
+    def breaks(net):
+        raise ValueError("no such layer")
+
+    model = build_model("lenet", 65, seed=0)
+    assert "layer kernels" in prepared(model).steps
+    monkeypatch.setattr(prepare_module, "put_layer_kernels", breaks)
+    found = prepared(model)
+    assert found.steps[0] == "folded"
+    assert "layer kernels" not in found.steps
+    assert "no layer kernels: ValueError: no such layer" in found.skipped
 
 
 @pytest.mark.skipif(DEVICE.type == "cuda", reason="a GPU runs Triton")

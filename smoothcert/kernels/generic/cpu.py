@@ -10,14 +10,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, fx, nn
 
-from smoothcert.kernels.generic.folding import called, put, skip
-from smoothcert.kernels.generic.fusing import fuse, relu_input
+from smoothcert.kernels.generic.folding import put, skip
+from smoothcert.kernels.generic.fusing import fuse, max_pooling, relu_input
 
 _POOL = {"kernel_size": 2, "stride": 2, "padding": 0, "dilation": 1, "ceil_mode": False, "return_indices": False}
 
@@ -83,20 +81,4 @@ def _keep_memory() -> None:
 
 def _halves(net: fx.GraphModule, node: fx.Node) -> bool:
     """Whether a node is max-pooling of 2x2 with stride 2 and nothing special."""
-    if not node.args or not isinstance(node.args[0], fx.Node):
-        return False
-    layer = called(net, node)
-    settings: dict[str, Any] = dict(node.kwargs)
-    if type(layer) is nn.MaxPool2d:
-        settings = {name: getattr(layer, name) for name in _POOL}
-    elif node.op == "call_function" and node.target in (F.max_pool2d, torch.max_pool2d):
-        settings |= dict(zip(_POOL, node.args[1:], strict=False))
-    else:
-        return False
-    settings["stride"] = settings.get("stride") or settings["kernel_size"]
-    return {name: _single(value) for name, value in {**_POOL, **settings}.items()} == _POOL
-
-
-def _single(value: object) -> object:
-    """2 for (2, 2)."""
-    return value[0] if isinstance(value, tuple | list) and len(set(value)) == 1 else value
+    return max_pooling(net, node) == _POOL

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -17,6 +19,7 @@ from smoothcert.kernels.generic.folding import called, put, shape, skip, tidy
 _RELU: set[object] = {F.relu, F.relu_, torch.relu, torch.relu_, "relu", "relu_"}
 _ADD: set[object] = {operator.add, torch.add, "add"}
 _ADD_IN_PLACE: set[object] = {operator.iadd, "add_"}
+_POOL = {"kernel_size": None, "stride": None, "padding": 0, "dilation": 1, "ceil_mode": False, "return_indices": False}
 
 
 class ConvReLU(nn.Module):
@@ -67,11 +70,26 @@ def fuse(net: fx.GraphModule) -> fx.GraphModule:
             skip(node)
         elif (found := _added(net, before)) is not None:
             conv, start, other = found
-            put(net, node, ConvAddReLU(conv))
+            put(net, node, ConvAddReLU(_with_bias_of(net, other, conv)))
             node.args, node.kwargs = (start.args[0], other), {}
             net.graph.erase_node(before)
             net.graph.erase_node(start)
     return tidy(net)
+
+
+def _with_bias_of(net: fx.GraphModule, other: fx.Node, conv: nn.Conv2d) -> nn.Conv2d:
+    """`conv` with the bias of the convolution that it is added to, which then has none.
+
+    cuDNN adds a bias before a ReLU at no cost, and one without a ReLU by a pass of its own over the whole answer.
+    """
+    shortcut = conv_of(net, other)
+    if shortcut is None or shortcut.bias is None:
+        return conv
+    both, bare = deepcopy(conv), deepcopy(shortcut)
+    total = shortcut.bias.detach().double() + (0.0 if conv.bias is None else conv.bias.detach().double())
+    both.bias, bare.bias = nn.Parameter(total.to(shortcut.bias.dtype), requires_grad=False), None
+    put(net, other, bare)
+    return both
 
 
 def relu_input(net: fx.GraphModule, node: fx.Node) -> fx.Node | None:
@@ -90,24 +108,47 @@ def conv_of(net: fx.GraphModule, node: object) -> nn.Conv2d | None:
     return layer if isinstance(layer, nn.Conv2d) and type(layer) is nn.Conv2d and once else None
 
 
+def summands(node: fx.Node) -> list[tuple[Any, Any]]:
+    """What a node adds, in the orders in which the first may be thought of as the place where the sum is made."""
+    if node.op == "call_module" or node.target not in _ADD | _ADD_IN_PLACE or len(node.args) != 2 or node.kwargs:
+        return []
+    first, second = node.args
+    # in place, the first argument changes for all who use it: it must be a layer's answer, which nobody else uses
+    return [(first, second)] if node.target in _ADD_IN_PLACE else [(first, second), (second, first)]
+
+
 def _added(net: fx.GraphModule, node: fx.Node) -> tuple[nn.Conv2d, fx.Node, fx.Node] | None:
     """(convolution, its node, the other node) of a node that adds these two."""
-    if node.op == "call_module" or node.target not in _ADD | _ADD_IN_PLACE or len(node.args) != 2 or node.kwargs:
-        return None
-    first, second = node.args
-    # in place, the first argument changes for all who use it: it must be the convolution, which nobody else uses
-    orders = [(first, second)] if node.target in _ADD_IN_PLACE else [(first, second), (second, first)]
-    for start, other in orders:
+    for start, other in summands(node):
         conv = conv_of(net, start)
         if conv is None or not isinstance(start, fx.Node) or not isinstance(other, fx.Node) or other is start:
             continue
         # no broadcasting; and nothing may change the convolution's input before the place that it moves to
-        if shape(other) == shape(start) and not any(_changes(net, start, node)):
+        if shape(other) == shape(start) and not any(changes(net, start, node)):
             return conv, start, other
     return None
 
 
-def _changes(net: fx.GraphModule, start: fx.Node, end: fx.Node) -> Iterator[bool]:
+def max_pooling(net: fx.GraphModule, node: fx.Node) -> dict[str, Any] | None:
+    """The settings of a node that is max-pooling, 2 for (2, 2); None for all other nodes."""
+    if not node.args or not isinstance(node.args[0], fx.Node):
+        return None
+    layer, settings = called(net, node), dict[str, Any](node.kwargs)
+    if type(layer) is nn.MaxPool2d:
+        settings = {name: getattr(layer, name) for name in _POOL}
+    elif node.op == "call_function" and node.target in (F.max_pool2d, torch.max_pool2d):
+        settings |= dict(zip(_POOL, node.args[1:], strict=False))
+    else:
+        return None
+    settings["stride"] = settings.get("stride") or settings["kernel_size"]
+    return {name: _single(value) for name, value in {**_POOL, **settings}.items()}
+
+
+def _single(value: object) -> object:
+    return value[0] if isinstance(value, tuple | list) and len(set(value)) == 1 else value
+
+
+def changes(net: fx.GraphModule, start: fx.Node, end: fx.Node) -> Iterator[bool]:
     """For each node between two: whether it may change a value in place."""
     node = start.next
     while node is not end:
