@@ -39,10 +39,15 @@ def import_name(path: str, kind: str) -> Any:
     module_name, colon, name = path.rpartition(":")
     if not colon:
         module_name, _, name = path.rpartition(".")
+    if not colon and path.endswith(".py"):
+        raise ConfigError(f"{kind} '{path}': expected FILE.py:NAME, found no name: write {path}:NAME")
     here = os.getcwd()
     file = Path(module_name).resolve() if module_name.endswith(".py") else None
     if file is not None and not file.is_file():
-        raise ConfigError(f"{kind} '{path}': expected a file at {file}, found none")
+        raise ConfigError(
+            f"{kind} '{path}': expected a file at {file}, found none; a path is read from the folder in which the "
+            "command is given"
+        )
     for folder in {here, str(file.parent) if file else here}:
         if folder not in sys.path and not (folder == here and "" in sys.path):
             sys.path.insert(0, folder)

@@ -23,7 +23,7 @@ from smoothcert.cli.options import print_json
 from smoothcert.config import GONE
 from smoothcert.errors import SmoothcertError
 
-_FIRST = ("demo", "train", "certify", "predict", "report", "status")  # what a newcomer needs; the others by name
+_FIRST = ("demo", "train", "doctor", "certify", "predict", "report", "status")  # for a newcomer; the others by name
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

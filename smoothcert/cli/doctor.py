@@ -97,6 +97,7 @@ def _lines(subject: Subject, found: Diagnosis) -> list[str]:
     lines = [
         f"network   {spec.architecture}, {spec.classes} classes, {parameters:,} parameters, "
         f"normalisation {spec.normalisation}",
+        *([f"weights   {spec.source}"] if spec.source else []),
         f"data      {data.name} ({data.split}), {len(data):,} images {shape}"
         + (f", {data.preparation}" if data.preparation else ""),
     ]

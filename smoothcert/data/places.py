@@ -29,7 +29,7 @@ def find(text: str, data_dir: Path | None) -> Path:
     looked = list(dict.fromkeys(places(text, data_dir)))  # an absolute path means one place
     found = next((place for place in looked if place.exists()), None)
     if found is None:
-        raise DataError(f"{text}: no such file or folder; looked for\n  " + "\n  ".join(map(str, looked)))
+        raise DataError(f"{text}: no such file or folder; looked for " + " and ".join(map(str, looked)))
     return found
 
 

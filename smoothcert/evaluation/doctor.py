@@ -134,8 +134,9 @@ def _about_inputs(
     except Exception as error:  # a network of the user's may fail in any way
         yield Finding("fault", f"the network fails on these images: {type(error).__name__}: {error}")
         return
+    guessing = 1 / classes + min(1 / classes, 0.1)  # what luck may reach
     right = f"{100 * now.clean.mean():.1f} % of the clean images are right"
-    if (better := clearly_better(now, trials)) is not None:
+    if (better := clearly_better(now, trials)) is not None and better.clean.mean() > guessing:
         share = 100 * better.clean.mean()
         yield Finding("fault", f"the normalisation looks wrong: {right}, and {share:.1f} % with {better.options}")
     elif renamed := other_order(now, labels):
@@ -143,7 +144,7 @@ def _about_inputs(
             f"{_named(names, label)} are answered {answer}" for label, answer in list(renamed.items())[:4]
         )
         yield Finding("fault", f"the network has its classes in another order than the data: images of {shown}, ...")
-    elif now.clean.mean() < 2 / classes:
+    elif now.clean.mean() < guessing:
         yield Finding(
             "fault",
             f"{right}, which guessing among {classes} classes would reach: check the weights, the normalisation and "
@@ -157,7 +158,8 @@ def _about_inputs(
             "normalisation that of its training?",
         )
     else:
-        yield Finding("fine", f"{right}, and no usual normalisation does better")
+        tried = ", and no usual normalisation does clearly better" if trials else ""
+        yield Finding("fine", right + tried)
 
 
 def _named(names: Sequence[str], label: int) -> str:
@@ -169,7 +171,8 @@ def _about_noise(clean: Level, noisy: Level, labels: NDArray[np.int64] | None) -
         yield Finding(
             "fault" if labels is not None and clean.most_frequent > COLLAPSED else "warning",
             f"under noise of sigma {noisy.sigma:g}, {100 * noisy.most_frequent:.0f} % of all answers are one and the "
-            "same class: its certificates would say nothing",
+            "same class: "
+            + ("is that so of the images, too?" if labels is None else "its certificates would say nothing"),
         )
     if labels is None:
         return

@@ -141,7 +141,10 @@ def _try_out(model: nn.Module, image: Tensor) -> object:
         with torch.no_grad():  # not inference mode, in which a lazy layer would get weights that cannot be trained
             return logits_of(model.eval()(batch))
     except Exception as error:  # a network of the user's may fail in any way
-        raise ModelError(f"the model cannot take the data's images, of shape {list(image.shape)}: {error}") from error
+        said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+        raise ModelError(
+            f"the model cannot take the data's images, of shape {list(image.shape)}, two at a time in float32: {said}"
+        ) from error
 
 
 def logits_of(answer: object) -> object:

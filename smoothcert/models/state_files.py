@@ -93,7 +93,8 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
                 "yourself and save its state dict alone"
             ) from error
         raise ModelError(
-            f"{path} is damaged or not a torch checkpoint ({type(error).__name__}): download or copy it anew"
+            f"{path} is damaged or not a torch checkpoint ({type(error).__name__}): download or copy it anew; of a "
+            "TorchScript file, save the state_dict() alone"
         ) from error
     if not isinstance(checkpoint, dict):
         raise ModelError(f"{path}: expected a dict with a state_dict, found a {type(checkpoint).__name__}")

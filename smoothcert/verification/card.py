@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from smoothcert.report import Certificates, average_certified_radius, certificate_table
-from smoothcert.runs.folder import ModelSpec
+from smoothcert.runs.folder import ModelSpec, code_named
 from smoothcert.runs.seeds import seed_in
 from smoothcert.statistics.printed import UNITS
 
@@ -27,6 +27,7 @@ def card(spec: ModelSpec, results: Sequence[Certificates], sums: Mapping[str, st
         f"```sh\npip install smoothcert\nsmoothcert verify {name}                # recomputes every bound and radius\n"
         f"smoothcert verify {name} --resample 1%  # also certifies some inputs again\n"
         f"smoothcert unpack {name}                # the run folder\n```",
+        f"To certify again needs the data{_code(spec)}.",
         "## Files",
         "SHA-256 of each, as `sha256sum` prints it:",
         "```\n" + "\n".join(f"{digest}  {path}" for path, digest in sums.items()) + "\n```",
@@ -38,6 +39,13 @@ def _origin(spec: ModelSpec) -> str:
     if spec.source:
         return f"trained elsewhere; weights: {spec.source}"
     return f"trained on {spec.dataset} with noise of standard deviation {spec.sigma:g}"
+
+
+def _code(spec: ModelSpec) -> str:
+    names = ", ".join(code_named(spec))
+    if not names:
+        return ""
+    return f", and the code {names}, which is not in the pack: have it at the same place, and say `--trust-code`"
 
 
 def _store(entry: Certificates) -> str:

@@ -55,7 +55,10 @@ class Resampling:
     def check(self, verdict: Verdict, manifest: Manifest, data: Dataset | LazyDataset | None) -> None:
         """Certify the chosen inputs again, and name every one whose row comes out otherwise."""
         if data is None:
-            raise StoreError(f"{verdict.name} cannot be sampled again without its data: name it by --data-dir")
+            raise StoreError(
+                f"{verdict.name} cannot be sampled again without its data, {manifest.identity.get('dataset')}: name "
+                "the folder that holds it by --data-dir"
+            )
         if not _run_of(verdict).finished:
             raise StoreError(f"{verdict.name} cannot be sampled again without the network, in RUN of RUN/certify/NAME")
         stored = {int(row["idx"]): row for row in ResultStore(verdict.store).rows()}

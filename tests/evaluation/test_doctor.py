@@ -94,6 +94,30 @@ def test_guessing_is_a_fault(digits):
     assert "guessing among 10 classes" in faults(found)
 
 
+class Halves(nn.Module):
+    """Is the digit below 5?"""
+
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+
+    def forward(self, x):
+        logits = self.net(x)
+        return torch.stack([logits[:, :5].amax(1), logits[:, 5:].amax(1)], 1)
+
+
+def test_two_classes_are_not_taken_for_guessing(lenet, digits):
+    """Twice the chance of a guess would be all of them."""
+    labels = (digits.labels >= 5).astype(np.int64)
+    labels[::6] = 1 - labels[::6]  # that the network cannot know
+    halves = dataclasses.replace(digits, labels=labels, classes=2, class_names=())
+    found = said(nn.Sequential(lenet[0], Halves(lenet[1])), halves)
+    assert found.fit
+    assert 0.6 < rows_of(found)[0]["accuracy"] < 1
+    wrong = nn.Sequential(normalisation_layer("mean=0.9 std=0.05"), Halves(lenet[1]))
+    assert "the normalisation looks wrong" in faults(said(wrong, halves))
+
+
 class Fragile(nn.Module):
     """Knows images by the sine of a multiple of their pixels: exactly right on them, blind under noise."""
 

@@ -145,6 +145,7 @@ def test_own_network_by_dotted_path():
         ("ownnets.nets.wrong", ModelError, "expected a torch.nn.Module, got a tuple of 2"),
         ("ownnets/nets.py:Liner", ConfigError, "expected 'Liner' in .*nets.py, found nothing"),
         ("ownnets/nots.py:Linear", ConfigError, "expected a file at .*nots.py, found none"),
+        ("ownnets.py", ConfigError, "write ownnets.py:NAME"),
     ],
 )
 def test_own_network_errors(arch, error, message):

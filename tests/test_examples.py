@@ -1,0 +1,76 @@
+"""The notebook and the pages that a newcomer follows, run as they stand."""
+
+import json
+import re
+import runpy
+import shlex
+import sys
+import zipfile
+from pathlib import Path
+
+from smoothcert.cli import main
+
+ROOT = Path(__file__).parent.parent
+
+
+def test_the_notebook_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
+    """Its code cells in order, as a notebook runs them; outputs are not kept in the file."""
+    notebook = json.loads((ROOT / "examples" / "own_model.ipynb").read_text())
+    assert (notebook["nbformat"], notebook["nbformat_minor"]) == (4, 5)
+    assert len({cell["id"] for cell in notebook["cells"]}) == len(notebook["cells"])
+    cells = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert all(cell["outputs"] == [] and cell["execution_count"] is None for cell in cells)
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "__main__"}
+    for cell in cells:
+        exec(compile("".join(cell["source"]), cell["id"], "exec"), names)
+    assert names["diagnosis"].fit
+    assert names["certificate"].predict == names["test"].labels[0]
+    assert names["certificate"].radius > 0.3
+    assert names["accuracy"][0] > 0.7
+    assert 0.3 < names["acr"] < names["diagnosis"].limits.largest_radius
+    assert "My digits" in (tmp_path / "report.html").read_text()
+    assert "certified accuracy at radius 0.25" in capsys.readouterr().out
+
+
+def test_the_page_about_your_own_network_can_be_followed(tmp_path, monkeypatch, capsys):
+    page = (ROOT / "docs" / "own-network.md").read_text()
+    lines = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
+    commands = [shlex.split(line, comments=True) for line in "".join(lines).replace("\\\n", " ").splitlines()]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    said = []
+    for program, *words in commands:
+        if program == "python":
+            monkeypatch.setattr(sys, "argv", words)
+            runpy.run_path(words[0], run_name="__main__")
+            continue
+        assert program == "smoothcert"
+        few = ["--images", "40"] if words[0] == "doctor" else []  # for speed
+        try:
+            status = main([*words, *few]) or 0
+        except SystemExit as stop:
+            status = stop.code
+        said.append((words[0], status, capsys.readouterr().out))
+    wrong, right, *others = said
+    assert wrong[:2] == ("doctor", 1)
+    assert re.search(r"FAULT .*normalisation looks wrong", wrong[2])
+    assert right[:2] == ("doctor", 0)
+    assert "verdict: fit to be certified" in right[2]
+    assert [name for name, _, _ in others] == ["certify", "report", "predict", "verify", "pack"]
+    assert all(status == 0 for _, status, _ in others)
+    with zipfile.ZipFile(tmp_path / "runs" / "digits.zip") as pack:
+        assert "trained elsewhere; weights: digits.ckpt" in pack.read("digits/card.md").decode()
+    report = (tmp_path / "report.html").read_text()
+    assert "<svg" in report
+    assert "data:image/png" in report
+
+
+def test_the_tables_of_costs_are_what_the_script_prints(capsys, monkeypatch):
+    """`python benchmarks/costs.py` prints the tables of the page about sigma, n and alpha."""
+    page = (ROOT / "docs" / "choosing.md").read_text()
+    monkeypatch.setattr(sys, "argv", ["costs.py"])
+    runpy.run_path(str(ROOT / "benchmarks" / "costs.py"), run_name="__main__")
+    tables = capsys.readouterr().out.strip().split("\n\n")
+    assert len(tables) == 3
+    assert all(table in page for table in tables)
