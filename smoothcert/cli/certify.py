@@ -17,9 +17,10 @@ from smoothcert.cli.options import (
     read_selection,
     read_settings,
 )
-from smoothcert.cli.own_model import add_own_model, own_subject, run_subject
+from smoothcert.cli.own_model import Subject, add_own_model, own_subject, run_subject
 from smoothcert.config import CertifyConfig
 from smoothcert.errors import ConfigError
+from smoothcert.runs.selection import Selection
 
 ABOUT = "Certify a trained model's answers on a data set; resumes by itself."
 
@@ -62,6 +63,8 @@ def run(options: Options) -> None:
         batch_size=options.batch_size,
         when_checked=subject.keep,
     )
+    if one := _only_class(subject, selection):
+        print(f"note: the inputs are all of class {one}, the first of the data: --every takes them from all over it")
     if store.done():
         print(certificate_table([read_store(store.folder)]).to_text())
         print(UNITS)
@@ -70,3 +73,12 @@ def run(options: Options) -> None:
             print(f"{made} with sigma {subject.spec.sigma:g}, now certified with {options.sigma:g}")
     else:
         print(f"no input for shard {options.shard}: others have them all")
+
+
+def _only_class(subject: Subject, selection: Selection) -> str:
+    """The name of the one class that is chosen of data with several, as --max does where classes come one by one."""
+    data = subject.data
+    chosen = {int(data.labels[i]) for i in selection.indices(len(data), data.name)} if data.labelled else set()
+    if len(chosen) != 1 or selection.max in (None, 1) or len(set(data.labels.tolist())) == 1:
+        return ""
+    return data.class_names[chosen.pop()] if data.class_names else str(chosen.pop())

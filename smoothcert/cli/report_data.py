@@ -66,17 +66,11 @@ class Pictures:
         return {name: images for name, images in found.items() if images is not None}
 
     def _images(self, entry: Certificates) -> Any:
-        from smoothcert.data.corruptions import load_stored
+        from smoothcert.runs.certified_data import certified_data
 
-        key = name, split = str(entry.identity.get("dataset")), str(entry.identity.get("split"))
+        key = str(entry.identity.get("data")), str(entry.identity.get("split"))
         if key not in self._loaded:
             self._loaded[key] = None
             with suppress(SmoothcertError):
-                self._loaded[key] = load_stored(
-                    name,
-                    split,
-                    self._data_dir,
-                    entry.identity.get("classes"),
-                    entry.identity.get("class_names"),
-                )
+                self._loaded[key] = certified_data(entry.source, entry.identity, self._data_dir)
         return self._loaded[key]

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.config import CertifyConfig
 from smoothcert.data import Dataset, LazyDataset, faults
-from smoothcert.errors import COLLAPSED, ModelError
+from smoothcert.errors import COLLAPSED, DataError, ModelError
 from smoothcert.evaluation.input_forms import better_under_noise, clearly_better, other_order, try_forms
 from smoothcert.evaluation.noise_levels import LEVELS, Level, answers_of, best_sigma, measure_level
 from smoothcert.evaluation.outlook import Limits, limits_of, samples_with_radii
@@ -73,7 +73,10 @@ def examine(
     if unreadable := faults(data, limit=_SHOWN):
         return Diagnosis(config, tuple(Finding("fault", sentence) for sentence in unreadable))
     chosen = np.unique(np.linspace(0, len(data) - 1, min(images, len(data))).round().astype(int))
-    stored = [torch.from_numpy(np.array(data.image(int(i)))) for i in chosen]
+    try:
+        stored = [torch.from_numpy(np.array(data.image(int(i)))) for i in chosen]
+    except DataError as error:  # damage that a header does not show
+        return Diagnosis(config, (Finding("fault", str(error)),))
     white = 255 if stored[0].dtype == torch.uint8 else 1
     pixels = (torch.stack(stored).float() / white).to(device)
     labels = data.labels[chosen] if data.labelled else None
@@ -90,7 +93,8 @@ def examine(
     noise_levels = sorted({*LEVELS, config.sigma})
     levels = tuple(measure_level(answers, pixels, sigma, copies, data.classes, seed=0) for sigma in noise_levels)
     at_sigma = next(level for level in levels if level.sigma == config.sigma)
-    findings += _about_noise(levels[0], at_sigma, labels)
+    if all(finding.kind != "fault" for finding in inputs):
+        findings += _about_noise(levels[0], at_sigma, labels)
     radii = config.radii or (config.sigma,)
     shares = (at_sigma.counts.max(1) + 0.5) / (at_sigma.copies + 1)
     with_radii = samples_with_radii(shares, radii, config.sigma, config.n, config.alpha)

@@ -14,6 +14,8 @@ from torch import Tensor, nn
 from smoothcert.errors import ModelError
 from smoothcert.files import atomic_write
 
+_SHOWN = 8  # names in an error
+
 
 def save_weights(model: nn.Module, path: str | Path) -> None:
     """Write the state dict; at every moment the file at `path` is the old one or the new one, whole."""
@@ -35,7 +37,7 @@ def load_weights(model: nn.Module, path: str | Path) -> None:
 
 
 def load_state(model: nn.Module, state: Mapping[str, Tensor], source: str) -> None:
-    """``load_state_dict``, but all or nothing, and the error names every entry that does not fit."""
+    """``load_state_dict``, but all or nothing, and the error names entries that do not fit."""
     own = model.state_dict()
     misfits = [
         f"{name} (found {_form(state[name])}, expected {_form(own[name])})"
@@ -48,13 +50,17 @@ def load_state(model: nn.Module, state: Mapping[str, Tensor], source: str) -> No
         "unexpected": [name for name in state if name not in own],
         "of another form": misfits,
     }
-    named = "; ".join(f"{fault}: {', '.join(names)}" for fault, names in faults.items() if names)
+    named = "; ".join(f"{fault}: {_some(names)}" for fault, names in faults.items() if names)
     if named:
         raise ModelError(
             f"{source} does not fit the model: {named}. "
             "Build the model with the architecture and the number of classes of the weights"
         )
     model.load_state_dict(state)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def weights_hash(model: nn.Module) -> str:

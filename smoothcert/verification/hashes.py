@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import safetensors
 
-from smoothcert.data.corruptions import load_stored
 from smoothcert.errors import SmoothcertError
+from smoothcert.runs.certified_data import certified_data
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.verification.rows import Rows
 from smoothcert.verification.verdict import Verdict
@@ -67,9 +67,7 @@ def check_data(
 ) -> Dataset | LazyDataset | None:
     """The certified data, its size and the labels of the rows; None, and a note, where the data is not here."""
     try:
-        name, split, classes = (identity.get(key) for key in ("dataset", "split", "classes"))
-        count, names = classes if isinstance(classes, int) else None, identity.get("class_names")
-        data = load_stored(str(name), str(split), data_dir, count, names if isinstance(names, list) else None)
+        data = certified_data(verdict.store, identity, data_dir)
     except SmoothcertError as error:
         verdict.notes.append(
             "data, labels and whether inputs were left out not checked, since the data is not here: "

@@ -1,0 +1,35 @@
+"""The data that stored certificates are about, where it is at hand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from smoothcert.data import Dataset, LazyDataset, load_dataset
+from smoothcert.data.corruptions import load_stored
+from smoothcert.errors import DataError, SmoothcertError
+from smoothcert.runs.folder import RunFolder
+
+
+def certified_data(store: Path, identity: Mapping[str, Any], data_dir: Path | None) -> Dataset | LazyDataset:
+    """By the name in the manifest of a store; where that is not found, by the place that its run folder names.
+
+    A run folder may be anyone's, so what lies at such a place is taken only if it is what was certified, to the byte.
+    """
+    name, split, classes, names = (identity.get(key) for key in ("dataset", "split", "classes", "class_names"))
+    known: dict[str, Any] = {
+        "classes": classes if isinstance(classes, int) else None,
+        "class_names": names if isinstance(names, list) else (),
+    }
+    try:
+        return load_stored(str(name), str(split), data_dir, **known)
+    except DataError as error:
+        try:
+            spec = RunFolder(store.resolve().parent.parent).spec()
+            found = load_dataset(spec.dataset, str(split), data_dir, False, shape=spec.shape, **known)
+        except SmoothcertError:
+            raise error from None
+        if found.name != name or found.fingerprint() != identity.get("data"):
+            raise
+        return found
