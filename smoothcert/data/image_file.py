@@ -61,7 +61,7 @@ def open_picture(path: Path | str, needed_for: str, content: bytes | None = None
     try:
         import PIL.Image
     except ImportError as error:
-        raise MissingExtra("pillow", "imagenet", needed_for) from error
+        raise MissingExtra("pillow", "pictures", needed_for) from error
     try:
         with PIL.Image.open(path if content is None else BytesIO(content)) as picture:
             if picture.width * picture.height > MOST_PIXELS:
