@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -216,12 +217,17 @@ def test_the_page_of_a_file_asks_nobody(make, tmp_path, write_store):
 def test_the_command_serves_until_it_is_interrupted(write_store):
     store = write_store(ROWS)
     words = [sys.executable, "-m", "smoothcert", "report", str(store.parent.parent), "--serve"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    heeded = partial(signal.signal, signal.SIGINT, signal.default_int_handler)  # tests may run where it is ignored
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(words, preexec_fn=heeded, **pipes) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         address = next(line for line in process.stdout if line.startswith("serving "))
         port = int(re.fullmatch(r"serving http://127\.0\.0\.1:(\d+)/ until Ctrl-C\n", address)[1])
-        assert shown(ask(port)[2]) == 4
-        process.send_signal(signal.SIGINT)
-        assert process.wait(60) == 130
+        try:
+            assert shown(ask(port)[2]) == 4
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 130
+        finally:
+            process.kill()  # or a failure would wait for ever
         assert process.stderr.read() == "interrupted: run the same command to go on\n"
