@@ -16,7 +16,7 @@ test: check
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal \
 		$(if $(COVERAGE),--cov --cov-report=term:skip-covered --cov-fail-under=90)
 
-# what needs heavy packages: transformers, timm, datasets, diffusers
+# what needs heavy packages (transformers, timm, datasets, diffusers) or takes long
 test-extras: $(VENV)/.installed
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev,hf,timm,diffusers]"
 	$(BIN)/python -m pytest -n $(PROCESSES) tests/extras

@@ -18,6 +18,7 @@ from smoothcert.kernels.cifar_resnet import conv, conv_kernels, norm_kernels
 from smoothcert.kernels.cifar_resnet import sampling as resnet
 from smoothcert.kernels.cifar_resnet import sampling_kernels as resnet_kernels
 from smoothcert.kernels.cifar_resnet import training_kernels as resnet_training_kernels
+from smoothcert.kernels.layers import layer_kernels
 from smoothcert.kernels.lenet import sampling as lenet
 from smoothcert.kernels.lenet import sampling_kernels as lenet_kernels
 from smoothcert.kernels.lenet import training as lenet_training
@@ -73,6 +74,17 @@ POOL_BACK = "*fp32 *i8 *fp32 *fp32 i32"
 ONE_CONV = "*{sample} *{sample} *{sample} *fp32 i32"
 BLOCKS = "*{sample} *{sample} *{sample} *fp32 i32 i32"
 
+ROWS_OF = "*{sample} *{sample} *{sample} *{sample} *fp32 *fp32 i32"
+LAYER = {"ADD": True, "KEEP": True, "WIDTH": 384}
+
+
+def window(channels: int, side: int, size: int, stride: int, padding: int) -> dict[str, int]:
+    """Constants of a layer that looks at square windows of square images."""
+    out = (side + 2 * padding - size) // stride + 1
+    shape = {"CHANNELS": channels, "HEIGHT": side, "WIDTH": side, "OUT_HEIGHT": out, "OUT_WIDTH": out}
+    return {**shape, "SIZE": size, "STRIDE": stride, "PADDING": padding}
+
+
 CASES = [
     Case(trial_kernels.one, "*fp32", {}),
     Case(noise_kernels.noisy_rows, NOISE, {**STRIDES, **GROUPS, "FLAT": True, "STEPS": 1}),
@@ -119,6 +131,26 @@ CASES = [
         resnet_training_kernels.bias_relu,
         "*{train} *fp32 *{train} *{train} i32",
         {"CHANNELS": 16, "ADD": True, "BLOCK": 1024},
+    ),
+    Case(layer_kernels.affine, ROWS_OF, {**LAYER, "RELU": True, "COLUMNS": 256, "ROWS": 8}),
+    Case(layer_kernels.layer_norm, f"{ROWS_OF} fp32", {**LAYER, "COLUMNS": 512, "ROWS": 4}),
+    Case(layer_kernels.max_pool, "*{sample} *{sample} i32", {**window(64, 112, 3, 2, 1), "COLUMNS": 64, "ROWS": 32}),
+    Case(
+        layer_kernels.narrow_conv,
+        "*{sample} *{sample} *fp32 *fp32 *fp32 *{sample} i32",
+        {
+            **window(3, 224, 7, 2, 3),
+            "IMAGE_STRIDE": 150528,
+            "CHANNEL_STRIDE": 1,
+            "LINE_STRIDE": 672,
+            "PIXEL_STRIDE": 3,
+            "OUT": 64,
+            "RELU": True,
+            "LENGTH": 160,
+            "COLUMNS": 64,
+            "ROWS": 128,
+            "STEP": 32,
+        },
     ),
     Case(norm_kernels.moments, "*{train} *fp32 i32 i32", {"CHANNELS": 16, "TILE": 256}),
     Case(

@@ -103,6 +103,17 @@ def test_the_first_convolution_pads_after_normalisation(size, stride, padding, o
             assert (found - expected).norm() < (1e-5 if DEVICE == "cpu" else 2e-3) * expected.norm()
 
 
+@pytest.mark.parametrize("text", ["cifar10", "range=-1,1"])  # a value for each channel, and one for all
+def test_first_layers_of_images(text):
+    norm, conv = normalisation_layer(text).to(DEVICE), nn.Conv2d(3, 8, 4, 4).to(DEVICE)
+    x = images(2, 3, 8, 8).to(DEVICE)
+    near = {"rtol": 1e-2, "atol": 1e-2} if DEVICE == "cuda" else EXACT
+    with torch.no_grad():
+        for made in (NarrowConv(conv, norm, False), Patches(conv, norm)):
+            torch.testing.assert_close(made(x), conv(norm(x)), **near)
+        torch.testing.assert_close(ChannelNorm(norm, False, False)(x), norm(x), **EXACT)
+
+
 @pytest.mark.parametrize("normalised", [False, True])
 def test_patches_are_a_product(normalised):
     conv, x = nn.Conv2d(3, 10, 4, 4, bias=normalised).double(), images(2, 3, 9, 12).double()  # a line is left over

@@ -55,6 +55,8 @@ class ChannelNorm(NormedSum):
         return x.contiguous(memory_format=torch.channels_last)
 
     def launch(self, x: Tensor, z: Tensor, total: Tensor, out: Tensor, **flags: bool) -> None:
+        if len(self.scale) != x.shape[1]:  # one value for all channels
+            self.scale, self.shift = (value.repeat(x.shape[1]) for value in (self.scale, self.shift))
         rows, tiles = x.numel() // x.shape[1], _tiles(x.shape[1])
         grid = (triton.cdiv(rows, tiles["ROWS"]), triton.cdiv(x.shape[1], tiles["COLUMNS"]))
         sizes = {"WIDTH": x.shape[1], "RELU": self.relu, **tiles, **flags}
@@ -196,7 +198,10 @@ def affine_of(norm: nn.BatchNorm2d | Normalise) -> tuple[Tensor, Tensor]:
 
 
 def _first_affine(norm: Normalise | None, channels: int) -> tuple[Tensor, Tensor]:
-    return (torch.ones(channels), torch.zeros(channels)) if norm is None else affine_of(norm)
+    if norm is None:
+        return torch.ones(channels), torch.zeros(channels)
+    scale, shift = affine_of(norm)
+    return scale.repeat(channels // len(scale)), shift.repeat(channels // len(shift))  # one value may be for all
 
 
 def _tiles(channels: int) -> dict[str, int]:

@@ -1,4 +1,8 @@
-"""A few hundred steps on real digits: the methods' order at larger radii, which is what they are for."""
+"""What takes too long for every run of the tests."""
+
+from collections import Counter
+
+import pytest
 
 from smoothcert.data import Dataset, load_dataset
 from smoothcert.recipes import load_recipe
@@ -6,6 +10,14 @@ from smoothcert.report import average_certified_radius, certified_accuracy, read
 from smoothcert.runs.selection import Selection
 from smoothcert.training.fit import fit
 from tests.results import certify_with
+
+
+def test_kernels_compile_for_a_gpu_in_bfloat16(tmp_path):
+    pytest.importorskip("triton")
+    from tests.kernels.compiling import cases, name_of
+    from tests.kernels.test_compile import compile_all
+
+    assert compile_all("second", tmp_path) == Counter(name_of(case.kernel) for case in cases("second"))
 
 
 def test_consistency_certifies_more_at_large_radii_than_gaussian_training(tmp_path):
