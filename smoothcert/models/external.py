@@ -87,7 +87,7 @@ def timm_network(name: str) -> Factory:
     timm = _optional("timm")
     if not timm.is_model(name):
         raise unknown_name("timm model", name, timm.list_models())
-    return lambda classes, **options: timm.create_model(name, num_classes=classes, **options)
+    return lambda classes, **options: timm.create_model(name, num_classes=classes, **_harmless(options))
 
 
 def timm_pretrained(name: str, trained: bool) -> Found:
@@ -127,7 +127,20 @@ def torchvision_network(name: str) -> Factory:
     known = models.list_models(module=models)  # the classifiers alone
     if name not in known:
         raise unknown_name("torchvision model", name, known)
-    return lambda classes, **options: models.get_model(name, num_classes=classes, **options)
+    return lambda classes, **options: models.get_model(name, num_classes=classes, **_harmless(options))
+
+
+def _harmless(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Refuse options that name a file or an address of weights: older releases of timm open such files by pickle, and
+    whoever wrote a model.json would choose the code that runs.
+    """
+    naming = ("checkpoint_path", "cache_dir", "weights", "weights_backbone")
+    if found := [name for name in options if name in naming or name.startswith("pretrained")]:
+        raise ModelError(
+            f"the options of a network say how it is built, found {found[0]!r}, which says where weights are fetched "
+            "from: they come from weights.safetensors alone; leave the option out"
+        )
+    return options
 
 
 def torchvision_pretrained(name: str, trained: bool) -> Found:
