@@ -41,7 +41,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_trust(parser)
     add_own_model(parser)
     add_inputs(parser)
-    add_settings(parser, CertifyConfig, ("sigma", "n0", "n", "alpha", "radii", "precision", "kernels"))
+    add_settings(parser, CertifyConfig, ("sigma", "n0", "n", "alpha", "radii", "noise", "precision", "kernels"))
     add_machine(parser)
     option(parser, "--images", int, 200, "how many images to look at")
     add_json(parser)
