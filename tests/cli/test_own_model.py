@@ -140,3 +140,20 @@ def test_a_folder_is_never_taken_from_another_network(capsys, here, certified):
     assert "both name a network" in fails(capsys, *command, certified, "--out", "RUN")
     assert "belongs to --model" in fails(capsys, "certify", certified, "--weights", "w.pth")
     assert (here / "RUN" / "model.json").read_bytes() == before
+
+
+def test_a_folder_that_was_killed_before_model_json_is_resumed(capsys, here):
+    command = ["certify", "--model", "nets.py:Scaled", "--weights", "w.pth", *SCALED, *SMALL, "--out", "run"]
+    run(capsys, *command)
+    before = rows(here / "run")
+    (here / "run" / "model.json").unlink()
+    (here / "run" / "certify").rename("gone")
+    run(capsys, *command)
+    assert rows(here / "run") == before
+    assert RunFolder("run").spec().architecture == "nets.py:Scaled"
+    (here / "mine").mkdir()
+    content = (here / "w.safetensors").read_bytes()
+    (here / "mine" / "weights.safetensors").write_bytes(content)  # of somebody who calls it so too
+    assert "holds other weights, and no model.json" in fails(capsys, *command[:-1], "mine")
+    assert (here / "mine" / "weights.safetensors").read_bytes() == content
+    assert not (here / "mine" / "model.json").exists()
