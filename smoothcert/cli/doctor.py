@@ -24,6 +24,7 @@ from smoothcert.cli.options import (
 )
 from smoothcert.cli.own_model import add_own_model, examined_subject
 from smoothcert.config import CertifyConfig
+from smoothcert.errors import ConfigError
 from smoothcert.progress import about
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def run(options: Options) -> None:
     from smoothcert.devices.pick import pick_device
     from smoothcert.evaluation.doctor import examine
 
+    if options.images < 1:
+        raise ConfigError(f"--images: expected at least 1, found {options.images}")
     subject = examined_subject(options, _DEFAULT_SIGMA)
     config = read_settings(options, CertifyConfig, sigma=subject.spec.sigma)
     data = subject.data

@@ -44,8 +44,9 @@ def build_model(
     arguments = accepted(network, classes, options)
     try:
         inspect.signature(network).bind(**arguments)
-    except TypeError as error:
-        raise ConfigError(f"model '{arch}' does not take the arguments {', '.join(arguments)}: {error}") from error
+    except (TypeError, ValueError) as error:  # ValueError: written in C
+        named = ", ".join(arguments) or "none"
+        raise ConfigError(f"model '{arch}' does not take the arguments {named}: {error}") from error
     with torch.random.fork_rng(devices=[], enabled=seed is not None), torch.device("cpu"):
         if seed is not None:
             # Not torch.manual_seed: it would reseed the caller's CUDA generators too, which are not forked.

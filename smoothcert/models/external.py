@@ -55,6 +55,8 @@ def accepted(factory: Factory, classes: int, options: Mapping[str, Any]) -> dict
 
 def classes_argument(factory: Factory) -> str | None:
     """What a factory calls the number of classes; None if it takes no such argument."""
+    if isinstance(factory, type) and factory.__init__ is nn.Module.__init__:  # type: ignore[misc]
+        return None  # its signature takes anything, and refuses it
     try:
         parameters = inspect.signature(factory).parameters
     except ValueError:  # written in C
@@ -75,6 +77,11 @@ def default_classes(factory: Factory) -> int | None:
 def own_network(path: str) -> Factory:
     """The class or function at ``mypkg.nets.MyNet``, ``mypkg.nets:make`` or ``folder/nets.py:make``."""
     network: Factory = import_name(path, "model")
+    if isinstance(network, nn.Module):
+        raise ModelError(
+            f"model '{path}': expected a class or function, found a {type(network).__name__} that is built already: "
+            "name its class, or a function that returns it"
+        )
     if not callable(network):
         raise ModelError(
             f"model '{path}': expected a class or function, found a {type(network).__name__}; "

@@ -36,6 +36,10 @@ def describe(brought: Brought, sigma: float, dataset: str, shape: tuple[int, ...
 
 def check_free(run: RunFolder) -> None:
     """Refuse, before anything is computed, a folder that holds something else than a network from elsewhere."""
+    try:
+        run.path.exists()
+    except (OSError, ValueError) as error:  # too long a name, or a character that no name has
+        raise StoreError(f"--out cannot be a folder ({error}): choose another") from error
     if run.config_path.exists():
         raise StoreError(f"{run.path} is a training run: give --out a new folder")
     if run.path.exists() and not run.path.is_dir():
