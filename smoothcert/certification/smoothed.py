@@ -29,7 +29,7 @@ from smoothcert.config import (
     check_choice,
 )
 from smoothcert.devices.launching import launch_on
-from smoothcert.errors import ConfigError, DataError
+from smoothcert.errors import ConfigError, DataError, ModelError
 from smoothcert.kernels.prepare import Prepared, check_precision
 from smoothcert.kernels.state import state_of
 from smoothcert.models.build import initialise
@@ -248,7 +248,10 @@ class SmoothedClassifier:
         A change of weights, hooks and plain attributes is seen; of other objects that the forward uses, it is not: make
         a new SmoothedClassifier then.
         """
-        return self._network(check_image(image))[1].prepared
+        prepared = self._network(check_image(image))[1].prepared
+        if not all(math.isfinite(value) for row in prepared.behaviour for value in row):
+            raise ModelError("the network's largest logit is infinite: check its normalisation and its weights")
+        return prepared
 
     @property
     def rechecked(self) -> tuple[int, int]:

@@ -10,6 +10,7 @@ from torch import nn
 
 from smoothcert.config import NoiseMode
 from smoothcert.data import Dataset, LazyDataset
+from smoothcert.errors import ModelError
 from smoothcert.kernels.prepare import Prepared
 from smoothcert.models.build import initialise
 from smoothcert.models.weights import weights_hash
@@ -20,6 +21,10 @@ from smoothcert.runs.selection import Selection
 
 def subject(model: nn.Module, dataset: Dataset | LazyDataset, selection: Selection) -> dict[str, Any]:
     """What a store is about. The shard is not part of it: all shards of a set write to one store."""
+    if not isinstance(model, nn.Module):  # a function has no weights that could be hashed: on resume it may be another
+        raise ModelError(
+            f"stored results need a torch.nn.Module, whose weights they name, found a {type(model).__name__}"
+        )
     initialise(model, dataset.image(0).shape)
     named = {"class_names": list(dataset.class_names)} if getattr(dataset, "by_name", False) else {}
     return {

@@ -24,6 +24,7 @@ from smoothcert.cli.options import (
 )
 from smoothcert.cli.own_model import add_own_model, examined_subject
 from smoothcert.config import CertifyConfig
+from smoothcert.errors import ConfigError
 from smoothcert.progress import about
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def add_options(parser: ArgumentParser) -> None:
     add_trust(parser)
     add_own_model(parser)
     add_inputs(parser)
-    add_settings(parser, CertifyConfig, ("sigma", "n0", "n", "alpha", "radii", "precision", "kernels"))
+    add_settings(parser, CertifyConfig, ("sigma", "n0", "n", "alpha", "radii", "noise", "precision", "kernels"))
     add_machine(parser)
     option(parser, "--images", int, 200, "how many images to look at")
     add_json(parser)
@@ -51,6 +52,8 @@ def run(options: Options) -> None:
     from smoothcert.devices.pick import pick_device
     from smoothcert.evaluation.doctor import examine
 
+    if options.images < 1:
+        raise ConfigError(f"--images: expected at least 1, found {options.images}")
     subject = examined_subject(options, _DEFAULT_SIGMA)
     config = read_settings(options, CertifyConfig, sigma=subject.spec.sigma)
     data = subject.data

@@ -75,6 +75,11 @@ def own_subject(options: Options) -> Subject:
     from smoothcert.statistics.bounds import check_sigma
 
     _require(options, "--data", "--sigma", "--out")
+    if options.corruption is not None:
+        raise ConfigError(
+            f"--corruption {options.corruption} is of the data of a run: certify on clean images first, then "
+            f"`smoothcert certify {options.out} --corruption {options.corruption}`"
+        )
     run, sigma = RunFolder(options.out), check_sigma(options.sigma)
     check_free(run)
     brought, subject = bring(options, sigma)
@@ -105,6 +110,8 @@ def bring(options: Options, sigma: float) -> tuple[Brought, Subject]:
     from smoothcert.models.bring import bring_model, find_model
     from smoothcert.runs.brought import describe
 
+    if options.classes is not None and options.classes < 2:
+        raise ConfigError(f"--classes: a classifier has at least 2 classes, found {options.classes}")
     normalisation = stated_normalisation(options)
     found = find_model(options.model, options.weights)
     known: dict[str, Any] = {"shape": found.shape, "class_names": found.class_names}

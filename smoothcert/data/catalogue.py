@@ -9,6 +9,7 @@ from smoothcert.data.dataset import Dataset
 from smoothcert.data.download import fetch, unpack
 from smoothcert.data.folder import ImageFolder
 from smoothcert.data.lazy import LazyDataset
+from smoothcert.data.picture_labels import require_order
 from smoothcert.data.places import roots
 from smoothcert.data.sources import DATASETS, DatasetInfo
 from smoothcert.data.specs import KINDS, check_split, is_spec, parse
@@ -49,7 +50,9 @@ def load_dataset(
         raise unknown_name("split", split, _SPLITS)
     if classes not in (None, info.classes):
         raise DataError(f"{spec} has {info.classes} classes, the network {classes}: they do not belong together")
-    return _known(info, split, data_dir, download)
+    found = _known(info, split, data_dir, download)
+    require_order(f"{spec} ({split})", found.class_names, class_names)
+    return found
 
 
 def _at_place(
@@ -69,7 +72,9 @@ def _at_place(
     if spec.kind == "npz":
         from smoothcert.data.npz import load_npz
 
-        return load_npz(spec, split, data_dir, shape, classes)
+        found = load_npz(spec, split, data_dir, shape, classes)
+        require_order(f"{found.name} ({split})", found.class_names if found.labelled else (), class_names)
+        return found
     from smoothcert.data.hub import load_hub
 
     return load_hub(spec, split, data_dir, download, shape, classes, class_names)

@@ -36,7 +36,10 @@ class HubDataset(LazyDataset):
         return f"{self.name} ({self.split}), row {i}"
 
     def open(self, i: int) -> AbstractContextManager[Image]:
-        return open_picture(self.where(i), f"reading {self.name}", self._content(i))
+        content = self._content(i)
+        if "_digests" in vars(self) and sha256(content).hexdigest() != self._digests[i]:
+            raise DataError(f"{self.where(i)}: the picture has changed since its hash was taken: start again")
+        return open_picture(self.where(i), f"reading {self.name}", content)
 
     def _content(self, i: int) -> bytes:
         """The picture as it is stored, in the row itself or in a file that it names."""
@@ -56,9 +59,13 @@ class HubDataset(LazyDataset):
     @cached_property
     def _fingerprint(self) -> str:
         digest = sha256(f"{self.rule.shape} {self.rule}".encode())
-        for i, label in enumerate(self.labels.tolist()):
-            digest.update(f"\n{sha256(self._content(i)).hexdigest()}\t{label}".encode())
+        for found, label in zip(self._digests, self.labels.tolist(), strict=True):
+            digest.update(f"\n{found}\t{label}".encode())
         return digest.hexdigest()
+
+    @cached_property
+    def _digests(self) -> list[str]:
+        return [sha256(self._content(i)).hexdigest() for i in range(len(self))]
 
 
 def load_hub(

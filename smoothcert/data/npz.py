@@ -91,4 +91,6 @@ def _labels(where: str, found: np.ndarray) -> np.ndarray:
     labels = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found  # as keras has those of CIFAR
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise DataError(f"{where}: expected one class number per image, found {found.dtype} {list(found.shape)}")
+    if labels.size and int(labels.max()) >= 2**31:  # a larger one could become negative, which is no label
+        raise DataError(f"{where}: expected class numbers, found {labels.max()}")
     return labels.astype(np.int64)

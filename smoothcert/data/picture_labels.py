@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -12,6 +13,7 @@ import numpy as np
 from smoothcert.data.dataset import UNLABELLED
 from smoothcert.errors import DataError
 
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?", re.ASCII | re.IGNORECASE)
 WITHOUT = "or take the pictures without labels, by the option labels=none"
 
 
@@ -47,7 +49,8 @@ def from_folders(root: Path, files: Sequence[PurePosixPath], classes: int | None
             f"{root}: expected one sub-folder per class, found {names[0]} alone: if it is no class, name it itself "
             f"(folder:{root / names[0]}), {WITHOUT}"
         )
-    if all(name.isascii() and name.isdecimal() and len(name) < 10 for name in names):
+    named = bool(known) and all(_meant(known, names).values())  # the network's classes may be named 1, 2, 3
+    if not named and all(name.isascii() and name.isdecimal() and len(name) < 10 for name in names):
         numbers = [int(name) for name in names]
         if classes is not None and len(set(numbers)) == len(names) < classes and max(numbers) < classes:
             return Labels(np.array([int(path.parts[0]) for path in files], np.int64), classes)
@@ -90,6 +93,11 @@ def from_csv(
     ordered = [texts[i] for i in range(len(files))]
     numbers = [text.isascii() and text.isdecimal() for text in ordered]
     if all(numbers):
+        if any(places not in ([], [int(text)]) for text, places in _meant(known, set(ordered)).items()):
+            raise DataError(
+                f"{path}: the network's classes have numbers for names, and others than their places from 0 on "
+                f"({', '.join(known[:5])}): labels could mean either; write the names with a word, {WITHOUT}"
+            )
         return _numbered(path, ordered, files, classes)
     if any(numbers) or any(text.startswith("-") and text[1:].isdecimal() for text in ordered):
         odd = ordered[numbers.index(False)]
@@ -114,11 +122,16 @@ def numbered(where: Path | str, texts: Sequence[str], classes: int | None, known
     Their order is that of the network only if all of its classes are there.
     """
     names = sorted(set(texts))
-    places = {spelling: place for place, name in enumerate(known) for spelling in _spellings(name)}
-    strange = [name for name in names if name.casefold() not in places]
+    places = _meant(known, names)
+    strange = [name for name in names if not places[name]]
     if known and not strange:
-        values = np.array([places[text.casefold()] for text in texts], np.int64)
-        return Labels(values, len(known), tuple(known), by_name=True)
+        if doubtful := [name for name in names if len(places[name]) > 1]:
+            shown = " and ".join(f"{place} ({known[place]})" for place in places[doubtful[0]])
+            raise DataError(
+                f"{where}: {doubtful[0]!r} may be class {shown} of the network: write the network's class numbers into "
+                f"labels.csv (columns file,label), {WITHOUT}"
+            )
+        return Labels(np.array([places[text][0] for text in texts], np.int64), len(known), tuple(known), by_name=True)
     if known and len(strange) < len(names):
         raise DataError(
             f"{where}: expected names of the network's classes, found {strange[0]!r} among them, which is none: it has "
@@ -130,13 +143,42 @@ def numbered(where: Path | str, texts: Sequence[str], classes: int | None, known
             "and cannot know which class is which: write the network's class numbers into labels.csv (columns "
             f"file,label), {WITHOUT}"
         )
+    if odd := [name for name in names if _NUMBER.fullmatch(name) and not name.isdecimal()]:
+        raise DataError(
+            f"{where}: expected class numbers such as 0, 1, 2, or names, found {odd[0]!r}, whose place in the order of "
+            "names is not that of the number: write whole numbers from 0 on"
+        )
     place_of = {name: place for place, name in enumerate(names)}
     return Labels(np.array([place_of[text] for text in texts], np.int64), len(names), tuple(names))
 
 
-def _spellings(name: str) -> tuple[str, ...]:
-    """A class of ImageNet has several names with commas between them: all of them together, or any."""
-    return (name.casefold(), *(part.strip().casefold() for part in name.split(",")))
+def require_order(where: str, names: Sequence[str], known: Sequence[str]) -> None:
+    """Refuse labels that are numbers of classes which the network has by the same names in another order."""
+    meant = _meant(known, names)
+    for place, name in enumerate(names):
+        if meant[name] and place not in meant[name]:
+            raise DataError(
+                f"{where}: class {place} is {name!r} in the data, which is class {meant[name][0]} of the network: "
+                "labels would mean other classes; give the data the network's class numbers, or leave the labels out"
+            )
+
+
+def _meant(known: Sequence[str], names: Collection[str]) -> dict[str, list[int]]:
+    """The classes of the network that each name may mean. If all names have one as they are written, case matters.
+
+    A class of ImageNet has several names with commas between them: all of them together are meant, or any. Two classes
+    may share one: crane is a bird and a machine.
+    """
+    found: dict[str, list[int]] = {}
+    for spelt in (str, str.casefold):
+        places: dict[str, list[int]] = {}
+        for place, name in enumerate(known):
+            for one in {spelt(name), *(spelt(part.strip()) for part in name.split(","))}:
+                places.setdefault(one, []).append(place)
+        found = {name: places.get(spelt(name), []) for name in names}
+        if all(found.values()):
+            break
+    return found
 
 
 def _rows(path: Path) -> list[tuple[int, str, str]]:

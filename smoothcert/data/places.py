@@ -20,7 +20,11 @@ def roots(data_dir: Path | None) -> list[Path]:
 
 def places(text: str, data_dir: Path | None) -> list[Path]:
     """What a path may mean: from here, or below a data directory."""
-    path = Path(text).expanduser()
+    try:
+        path = Path(text).expanduser()
+        path.exists()
+    except (OSError, RuntimeError) as error:  # too long a name, or the home of nobody
+        raise DataError(f"{text[:200]}: expected a path ({error})") from error
     return [path, *(root / path for root in roots(data_dir))]
 
 

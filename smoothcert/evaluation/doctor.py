@@ -16,7 +16,7 @@ from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.config import CertifyConfig
 from smoothcert.data import Dataset, LazyDataset, faults
 from smoothcert.errors import COLLAPSED, DataError, ModelError
-from smoothcert.evaluation.input_forms import better_under_noise, clearly_better, other_order, try_forms
+from smoothcert.evaluation.input_forms import better_under_noise, clearly_better, like_guessing, other_order, try_forms
 from smoothcert.evaluation.noise_levels import LEVELS, Level, answers_of, best_sigma, measure_level
 from smoothcert.evaluation.outlook import Limits, limits_of, samples_with_radii
 from smoothcert.statistics import bounds
@@ -138,9 +138,8 @@ def _about_inputs(
     except Exception as error:  # a network of the user's may fail in any way
         yield Finding("fault", f"the network fails on these images: {type(error).__name__}: {error}")
         return
-    guessing = 1 / classes + min(1 / classes, 0.1)  # what luck may reach
     right = f"{100 * now.clean.mean():.1f} % of the clean images are right"
-    if (better := clearly_better(now, trials)) is not None and better.clean.mean() > guessing:
+    if (better := clearly_better(now, trials)) is not None and not like_guessing(better.clean, classes):
         share = 100 * better.clean.mean()
         yield Finding("fault", f"the normalisation looks wrong: {right}, and {share:.1f} % with {better.options}")
     elif renamed := other_order(now, labels):
@@ -148,11 +147,20 @@ def _about_inputs(
             f"{_named(names, label)} are answered {answer}" for label, answer in list(renamed.items())[:4]
         )
         yield Finding("fault", f"the network has its classes in another order than the data: images of {shown}, ...")
-    elif now.clean.mean() < guessing:
+    elif like_guessing(now.clean, classes):
+        if like_guessing(np.ones_like(now.clean), classes):
+            yield Finding("warning", f"{right}, of only {len(labels)}: too few to tell it from guessing")
+            return
         yield Finding(
             "fault",
             f"{right}, which guessing among {classes} classes would reach: check the weights, the normalisation and "
             "the order of the classes",
+        )
+    elif len(labels) > 1 and now.clean.mean() <= (common := _commonest(labels)):
+        yield Finding(
+            "warning",
+            f"{right}, but {100 * common:.1f} % of them have one and the same label: to answer it always would be as "
+            "good",
         )
     elif (better := better_under_noise(now, trials)) is not None:
         shares = " and ".join(f"{100 * trial.noisy.mean():.1f} %" for trial in (now, better))
@@ -166,14 +174,20 @@ def _about_inputs(
         yield Finding("fine", right + tried)
 
 
+def _commonest(labels: NDArray[np.int64]) -> float:
+    """The share of the most frequent label."""
+    return float(np.bincount(labels).max() / len(labels))
+
+
 def _named(names: Sequence[str], label: int) -> str:
     return f"class {label} ({names[label]})" if names else f"class {label}"
 
 
 def _about_noise(clean: Level, noisy: Level, labels: NDArray[np.int64] | None) -> Iterator[Finding]:
-    if noisy.most_frequent > COLLAPSED:
+    common = 0.0 if labels is None else _commonest(labels)  # answers may be as alike as the labels are
+    if noisy.most_frequent > max(COLLAPSED, common):
         yield Finding(
-            "fault" if labels is not None and clean.most_frequent > COLLAPSED else "warning",
+            "fault" if labels is not None and clean.accuracy(labels) <= common else "warning",
             f"under noise of sigma {noisy.sigma:g}, {100 * noisy.most_frequent:.0f} % of all answers are one and the "
             "same class: "
             + ("is that so of the images, too?" if labels is None else "its certificates would say nothing"),

@@ -27,6 +27,7 @@ _USUAL = {
 }
 _CLEARLY = 0.1  # of the clean images: a network fed so was trained so
 _BETTER, _CHANCE = 0.03, 1e-4  # of the noisy copies, and the chance of as clear a difference by luck
+_LUCK = 0.01  # the chance of as many right answers by guessing
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,28 +83,45 @@ def _answers(network: nn.Module, images: Tensor) -> NDArray[np.int64]:
 
 
 def clearly_better(now: Trial, trials: Sequence[Trial]) -> Trial | None:
-    """A way to feed the network with which many more clean images are right."""
-    return next((trial for trial in trials if trial.clean.mean() > now.clean.mean() + _CLEARLY), None)
+    """A way to feed the network with which many more clean images are right, and more than luck explains."""
+    return next((trial for trial in trials if _gains(trial.clean, now.clean, _CLEARLY)), None)
 
 
 def better_under_noise(now: Trial, trials: Sequence[Trial]) -> Trial | None:
     """A way to feed the network with which more noisy copies are right than luck explains."""
-    for trial in sorted(trials, key=lambda tried: -tried.noisy.mean()):
-        won, lost = int((trial.noisy & ~now.noisy).sum()), int((now.noisy & ~trial.noisy).sum())
-        gained = trial.noisy.mean() - now.noisy.mean() > _BETTER
-        if gained and binomtest(won, won + lost, alternative="greater").pvalue < _CHANCE:
-            return trial
-    return None
+    by_noise = sorted(trials, key=lambda tried: -tried.noisy.mean())
+    return next((trial for trial in by_noise if _gains(trial.noisy, now.noisy, _BETTER)), None)
+
+
+def _gains(new: NDArray[np.bool_], old: NDArray[np.bool_], least: float) -> bool:
+    won, lost = int((new & ~old).sum()), int((old & ~new).sum())
+    gained: bool = new.mean() - old.mean() > least
+    return gained and bool(binomtest(won, won + lost, alternative="greater").pvalue < _CHANCE)
+
+
+def like_guessing(right: NDArray[np.bool_], classes: int) -> bool:
+    """Whether so many right answers may well be luck."""
+    return bool(binomtest(int(right.sum()), len(right), 1 / classes, alternative="greater").pvalue > _LUCK)
 
 
 def other_order(trial: Trial, labels: NDArray[np.int64]) -> dict[int, int]:
     """Labels that the network knows by another number, if nearly all its answers are right once they are renamed."""
     if (trial.answers < 0).any():
         return {}
-    size = int(max(labels.max(), trial.answers.max())) + 1
-    table = np.zeros((size, size), np.int64)
-    np.add.at(table, (labels, trial.answers), 1)
-    rows, columns = linear_sum_assignment(table, maximize=True)
-    if table[rows, columns].sum() <= len(labels) * (trial.clean.mean() + 0.5):
+    first, second = slice(None, None, 2), slice(1, None, 2)  # names found in one half must be right in the other
+    names = _renaming(labels[first], trial.answers[first])
+    held_out = [
+        names.get(int(label)) == answer for label, answer in zip(labels[second], trial.answers[second], strict=True)
+    ]
+    if sum(held_out) <= len(held_out) * (trial.clean.mean() + 0.5):
         return {}
-    return {int(a): int(b) for a, b in zip(rows, columns, strict=True) if a != b and table[a, b]}
+    return {label: answer for label, answer in _renaming(labels, trial.answers).items() if label != answer}
+
+
+def _renaming(labels: NDArray[np.int64], answers: NDArray[np.int64]) -> dict[int, int]:
+    """The answer that stands for each label, no two for the same one, so that most answers are right."""
+    size = int(max(labels.max(), answers.max())) + 1
+    table = np.zeros((size, size), np.int64)
+    np.add.at(table, (labels, answers), 1)
+    rows, columns = linear_sum_assignment(table, maximize=True)
+    return {int(a): int(b) for a, b in zip(rows, columns, strict=True) if table[a, b]}

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smoothcert.errors import ConfigError, ModelError, unknown_name
+from smoothcert.errors import ConfigError, ModelError, SmoothcertError, unknown_name
 from smoothcert.models.catalogue import MODELS
 from smoothcert.models.cifar_resnet import CifarResNet
 from smoothcert.models.dncnn import DnCNN
@@ -18,6 +18,7 @@ from smoothcert.models.external import (
     SOURCES,
     Factory,
     accepted,
+    first_line,
     own_network,
     timm_network,
     torchvision_network,
@@ -47,13 +48,19 @@ def build_model(
     arguments = accepted(network, classes, options)
     try:
         inspect.signature(network).bind(**arguments)
-    except TypeError as error:
-        raise ConfigError(f"model '{arch}' does not take the arguments {', '.join(arguments)}: {error}") from error
+    except (TypeError, ValueError) as error:  # ValueError: written in C
+        named = ", ".join(arguments) or "none"
+        raise ConfigError(f"model '{arch}' does not take the arguments {named}: {error}") from error
     with torch.random.fork_rng(devices=[], enabled=seed is not None), torch.device("cpu"):
         if seed is not None:
             # Not torch.manual_seed: it would reseed the caller's CUDA generators too, which are not forked.
             torch.default_generator.manual_seed(seed)
-        net = network(**arguments)
+        try:
+            net = network(**arguments)
+        except SmoothcertError:
+            raise
+        except Exception as error:  # code and options may be anyone's
+            raise ModelError(f"model '{arch}' cannot be built: {first_line(error)}") from error
     if not isinstance(net, nn.Module):
         raise ModelError(f"model '{arch}': expected a torch.nn.Module, got {_describe(net)}")
     return nn.Sequential(first, net)

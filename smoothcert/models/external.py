@@ -55,6 +55,8 @@ def accepted(factory: Factory, classes: int, options: Mapping[str, Any]) -> dict
 
 def classes_argument(factory: Factory) -> str | None:
     """What a factory calls the number of classes; None if it takes no such argument."""
+    if isinstance(factory, type) and factory.__init__ is nn.Module.__init__:  # type: ignore[misc]
+        return None  # its signature takes anything, and refuses it
     try:
         parameters = inspect.signature(factory).parameters
     except ValueError:  # written in C
@@ -75,6 +77,11 @@ def default_classes(factory: Factory) -> int | None:
 def own_network(path: str) -> Factory:
     """The class or function at ``mypkg.nets.MyNet``, ``mypkg.nets:make`` or ``folder/nets.py:make``."""
     network: Factory = import_name(path, "model")
+    if isinstance(network, nn.Module):
+        raise ModelError(
+            f"model '{path}': expected a class or function, found a {type(network).__name__} that is built already: "
+            "name its class, or a function that returns it"
+        )
     if not callable(network):
         raise ModelError(
             f"model '{path}': expected a class or function, found a {type(network).__name__}; "
@@ -87,7 +94,7 @@ def timm_network(name: str) -> Factory:
     timm = _optional("timm")
     if not timm.is_model(name):
         raise unknown_name("timm model", name, timm.list_models())
-    return lambda classes, **options: timm.create_model(name, num_classes=classes, **options)
+    return lambda classes, **options: timm.create_model(name, num_classes=classes, **_harmless(options))
 
 
 def timm_pretrained(name: str, trained: bool) -> Found:
@@ -127,7 +134,20 @@ def torchvision_network(name: str) -> Factory:
     known = models.list_models(module=models)  # the classifiers alone
     if name not in known:
         raise unknown_name("torchvision model", name, known)
-    return lambda classes, **options: models.get_model(name, num_classes=classes, **options)
+    return lambda classes, **options: models.get_model(name, num_classes=classes, **_harmless(options))
+
+
+def _harmless(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Refuse options that name a file or an address of weights: older releases of timm open such files by pickle, and
+    whoever wrote a model.json would choose the code that runs.
+    """
+    naming = ("checkpoint_path", "cache_dir", "weights", "weights_backbone")
+    if found := [name for name in options if name in naming or name.startswith("pretrained")]:
+        raise ModelError(
+            f"the options of a network say how it is built, found {found[0]!r}, which says where weights are fetched "
+            "from: they come from weights.safetensors alone; leave the option out"
+        )
+    return options
 
 
 def torchvision_pretrained(name: str, trained: bool) -> Found:

@@ -12,6 +12,9 @@ from smoothcert.errors import ModelError
 from smoothcert.models.external import Found, first_line, transformers
 from smoothcert.models.normalise import InputForm
 
+_FOREIGN_CODE = False
+"""Said each time: unsaid, transformers asks on the terminal whether to download and run the code that a file names."""
+
 
 class HuggingFace(nn.Module):
     """A classifier of transformers that returns its logits alone."""
@@ -33,7 +36,8 @@ def hf_network(classes: int, config: dict[str, Any]) -> nn.Module:
         if described.num_labels != classes:
             described.num_labels = classes
         # whatever type it was stored in, it is trained and compared in float32
-        return HuggingFace(library.AutoModelForImageClassification.from_config(described).float())
+        found = library.AutoModelForImageClassification.from_config(described, trust_remote_code=_FOREIGN_CODE)
+        return HuggingFace(found.float())
     except Exception as error:  # a configuration may be of any model, and of another release
         raise ModelError(
             f"transformers {library.__version__} cannot build the image classifier of this configuration "
@@ -48,8 +52,9 @@ def hf_pretrained(name: str) -> Found:
     """
     library: Any = transformers()
     try:
-        network = library.AutoModelForImageClassification.from_pretrained(name).float()
-        processor = library.AutoImageProcessor.from_pretrained(name).to_dict()
+        loaders = (library.AutoModelForImageClassification, library.AutoImageProcessor)
+        network, processor = (loader.from_pretrained(name, trust_remote_code=_FOREIGN_CODE) for loader in loaders)
+        network, processor = network.float(), processor.to_dict()
     except Exception as error:  # missing files, no network, not an image classifier: it raises nearly anything
         where = "in that folder" if Path(name).is_dir() else "in the cache of the hub, or there"
         raise ModelError(
@@ -68,14 +73,22 @@ def hf_pretrained(name: str) -> Found:
 def processor_form(processor: dict[str, Any]) -> InputForm:
     """What a processor does to images of 0..255, as a form of images in [0, 1]."""
     scale = float(processor.get("rescale_factor", 1 / 255)) if processor.get("do_rescale", True) else 1.0
-    high = 255 * scale  # where white goes
+    if processor.get("do_flip_channel_order"):
+        raise ModelError(
+            "its processor turns red, green, blue into blue, green, red, which no option says: wrap the network in a "
+            "function of yours that does it, and name that as --model FILE.py:NAME"
+        )
+    low = -1.0 if processor.get("rescale_offset") else 0.0
+    high = 255 * scale + low  # where white goes
     normalised = processor.get("do_normalize", True)
     mean, std = (
         tuple(map(float, processor.get(f"image_{name}") or ())) if normalised else () for name in ("mean", "std")
     )
+    if processor.get("include_top"):  # EfficientNet's divides by std once more
+        std = tuple(value**2 for value in std)
     size = processor.get("crop_size") if processor.get("do_center_crop") else None
     size = _size(size or (processor.get("size") if processor.get("do_resize", True) else None))
-    return InputForm(mean, std, (0.0, 1.0 if abs(high - 1) < 1e-9 else high), size)
+    return InputForm(mean, std, (low, 1.0 if abs(high - 1) < 1e-9 else high), size)
 
 
 def _size(size: Any) -> tuple[int, int] | None:

@@ -34,6 +34,8 @@ NORMALISATIONS: dict[str, tuple[RGB, RGB | None] | None] = {
     "imagenet-mean": (IMAGENET_MEAN, None),
 }
 
+_LARGEST = 1e6  # number of a normalisation
+
 
 class Normalise(nn.Module):
     """(x - mean) / std per channel, or by one value for all channels.
@@ -104,6 +106,12 @@ class InputForm:
             raise ConfigError(f"mean and std are numbers, and std above 0, found {self.mean} and {self.std}")
         if self.size is not None and min(self.size) < 1:
             raise ConfigError(f"a size is height x width, for example 224x224, found {self.size}")
+        small, large = (high - low, *self.std), (low, high, *self.mean, *self.std)
+        if min(small) < 1 / _LARGEST or max(map(abs, large)) > _LARGEST:  # float32 would make infinities of them
+            raise ConfigError(
+                f"input range, mean and std are at most {_LARGEST:g}, and std at least {1 / _LARGEST:g}, found "
+                f"{self.range}, {self.mean} and {self.std}"
+            )
 
     def text(self) -> str:
         """As a normalisation is written in settings and in model.json."""

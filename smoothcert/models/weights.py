@@ -23,6 +23,11 @@ def save_weights(model: nn.Module, path: str | Path) -> None:
         file.write(safetensors.torch.save(_host_tensors(model)))
 
 
+def same_weights(model: nn.Module, path: Path) -> bool:
+    """Whether a file is what `save_weights` would write."""
+    return path.read_bytes() == safetensors.torch.save(_host_tensors(model))
+
+
 def load_weights(model: nn.Module, path: str | Path) -> None:
     """Fill `model` from a file of `save_weights`; all names and shapes must agree."""
     try:

@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any
 from smoothcert.errors import StoreError
 from smoothcert.runs.folder import ModelSpec, RunFolder
 from smoothcert.runs.identity import require_same
+from smoothcert.runs.locks import locked
 
 if TYPE_CHECKING:
     from smoothcert.models.bring import Brought
+
+_WEIGHTS = "weights.safetensors"  # alone in a folder, it is what a command left that was killed before model.json
 
 
 def describe(brought: Brought, sigma: float, dataset: str, shape: tuple[int, ...], names: tuple[str, ...]) -> ModelSpec:
@@ -33,22 +36,33 @@ def describe(brought: Brought, sigma: float, dataset: str, shape: tuple[int, ...
 
 def check_free(run: RunFolder) -> None:
     """Refuse, before anything is computed, a folder that holds something else than a network from elsewhere."""
+    try:
+        run.path.exists()
+    except (OSError, ValueError) as error:  # too long a name, or a character that no name has
+        raise StoreError(f"--out cannot be a folder ({error}): choose another") from error
     if run.config_path.exists():
         raise StoreError(f"{run.path} is a training run: give --out a new folder")
     if run.path.exists() and not run.path.is_dir():
         raise StoreError(f"{run.path} is a file: give --out a new folder")
-    if run.path.exists() and not run.finished and any(not entry.name.startswith(".") for entry in run.path.iterdir()):
-        raise StoreError(f"{run.path} holds files but no model.json: give --out an empty or a new folder")
+    if run.path.exists() and not run.finished:
+        others = [entry for entry in run.path.iterdir() if not entry.name.startswith(".") and entry.name != _WEIGHTS]
+        if others:
+            raise StoreError(f"{run.path} holds files but no model.json: give --out an empty or a new folder")
 
 
 def keep_model(run: RunFolder, brought: Brought, spec: ModelSpec) -> None:
     """Write the network into the folder, or find that it is there already; never replace another one."""
-    from smoothcert.models.weights import weights_hash
+    from smoothcert.models.weights import same_weights, weights_hash
 
-    check_free(run)
     if not run.finished:
-        run.save_model(brought.model, spec)
-        return
+        with locked(run.path / ".lock", None):  # two commands could mix weights and model.json
+            check_free(run)
+            if not run.finished:
+                if (run.path / _WEIGHTS).exists() and not same_weights(brought.model, run.path / _WEIGHTS):
+                    raise StoreError(f"{run.path} holds other weights, and no model.json: give --out a new folder")
+                run.save_model(brought.model, spec)
+                return
+    check_free(run)
     there, asked = run.spec(), dataclasses.replace(spec, weights=weights_hash(brought.model))
     require_same(
         *(_brief(described) for described in (there, asked)),

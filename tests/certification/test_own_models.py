@@ -80,3 +80,12 @@ def test_modes_of_a_module_do_not_matter(change):
     found, expected = (SmoothedClassifier(m, **SETTINGS).certify(image, n=500) for m in (model, LINEAR))
     assert found.predict == expected.predict
     assert found.radius == pytest.approx(expected.radius, abs=0.02)
+
+
+def test_a_store_is_about_a_module_and_whole_batches(tmp_path):
+    images, config = torch.zeros(4, 1, 8, 8), CertifyConfig(sigma=0.5, n=50)
+    with pytest.raises(ModelError, match="found a function"):
+        certify_loader(lambda x: x.flatten(1), [(images, torch.zeros(4).long())], tmp_path / "a", config, classes=64)
+    with pytest.raises(DataError, match=r"one each, found \[4, 3\]"):
+        certify_loader(torch.nn.Flatten(), [(images, torch.zeros(3).long())], tmp_path / "a", config, classes=64)
+    assert not (tmp_path / "a").exists()

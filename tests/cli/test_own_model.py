@@ -140,3 +140,70 @@ def test_a_folder_is_never_taken_from_another_network(capsys, here, certified):
     assert "both name a network" in fails(capsys, *command, certified, "--out", "RUN")
     assert "belongs to --model" in fails(capsys, "certify", certified, "--weights", "w.pth")
     assert (here / "RUN" / "model.json").read_bytes() == before
+
+
+def test_a_folder_that_was_killed_before_model_json_is_resumed(capsys, here):
+    command = ["certify", "--model", "nets.py:Scaled", "--weights", "w.pth", *SCALED, *SMALL, "--out", "run"]
+    run(capsys, *command)
+    before = rows(here / "run")
+    (here / "run" / "model.json").unlink()
+    (here / "run" / "certify").rename("gone")
+    run(capsys, *command)
+    assert rows(here / "run") == before
+    assert RunFolder("run").spec().architecture == "nets.py:Scaled"
+    (here / "mine").mkdir()
+    content = (here / "w.safetensors").read_bytes()
+    (here / "mine" / "weights.safetensors").write_bytes(content)  # of somebody who calls it so too
+    assert "holds other weights, and no model.json" in fails(capsys, *command[:-1], "mine")
+    assert (here / "mine" / "weights.safetensors").read_bytes() == content
+    assert not (here / "mine" / "model.json").exists()
+
+
+ODD = """
+    import torch
+    from torch import nn
+
+    class Bare(nn.Module):
+        '''Has no __init__, so that its signature is that of nn.Module, which takes anything.'''
+        def forward(self, x):
+            return torch.stack([x.mean((1, 2, 3)) * place for place in range(10)], 1)
+
+    class Infinite(Bare):
+        def forward(self, x):
+            return super().forward(x) + torch.inf
+
+    ready = Bare()
+
+    def fails():
+        raise ValueError("no such layer")
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--model", "odd.py:ready"], "found a Bare that is built already"),
+        (["--model", "odd.py:fails"], "cannot be built: ValueError: no such layer"),
+        (["--model", "builtins:int"], "does not take the arguments classes"),
+        (["--model", "odd.py:Infinite"], "largest logit is infinite"),
+        (["--std", "1e-300"], "std at least 1e-06"),
+        (["--input-range", 0, "1e300"], "at most 1e+06"),
+        (["--classes", 0], "--classes: a classifier has at least 2 classes, found 0"),
+        (["--data", "folder:~nobody-of-that-name"], "expected a path"),
+        (["--data", f"folder:{'a' * 5000}"], "expected a path"),
+        (["--corruption", "fog"], "--corruption fog is of the data of a run"),
+        (["--out", "x" * 300], "--out cannot be a folder"),
+    ],
+)
+def test_odd_words_are_refused_before_anything_is_written(capsys, tmp_path, monkeypatch, words, message):
+    (tmp_path / "odd.py").write_text(textwrap.dedent(ODD))
+    monkeypatch.chdir(tmp_path)
+    error = fails(capsys, "certify", "--model", "odd.py:Bare", *SMALL, "--out", "run", *words)
+    assert message in error
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_class_without_a_constructor_is_certified(capsys, tmp_path, monkeypatch):
+    (tmp_path / "odd.py").write_text(textwrap.dedent(ODD))
+    monkeypatch.chdir(tmp_path)
+    assert "run" in run(capsys, "certify", "--model", "odd.py:Bare", *SMALL, "--out", "run")

@@ -89,3 +89,18 @@ def test_a_file_cut_short_or_of_one_array_is_refused(tmp_path):
     for name, message in (("b.npz", "a whole .npz file"), ("c.npy", "found a single array")):
         with pytest.raises(DataError, match=message):
             load_dataset(f"npz:{tmp_path}/{name}")
+
+
+def test_class_names_in_another_order_than_the_networks_are_refused(tmp_path):
+    np.savez(tmp_path / "a.npz", images=GREY, labels=LABELS, class_names=["cat", "dog", "owl"])
+    place = f"npz:{tmp_path}/a.npz"
+    assert load_dataset(place, classes=3, class_names=["Cat", "Dog", "Owl, bird"]).labels.tolist() == [0, 2, 1, 0]
+    with pytest.raises(DataError, match="class 0 is 'cat' in the data, which is class 1 of the network"):
+        load_dataset(place, classes=3, class_names=["dog", "cat", "owl"])
+
+
+def test_a_known_set_is_not_for_a_network_of_another_order():
+    names = load_dataset("mnist-mini").class_names
+    assert load_dataset("mnist-mini", classes=10, class_names=names).class_names == names
+    with pytest.raises(DataError, match=r"class 0 is .* in the data, which is class 9 of the network"):
+        load_dataset("mnist-mini", classes=10, class_names=names[::-1])

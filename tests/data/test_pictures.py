@@ -383,3 +383,37 @@ def test_a_misspelt_class_is_named(tmp_path):
         Image.new("L", (4, 4)).save(tmp_path / folder / "a.png")
     with pytest.raises(DataError, match="found 'oul' among them, which is none: it has tabby"):
         load_dataset(f"folder:{tmp_path}", classes=4, class_names=NAMES)
+
+
+@pytest.mark.parametrize(
+    ("folders", "known", "labels"),
+    [
+        (["crane", "dog"], ["crane", "dog", "crane"], "'crane' may be class 0 .* and 2"),  # a bird, and a machine
+        (["maillot", "dog"], ["maillot", "maillot, tank suit", "dog"], "'maillot' may be class 0 .* and 1"),
+        (["Cardigan", "cardigan"], ["Cardigan, Welsh corgi", "cardigan"], [0, 1]),  # a dog, and what one wears
+        (["CARDIGAN", "dog"], ["Cardigan, Welsh corgi", "cardigan", "dog"], "'CARDIGAN' may be class 0 .* and 1"),
+        (["A", "a"], ["a", "A"], [1, 0]),
+        (["1", "2"], ["1", "2", "3"], [0, 1]),  # named from 1 on, though 1 and 2 are class numbers too
+        (["1.0", "10.0", "2.0"], [], "found '1.0', whose place in the order of names"),
+        (["-1", "-2"], [], "found '-1', whose place"),
+    ],
+)
+def test_names_that_several_classes_may_have(tmp_path, folders, known, labels):
+    tree(tmp_path, *(f"{folder}/a.png" for folder in folders))
+    place, about = f"folder:{tmp_path}", {"classes": len(known) or len(folders), "class_names": known}
+    if isinstance(labels, str):
+        with pytest.raises(DataError, match=labels):
+            load_dataset(place, **about)
+    else:
+        assert load_dataset(place, **about).labels.tolist() == labels
+
+
+def test_numbers_of_a_table_that_may_be_names(tmp_path):
+    tree(tmp_path, "a.png", "b.png")
+    (tmp_path / "labels.csv").write_text("file,label\na.png,1\nb.png,2\n")
+    assert load_dataset(f"folder:{tmp_path}", classes=3, class_names=["0", "1", "2"]).labels.tolist() == [1, 2]
+    with pytest.raises(DataError, match="labels could mean either"):
+        load_dataset(f"folder:{tmp_path}", classes=3, class_names=["1", "2", "3"])
+    (tmp_path / "labels.csv").write_text("file,label\na.png,1.0\nb.png,0.0\n")
+    with pytest.raises(DataError, match="write whole numbers"):
+        load_dataset(f"folder:{tmp_path}")

@@ -183,3 +183,49 @@ def test_the_forecast_of_samples_is_near_what_certify_takes():
     expected = samples_with_radii(norm.cdf(margins / 0.25), (0.25,), 0.25, 20_000, 0.001)
     assert 0.4 < np.mean(taken) / expected < 2.5
     assert expected < 20_000
+
+
+# --- few images, few classes, many of one class ------------------------------------------------------------------
+
+
+class Brightness(nn.Module):
+    """Which of some equal steps from black to white an image has on average."""
+
+    def __init__(self, classes, answer=None):
+        super().__init__()
+        self.steps = nn.Parameter((torch.arange(classes) + 0.5) / classes)
+        self.answer = answer
+
+    def forward(self, x):
+        mean = x.mean((1, 2, 3))[:, None] if self.answer is None else self.steps[self.answer]
+        return -((mean - self.steps) ** 2) + 0 * x.mean((1, 2, 3))[:, None]
+
+
+def plain(labels, classes, wrong=0):
+    """Images of the brightness that belongs to their labels; some get another label then."""
+    labels = np.array(labels, np.int64)
+    levels = ((labels + 0.5) / classes * 255).round().astype(np.uint8)
+    images = np.broadcast_to(levels[:, None, None, None], (len(labels), 1, 4, 4)).copy()
+    labels[:wrong] = (labels[:wrong] + 1) % classes
+    return Dataset("plain", "test", images, labels, classes)
+
+
+@pytest.mark.parametrize(
+    ("classes", "labels", "wrong", "answer", "worst", "words"),
+    [
+        (2, [0, 1] * 20, 2, None, "fine", ""),  # 95 % right
+        (2, [0, 1] * 20, 20, None, "fault", "guessing among 2 classes"),
+        (2, [0] * 57 + [1] * 3, 0, None, "fine", ""),  # 95 % of all answers are one class, and rightly so
+        (2, [0] * 57 + [1] * 3, 0, 0, "fault", "one and the same class"),
+        (2, [1] * 6 + [0] * 50 + [1] * 4, 12, None, "warning", "to answer it always would be as good"),
+        (2, [1], 0, None, "warning", "too few to tell it from guessing"),
+        (200, range(0, 200, 3), 0, None, "fine", ""),
+        (200, range(0, 200, 3), 67, None, "fault", "guessing among 200 classes"),  # not: another order, one image each
+    ],
+)
+def test_faults_are_not_luck(classes, labels, wrong, answer, worst, words):
+    found = said(Brightness(classes, answer), plain(labels, classes, wrong), sigma=0.004, images=100)
+    order = ("fine", "warning", "fault")
+    assert max(kinds(found), key=order.index) == worst, found.findings
+    assert words in " ".join(finding.text for finding in found.findings if finding.kind == worst)
+    assert "another order" not in faults(found)

@@ -5,7 +5,9 @@ import json
 import pytest
 import torch
 
+from smoothcert.errors import ModelError
 from smoothcert.models.bring import bring_model, find_model
+from smoothcert.models.build import build_model
 from smoothcert.models.hf import processor_form
 from smoothcert.models.normalise import InputForm, normalisation_layer
 from smoothcert.runs.folder import RunFolder
@@ -73,11 +75,20 @@ def test_what_is_certified_is_what_transformers_computes(vit):
         ({"do_normalize": False, "do_resize": False, "rescale_factor": 1 / 127.5}, InputForm(range=(0.0, 2.0))),
         ({"do_normalize": False, "size": {"shortest_edge": 256}, "do_center_crop": True, "crop_size": 224},
          InputForm(size=(224, 224))),
+        ({"image_mean": [0.5], "image_std": [0.25], "do_resize": False, "include_top": True},  # EfficientNet's own
+         InputForm((0.5,), (0.0625,))),
+        ({"do_normalize": False, "do_resize": False, "rescale_factor": 1 / 127.5, "rescale_offset": True},
+         InputForm(range=(-1.0, 1.0))),
     ],
 )  # fmt: skip
 def test_processors_in_numbers(processor, expected):
     assert processor_form(processor) == expected
     normalisation_layer(expected.text())
+
+
+def test_a_processor_that_swaps_red_and_blue_is_refused():
+    with pytest.raises(ModelError, match="blue, green, red"):
+        processor_form({"do_flip_channel_order": True})
 
 
 @pytest.fixture(scope="module")
@@ -109,3 +120,21 @@ def test_torchvision_in_one_sentence(capsys, timm, tmp_path):
     assert "unknown torchvision model 'resnet19'" in fails(
         capsys, "certify", "--model", "torchvision:resnet19", *SMALL, "--out", tmp_path / "run"
     )
+
+
+def test_a_model_json_cannot_have_its_code_fetched(vit, tmp_path, monkeypatch):
+    """Unasked, transformers would ask on the terminal; here the answer would be yes."""
+    from smoothcert.models.hf import hf_network
+
+    (tmp_path / "evil.py").write_text("raise SystemExit('was run')")
+    monkeypatch.setattr("builtins.input", lambda *_: "y")
+    place = f"{tmp_path}--evil.Evil"
+    config = {"model_type": "bert", "hidden_size": 8, "auto_map": {"AutoModelForImageClassification": place}}
+    with pytest.raises(ModelError, match="cannot build the image classifier"):
+        hf_network(10, {**config, "_name_or_path": str(tmp_path)})
+
+
+@pytest.mark.parametrize("option", ["checkpoint_path", "pretrained", "pretrained_cfg", "pretrained_cfg_overlay"])
+def test_a_model_json_cannot_name_a_file_of_weights(timm, option):
+    with pytest.raises(ModelError, match=r"weights\.safetensors alone"):
+        build_model("timm:test_resnet", 10, **{option: "evil.pth"})
