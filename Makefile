@@ -13,7 +13,7 @@ demo: $(VENV)/.installed
 	$(BIN)/smoothcert demo
 
 test: check
-	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal \
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal --ignore tests/extras \
 		$(if $(COVERAGE),--cov --cov-report=term:skip-covered --cov-fail-under=90)
 
 # what needs heavy packages (transformers, timm, datasets, diffusers) or takes long
