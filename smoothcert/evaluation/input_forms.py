@@ -26,8 +26,8 @@ _USUAL = {
     "--normalisation imagenet": input_form("imagenet"),
 }
 _CLEARLY = 0.1  # of the clean images: a network fed so was trained so
-_BETTER, _CHANCE = 0.03, 1e-4  # of the noisy copies, and the chance of as clear a difference by luck
-_LUCK = 0.01  # the chance of as many right answers by guessing
+_BETTER = 0.03  # of the noisy copies
+_RARE, _LUCK = 1e-4, 0.01  # chances of as clear a difference by luck, or of as many right answers by guessing
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,19 +84,19 @@ def _answers(network: nn.Module, images: Tensor) -> NDArray[np.int64]:
 
 def clearly_better(now: Trial, trials: Sequence[Trial]) -> Trial | None:
     """A way to feed the network with which many more clean images are right, and more than luck explains."""
-    return next((trial for trial in trials if _gains(trial.clean, now.clean, _CLEARLY)), None)
+    return next((trial for trial in trials if _gains(trial.clean, now.clean, _CLEARLY, _LUCK)), None)
 
 
 def better_under_noise(now: Trial, trials: Sequence[Trial]) -> Trial | None:
     """A way to feed the network with which more noisy copies are right than luck explains."""
     by_noise = sorted(trials, key=lambda tried: -tried.noisy.mean())
-    return next((trial for trial in by_noise if _gains(trial.noisy, now.noisy, _BETTER)), None)
+    return next((trial for trial in by_noise if _gains(trial.noisy, now.noisy, _BETTER, _RARE)), None)
 
 
-def _gains(new: NDArray[np.bool_], old: NDArray[np.bool_], least: float) -> bool:
+def _gains(new: NDArray[np.bool_], old: NDArray[np.bool_], least: float, chance: float) -> bool:
     won, lost = int((new & ~old).sum()), int((old & ~new).sum())
     gained: bool = new.mean() - old.mean() > least
-    return gained and bool(binomtest(won, won + lost, alternative="greater").pvalue < _CHANCE)
+    return gained and bool(binomtest(won, won + lost, alternative="greater").pvalue < chance)
 
 
 def like_guessing(right: NDArray[np.bool_], classes: int) -> bool:

@@ -177,7 +177,7 @@ def test_without_pillow_the_extra_is_named(tree, monkeypatch):
     for name in ("PIL", "PIL.Image"):
         monkeypatch.setitem(sys.modules, name, None)
     for read in (folder.image, lambda i: folder.train_image(i, np.random.default_rng(0))):
-        with pytest.raises(MissingExtra, match=r"imagenet needs the package 'pillow'.*smoothcert\[imagenet\]"):
+        with pytest.raises(MissingExtra, match=r"imagenet needs the package 'pillow'.*smoothcert\[pictures\]"):
             read(0)
 
 

@@ -115,7 +115,7 @@ def test_two_classes_are_not_taken_for_guessing(lenet, digits):
     assert found.fit
     assert 0.6 < rows_of(found)[0]["accuracy"] < 1
     wrong = nn.Sequential(normalisation_layer("mean=0.9 std=0.05"), Halves(lenet[1]))
-    assert "the normalisation looks wrong" in faults(said(wrong, halves))
+    assert "the normalisation looks wrong" in faults(said(wrong, halves, images=300))
 
 
 class Fragile(nn.Module):
