@@ -114,7 +114,7 @@ def test_two_classes_are_not_taken_for_guessing(lenet, digits):
     found = said(nn.Sequential(lenet[0], Halves(lenet[1])), halves)
     assert found.fit
     assert 0.6 < rows_of(found)[0]["accuracy"] < 1
-    wrong = nn.Sequential(normalisation_layer("mean=0.9 std=0.05"), Halves(lenet[1]))
+    wrong = nn.Sequential(normalisation_layer("mean=2 std=0.5"), Halves(lenet[1]))
     assert "the normalisation looks wrong" in faults(said(wrong, halves, images=300))
 
 
