@@ -109,6 +109,7 @@ def lint(files, place):
         assert done.returncode == 0, done.stdout + done.stderr
 
 
+@pytest.mark.long
 def test_a_method_is_added_as_the_page_says(tmp_path):
     printed, written = follow("adding-a-method.md", tmp_path)
     assert passed(tmp_path) == 2

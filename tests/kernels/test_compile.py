@@ -28,9 +28,10 @@ def compile_all(which, folder):
     return Counter(done.stdout.split())
 
 
-def test_kernels_compile_for_a_gpu(tmp_path):
-    """In bfloat16 by tests/extras/test_long.py."""
-    assert compile_all("first", tmp_path) == Counter(name_of(case.kernel) for case in cases("first"))
+@pytest.mark.long
+@pytest.mark.parametrize("which", ["first", "second"])
+def test_kernels_compile_for_a_gpu(tmp_path, which):
+    assert compile_all(which, tmp_path) == Counter(name_of(case.kernel) for case in cases(which))
 
 
 def sources():
