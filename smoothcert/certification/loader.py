@@ -6,13 +6,15 @@ from pathlib import Path
 from typing import Any
 
 from torch import nn
-from torch.utils.data import DataLoader, RandomSampler
+from torch.utils.data import DataLoader, RandomSampler, SubsetRandomSampler, WeightedRandomSampler
 
 from smoothcert.certification.certify import certify_dataset
 from smoothcert.config import CertifyConfig
 from smoothcert.data import from_torch
 from smoothcert.errors import DataError
 from smoothcert.runs.store import ResultStore
+
+_RANDOM = (RandomSampler, SubsetRandomSampler, WeightedRandomSampler)
 
 
 def certify_loader(
@@ -33,7 +35,7 @@ def certify_loader(
     Images are in [0, 1] as ToTensor makes them; what the network expects beyond, such as a normalisation, belongs into
     the network, so that sigma and radii are in units of the image. All images are kept in memory.
     """
-    if isinstance(getattr(loader, "sampler", None), RandomSampler):
+    if isinstance(getattr(loader, "sampler", None), _RANDOM):
         raise DataError(
             "expected a loader in a fixed order, since results are numbered by it: make it with shuffle=False"
         )

@@ -139,7 +139,10 @@ def count_classes(model: nn.Module, image: Tensor, expected: int | None = None) 
     """How many classes a network tells apart in images like this one; as many as `expected`, if that is known."""
     logits = _try_out(model, image)
     known = expected if expected is not None else logits.shape[-1] if isinstance(logits, Tensor) and logits.ndim else 2
-    return check_shape(logits, 2, max(known, 2)).shape[1]
+    found = check_shape(logits, 2, max(known, 2))
+    if bool(found.isnan().any()):
+        raise ModelError("the model returns NaN for an image of the data: check its weights and the normalisation")
+    return found.shape[1]
 
 
 def _try_out(model: nn.Module, image: Tensor) -> object:

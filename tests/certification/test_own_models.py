@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils.data import DataLoader, TensorDataset
+from torch.utils.data import DataLoader, SubsetRandomSampler, TensorDataset, WeightedRandomSampler
 
 from smoothcert import CertifyConfig, SmoothedClassifier, certify_loader
 from smoothcert.errors import DataError, ModelError
@@ -57,8 +57,12 @@ def test_a_loader_is_certified_in_its_order(tmp_path, images):
     assert again.done() == store.done()  # whatever the batches: the same data, so the store is complete
 
 
-def test_a_shuffled_loader_is_refused(tmp_path, images):
-    loader = DataLoader(TensorDataset(images, torch.zeros(6, dtype=torch.int64)), shuffle=True)
+@pytest.mark.parametrize(
+    "order",
+    [{"shuffle": True}, {"sampler": SubsetRandomSampler([0, 1])}, {"sampler": WeightedRandomSampler([1, 2], 2)}],
+)
+def test_a_shuffled_loader_is_refused(tmp_path, images, order):
+    loader = DataLoader(TensorDataset(images, torch.zeros(6, dtype=torch.int64)), **order)
     with pytest.raises(DataError, match="shuffle=False"):
         certify_loader(LINEAR, loader, tmp_path / "a", CONFIG, classes=2)
     assert not (tmp_path / "a").exists()

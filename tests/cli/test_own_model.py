@@ -35,6 +35,10 @@ NETS = """
             logits = super().forward(x)
             return logits + logits.mean(0)
 
+    class Nowhere(Scaled):
+        def forward(self, x):
+            return super().forward(x).log()
+
     def half(num_classes):
         return Scaled(num_classes).half()
 
@@ -106,6 +110,10 @@ def test_names_and_weights_as_people_have_them(capsys, here, model, weights):
         (["--model", "nets.py:Tuple", *SMALL], "returned a tuple of 2"),
         (["--model", "nets.py:Mixes", "--weights", "w.pth", *SMALL], "depends on the other images"),
         (["--model", "nets.py:half", *SMALL], "the model cannot take the data's images"),
+        (
+            ["--model", "nets.py:Nowhere", "--weights", "w.pth", *SMALL],
+            "the model returns NaN for an image of the data",
+        ),
         (["--model", "nets.py:none", *SMALL], "expected a torch.nn.Module, got a NoneType"),
         (["--model", "nets.py:Lazy", "--weights", "w.pth", *SMALL], "w.pth does not fit the model: missing: 1.weight"),
         (["--model", "resnet20", "--weights", "w.pth", *SMALL], "does not fit the model"),
