@@ -120,6 +120,7 @@ def test_a_method_is_added_as_the_page_says(tmp_path):
     lint(written, tmp_path)
 
 
+@pytest.mark.long
 def test_a_data_set_is_added_as_the_page_says(tmp_path):
     printed, written = follow("adding-a-dataset.md", tmp_path)
     assert passed(tmp_path) == 3

@@ -42,6 +42,7 @@ def test_unknown_rows_are_refused(tmp_path, arguments, message):
         plan(arguments[0], tmp_path, *arguments[1:])
 
 
+@pytest.mark.long
 def test_a_table_is_made_and_made_again_without_work(capsys, tmp_path):
     arguments = [
         "reproduce",

@@ -135,6 +135,7 @@ def test_hooks_and_damaged_weights_are_left_to_the_plain_network():
     assert "not finite" in LENET.why_not_sampling(damaged, SHAPE)
 
 
+@pytest.mark.long
 def test_counts_of_several_images_at_once_are_those_of_each_sample_alone():
     """Requests of different lengths, stages and starts share batches: every vote must land in its own row."""
     model = build_model("lenet", seed=0)
@@ -172,6 +173,7 @@ def trained(shared_run):
     return RunFolder(shared_run).load_model()[0]
 
 
+@pytest.mark.long
 def test_a_trained_network_answers_alike_in_half_precision(trained):
     """At least 99.9 % of the samples, of images that it is sure of and of others."""
     data, count = load_dataset("mnist-mini", "test"), 100 if DEVICE.type == "cpu" else 20_000
