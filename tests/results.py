@@ -5,6 +5,8 @@ import dataclasses
 from smoothcert import AttackConfig, CertifyConfig, certify_dataset
 from smoothcert.evaluation.attack import attack_dataset
 from smoothcert.runs.rows import CHECK
+from smoothcert.runs.state import run_states
+from smoothcert.runs.status import run_lines
 
 
 def certify_with(model, data, out, **settings):
@@ -27,3 +29,8 @@ def _split(kind, settings):
 def cells(store):
     """The rows of a store as lists of cells, in the order of its columns, without the check: it chains times too."""
     return [[row[name] for name in store.columns if name != CHECK] for row in store.rows()]
+
+
+def status_lines(path):
+    """What `smoothcert status` prints of a place."""
+    return [line for state in run_states(path) for line in run_lines(state)]

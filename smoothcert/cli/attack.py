@@ -42,9 +42,9 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Options) -> None:
-    from smoothcert.data import load_dataset
     from smoothcert.devices.pick import pick_device
     from smoothcert.evaluation.attack import attack_dataset, summarise
+    from smoothcert.runs.data_of import data_of_run
     from smoothcert.runs.folder import RunFolder
     from smoothcert.runs.store import ResultStore
     from smoothcert.statistics.printed import doubt
@@ -54,7 +54,7 @@ def run(options: Options) -> None:
     certificates = ResultStore(folder.path / "certify" / options.against)
     store = attack_dataset(
         model,
-        load_dataset(spec.dataset, options.split, options.data_dir, shape=spec.shape, classes=spec.classes),
+        data_of_run(spec, options.split, options.data_dir),
         folder.path / "attack" / name,
         read_settings(options, AttackConfig, sigma=spec.sigma),
         selection=read_selection(options),

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 ABOUT = "Is this network fit to be certified on this data, at which noise level, and how long will it take?"
 
-_DEFAULT_SIGMA = 0.25
+_DEFAULT_SIGMA = 0.25  # of networks that were trained elsewhere, or without noise
 _SIGNS = {"fine": "ok     ", "warning": "WARNING", "fault": "FAULT  "}
 
 
@@ -55,7 +55,7 @@ def run(options: Options) -> None:
     if options.images < 1:
         raise ConfigError(f"--images: expected at least 1, found {options.images}")
     subject = examined_subject(options, _DEFAULT_SIGMA)
-    config = read_settings(options, CertifyConfig, sigma=subject.spec.sigma)
+    config = read_settings(options, CertifyConfig, sigma=subject.spec.sigma or _DEFAULT_SIGMA)
     data = subject.data
     planned = len(read_selection(options).indices(len(data), f"{data.name} ({data.split})"))
     device = pick_device(options.device)

@@ -60,6 +60,7 @@ def _accuracy(model: nn.Module, dataset: str, classes: int, sigma: float, option
     """What a wrong normalisation, data set or noise level would show in."""
     from smoothcert.data import Batches, load_dataset
     from smoothcert.devices.pick import pick_device
+    from smoothcert.evaluation.input_forms import like_guessing
     from smoothcert.training.noisy_accuracy import noisy_accuracy
 
     try:
@@ -71,7 +72,8 @@ def _accuracy(model: nn.Module, dataset: str, classes: int, sigma: float, option
     device = pick_device(options.device)
     batches = islice(Batches(data, _BATCH, seed=0, device=device).epoch(0), _BATCHES)
     accuracy, _ = noisy_accuracy(model.to(device), batches, sigma, classes)
-    shown = f"accuracy under noise of sigma {sigma:g} on {min(_BATCHES * _BATCH, len(data))} test images"
-    chance = accuracy < 2 / classes
+    images = min(_BATCHES * _BATCH, len(data))
+    shown = f"accuracy under noise of sigma {sigma:g} on {images} test images"
+    chance = like_guessing(round(accuracy * images), images, classes)
     hint = ". That is what guessing gives: check --normalisation, --dataset and --arch" if chance else ""
     return f"{shown}: {100 * accuracy:.1f} %{hint}"

@@ -47,8 +47,8 @@ class Subject:
 
 def run_subject(options: Options) -> Subject:
     """Of a run folder; with the images that it names, or with others."""
-    from smoothcert.data import load_dataset
     from smoothcert.data.corruptions import load_corrupted
+    from smoothcert.runs.data_of import data_of_run
     from smoothcert.runs.folder import RunFolder
 
     given = [flag for flag in _OWN if options.get(flag[2:].replace("-", "_")) is not None]
@@ -63,8 +63,7 @@ def run_subject(options: Options) -> Subject:
             raise ConfigError("--corruption and --data both name images: leave one out")
         data = load_corrupted(f"{spec.dataset}-c", options.corruption, options.severity, options.data_dir)
     else:
-        known: dict[str, Any] = {"shape": spec.shape, "classes": spec.classes, "class_names": spec.class_names}
-        data = load_dataset(options.data or spec.dataset, options.split, options.data_dir, **known)
+        data = data_of_run(spec, options.split, options.data_dir, options.data)
     return Subject(model, spec, data)
 
 

@@ -66,7 +66,7 @@ class Pictures:
         return {name: images for name, images in found.items() if images is not None}
 
     def _images(self, entry: Certificates) -> Any:
-        from smoothcert.runs.certified_data import certified_data
+        from smoothcert.runs.data_of import certified_data
 
         key = str(entry.identity.get("data")), str(entry.identity.get("split"))
         if key not in self._loaded:

@@ -19,7 +19,6 @@ from smoothcert.errors import COLLAPSED, DataError, ModelError
 from smoothcert.evaluation.input_forms import better_under_noise, clearly_better, like_guessing, other_order, try_forms
 from smoothcert.evaluation.noise_levels import LEVELS, Level, answers_of, best_sigma, measure_level
 from smoothcert.evaluation.outlook import Limits, limits_of, samples_with_radii
-from smoothcert.statistics import bounds
 
 IMAGES = 200
 SECONDS = 15.0
@@ -96,8 +95,7 @@ def examine(
     if all(finding.kind != "fault" for finding in inputs):
         findings += _about_noise(levels[0], at_sigma, labels)
     radii = config.radii or (config.sigma,)
-    shares = (at_sigma.counts.max(1) + 0.5) / (at_sigma.copies + 1)
-    with_radii = samples_with_radii(shares, radii, config.sigma, config.n, config.alpha)
+    with_radii = samples_with_radii(at_sigma.shares, radii, config.sigma, config.n, config.alpha)
     return Diagnosis(
         config,
         tuple(findings),
@@ -138,8 +136,12 @@ def _about_inputs(
     except Exception as error:  # a network of the user's may fail in any way
         yield Finding("fault", f"the network fails on these images: {type(error).__name__}: {error}")
         return
+
+    def guesses(right: NDArray[np.bool_]) -> bool:
+        return like_guessing(int(right.sum()), len(right), classes)
+
     right = f"{100 * now.clean.mean():.1f} % of the clean images are right"
-    if (better := clearly_better(now, trials)) is not None and not like_guessing(better.clean, classes):
+    if (better := clearly_better(now, trials)) is not None and not guesses(better.clean):
         share = 100 * better.clean.mean()
         yield Finding("fault", f"the normalisation looks wrong: {right}, and {share:.1f} % with {better.options}")
     elif renamed := other_order(now, labels):
@@ -147,8 +149,8 @@ def _about_inputs(
             f"{_named(names, label)} are answered {answer}" for label, answer in list(renamed.items())[:4]
         )
         yield Finding("fault", f"the network has its classes in another order than the data: images of {shown}, ...")
-    elif like_guessing(now.clean, classes):
-        if like_guessing(np.ones_like(now.clean), classes):
+    elif guesses(now.clean):
+        if guesses(np.ones_like(now.clean)):
             yield Finding("warning", f"{right}, of only {len(labels)}: too few to tell it from guessing")
             return
         yield Finding(
@@ -210,23 +212,20 @@ def _about_noise(clean: Level, noisy: Level, labels: NDArray[np.int64] | None) -
 
 def rows_of(diagnosis: Diagnosis) -> list[dict[str, float | None]]:
     """The noise levels as a table: accuracy of single noisy copies, and what certificates may be hoped for."""
-    n, alpha = diagnosis.config.n, diagnosis.config.alpha
+    n, alpha, labels = diagnosis.config.n, diagnosis.config.alpha, diagnosis.labels
     rows: list[dict[str, float | None]] = []
     for level in diagnosis.levels:
-        labels = diagnosis.labels
-        radii = level.hoped_radii(n, alpha)
-        right = np.ones(len(radii), bool) if labels is None else level.counts.argmax(1) == labels
-        rows.append(
-            {
-                "sigma": level.sigma,
-                "copies": level.copies,
-                "accuracy": None if labels is None else level.accuracy(labels),
-                "most_frequent_answer": level.most_frequent,
-                "certified": float(((radii > 0) & right).mean()) if level.sigma else None,
-                "average_radius": float((radii * right).mean()) if level.sigma else None,
-                "largest_radius": float(bounds.radius(bounds.lower_bound(n, n, alpha), level.sigma))
-                if level.sigma
-                else None,
-            }
-        )
+        row: dict[str, float | None] = {
+            "sigma": level.sigma,
+            "copies": level.copies,
+            "accuracy": None if labels is None else level.accuracy(labels),
+            "most_frequent_answer": level.most_frequent,
+            "certified": None,
+            "average_radius": None,
+            "largest_radius": None,
+        }
+        if level.sigma:  # without noise nothing is certified
+            row["certified"], row["average_radius"] = level.hoped(labels, n, alpha)
+            row["largest_radius"] = limits_of(level.sigma, n, alpha).largest_radius
+        rows.append(row)
     return rows

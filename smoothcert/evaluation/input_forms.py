@@ -99,9 +99,9 @@ def _gains(new: NDArray[np.bool_], old: NDArray[np.bool_], least: float, chance:
     return gained and bool(binomtest(won, won + lost, alternative="greater").pvalue < chance)
 
 
-def like_guessing(right: NDArray[np.bool_], classes: int) -> bool:
+def like_guessing(right: int, images: int, classes: int) -> bool:
     """Whether so many right answers may well be luck."""
-    return bool(binomtest(int(right.sum()), len(right), 1 / classes, alternative="greater").pvalue > _LUCK)
+    return bool(binomtest(right, images, 1 / classes, alternative="greater").pvalue > _LUCK)
 
 
 def other_order(trial: Trial, labels: NDArray[np.int64]) -> dict[int, int]:

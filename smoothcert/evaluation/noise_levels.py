@@ -35,19 +35,23 @@ class Level:
         """Share of all answers that are the most frequent one."""
         return float(self.counts.sum(0).max() / self.counts.sum())
 
-    def hoped_radii(self, n: int, alpha: float) -> NDArray[np.float64]:
-        """The radius of each image's most frequent class if n samples voted as these few do; 0 where none is certified.
+    @property
+    def shares(self) -> NDArray[np.float64]:
+        """Of each image's most frequent class; one that got all of c copies is taken to have (c + 1/2) / (c + 1)."""
+        found: NDArray[np.float64] = (self.counts.max(1) + 0.5) / (self.copies + 1)
+        return found
 
-        A class that got all of c copies is not taken to have probability 1, but (c + 1/2) / (c + 1).
-        """
-        share = (self.counts.max(1) + 0.5) / (self.copies + 1)
-        p_lower = bounds.lower_bound(np.floor(share * n).astype(np.int64), n, alpha)
-        radii = np.asarray(bounds.radius(p_lower, self.sigma)) if self.sigma else np.zeros(len(share))
+    def hoped_radii(self, n: int, alpha: float) -> NDArray[np.float64]:
+        """The radius of each image's most frequent class if n samples voted as these few do; 0 for an abstention."""
+        p_lower = bounds.lower_bound(np.floor(self.shares * n).astype(np.int64), n, alpha)
+        radii = np.asarray(bounds.radius(p_lower, self.sigma)) if self.sigma else np.zeros(len(p_lower))
         return np.where(p_lower > 0.5, radii, 0.0)
 
-    def hoped_acr(self, labels: NDArray[np.int64], n: int, alpha: float) -> float:
-        right = self.counts.argmax(1) == labels
-        return float((self.hoped_radii(n, alpha) * right).mean())
+    def hoped(self, labels: NDArray[np.int64] | None, n: int, alpha: float) -> tuple[float, float]:
+        """The share of images to be certified, and the average radius: of right answers, or of all without labels."""
+        radii = self.hoped_radii(n, alpha)
+        counted = radii if labels is None else radii * (self.counts.argmax(1) == labels)
+        return float((counted > 0).mean()), float(counted.mean())
 
 
 def answers_of(prepared: Prepared, batch_size: int) -> Answers:
@@ -78,5 +82,5 @@ def measure_level(answers: Answers, images: Tensor, sigma: float, copies: int, c
 
 def best_sigma(levels: Sequence[Level], labels: NDArray[np.int64], n: int, alpha: float) -> float | None:
     """The level with the largest average radius to be hoped for; None if none certifies anything."""
-    hoped = {level.sigma: level.hoped_acr(labels, n, alpha) for level in levels if level.sigma}
+    hoped = {level.sigma: level.hoped(labels, n, alpha)[1] for level in levels if level.sigma}
     return max(hoped, key=lambda sigma: hoped[sigma]) if any(hoped.values()) else None

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from smoothcert.data import Dataset, LazyDataset, load_dataset, require_labels
+from smoothcert.data import Dataset, LazyDataset, require_labels
 from smoothcert.devices.pick import pick_device
 from smoothcert.errors import ConfigError
 from smoothcert.evaluation.paths import AdversarialPath, adversarial_path
@@ -18,6 +18,7 @@ from smoothcert.files import write_text
 from smoothcert.noise.streams import unit_range
 from smoothcert.progress import ProgressBar
 from smoothcert.report.charts.evaluations import path_svg, ratio_svg
+from smoothcert.runs.data_of import data_of_run
 from smoothcert.runs.folder import RunFolder
 
 
@@ -44,7 +45,7 @@ def explain_runs(
     found: dict[str, list[float]] = {}
     for folder in runs:
         model, spec = RunFolder(folder).load_model(trust_code=trust_code)
-        data = load_dataset(spec.dataset, "test", data_dir, shape=spec.shape, classes=spec.classes)
+        data = data_of_run(spec, "test", data_dir)
         require_labels(data, "an adversarial path")
         wrong = [index for index in indices if not 0 <= index < len(data)]
         if wrong:

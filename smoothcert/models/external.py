@@ -43,6 +43,7 @@ class Found:
         return None if self.form.size is None else (self.channels, *self.form.size)
 
 
+_OR_WEIGHTS = "; give --weights FILE, or let it reach the network once"
 _CLASSES = ("classes", "num_classes", "n_classes", "num_labels")
 
 
@@ -166,9 +167,6 @@ def torchvision_pretrained(name: str, trained: bool) -> Found:
         raise ModelError(f"torchvision:{name} cannot be had: {first_line(error)}{_OR_WEIGHTS}") from error
     names = tuple(weights.meta["categories"])
     return Found(f"torchvision:{name}", network, {}, form, names, len(names))
-
-
-_OR_WEIGHTS = "; give --weights FILE, or let it reach the network once"
 
 
 def first_line(error: Exception) -> str:

@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import Any
 
 from smoothcert.progress import time_left
-from smoothcert.runs.state import RunState, StoreState, Training, run_states
-
-
-def status_lines(path: Path) -> list[str]:
-    return [line for run in run_states(path) for line in run_lines(run)]
+from smoothcert.runs.state import RunState, StoreState, Training
 
 
 def run_lines(run: RunState) -> Iterator[str]:

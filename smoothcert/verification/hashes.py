@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import safetensors
 
 from smoothcert.errors import SmoothcertError
-from smoothcert.runs.certified_data import certified_data
+from smoothcert.runs.data_of import certified_data
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.verification.rows import Rows
 from smoothcert.verification.verdict import Verdict

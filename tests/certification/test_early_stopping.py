@@ -15,10 +15,9 @@ from smoothcert.errors import ConfigError, StoreError
 from smoothcert.models import build_model
 from smoothcert.report import average_certified_radius, certified_accuracy, read_store
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.status import status_lines
 from smoothcert.runs.store import COLUMNS
 from smoothcert.statistics import bounds
-from tests.results import cells, certify_with
+from tests.results import cells, certify_with, status_lines
 
 SIGMA, N = 0.5, 1000
 SELECTION = Selection(every=50)

@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from smoothcert.cli import main
+from tests.cli.commands import ends
 
 INFINITE, HUGE = float("inf"), 10**400
 DAMAGE = {
@@ -58,13 +58,7 @@ def test_every_command_says_what_is_wrong(damaged, capsys):
         (["status", run], 0 if kind == "procedure unknown" else 2),
         (["certify", run, "--max", "6", "--n", "200", "--name", "six", "--device", "cpu"], 2),
     ):
-        capsys.readouterr()
-        found = 0
-        try:
-            main([str(word) for word in words])
-        except SystemExit as stop:
-            found = stop.code
-        said = capsys.readouterr()
+        found, said = ends(capsys, *words)
         assert found == code, (words[0], said)
         if code == 2:
             assert len([line for line in said.err.splitlines() if line.startswith("error: ")]) == 1

@@ -1,6 +1,7 @@
 """`smoothcert doctor`: what a newcomer sees before hours are spent."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -23,6 +24,13 @@ def test_a_run_is_examined(capsys, certified):
     assert "verdict: fit to be certified" in printed
     assert "1,000 images will take about" in printed
     assert "in units of images whose pixels lie in [0, 1]" in printed
+
+
+def test_a_run_that_was_trained_without_noise_is_examined_too(capsys, certified, tmp_path):
+    run_folder = shutil.copytree(certified, tmp_path / "plain", ignore=shutil.ignore_patterns("certify"))
+    path = run_folder / "model.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "sigma": 0.0}))
+    assert "under noise of sigma 0.25" in run(capsys, "doctor", run_folder, *QUICK)
 
 
 def test_the_same_for_programs(capsys, certified):

@@ -13,17 +13,12 @@ from smoothcert import __version__
 from smoothcert.cli import main
 from smoothcert.cli.options import print_json
 from smoothcert.report import average_certified_radius, read_store
+from tests.cli.commands import ends
 
 
 def outcome(capsys, *words):
     """Exit status, the document on stdout (the whole of it), and stderr."""
-    capsys.readouterr()
-    status = 0
-    try:
-        main([str(word) for word in words])
-    except SystemExit as stop:
-        status = stop.code
-    said = capsys.readouterr()
+    status, said = ends(capsys, *words)
     document = json.loads(said.out, parse_constant=lambda word: pytest.fail(f"JSON has no {word}"))
     assert document.pop("smoothcert") == __version__
     return status, document, said.err

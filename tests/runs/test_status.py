@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from smoothcert.runs.status import status_lines
+from tests.results import status_lines
 
 IDENTITY = {"n": 100, "alpha": 0.001, "noise": "quantised"}
 FULL = {"device": "NVIDIA H200", "precision": "tf32", "kernels": "LeNet kernels 2", "skipped": []}

@@ -10,7 +10,7 @@ from smoothcert.errors import ConfigError, TrainingDiverged
 from smoothcert.keys import derive
 from smoothcert.models import build_model
 from smoothcert.runs.folder import RunFolder
-from smoothcert.runs.status import status_lines
+from tests.results import status_lines
 from tests.training.tiny import CONFIG, HERE, tiny, train
 
 

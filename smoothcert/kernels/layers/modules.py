@@ -5,6 +5,7 @@ Constants that stay in float32 are plain attributes: buffers would follow the ne
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import Any, cast
 
 import torch
@@ -20,7 +21,7 @@ _WIDEST = 256  # channels of such a program
 _WINDOWS, _STEP = 128, 32  # of a program of a convolution
 
 
-class NormedSum(nn.Module):
+class NormedSum(nn.Module, ABC):
     """norm(x), or norm(x + z); with `keep` the sum as well."""
 
     def __init__(self, keep: bool) -> None:
@@ -35,12 +36,12 @@ class NormedSum(nn.Module):
         self.launch(x, other, total, out, ADD=z is not None, KEEP=self.keep)
         return (total, out) if self.keep else out
 
+    @abstractmethod
     def in_rows(self, x: Tensor) -> Tensor:
         """`x` so that its memory is [rows, width]."""
-        raise NotImplementedError
 
-    def launch(self, x: Tensor, z: Tensor, total: Tensor, out: Tensor, **flags: bool) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def launch(self, x: Tensor, z: Tensor, total: Tensor, out: Tensor, **flags: bool) -> None: ...
 
 
 class ChannelNorm(NormedSum):

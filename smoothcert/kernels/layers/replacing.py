@@ -49,7 +49,7 @@ def _convolution(net: fx.GraphModule, node: fx.Node) -> bool:
         return False
     before: Any = node.args[0]
     norm = called(net, before)
-    norm = norm if isinstance(norm, Normalise) and len(norm.mean) == conv.in_channels else None
+    norm = norm if isinstance(norm, Normalise) and len(norm.mean) in (1, conv.in_channels) else None
     start = before if norm is None else before.args[0]
     if conv.in_channels <= _IMAGE and not relu and _tiled(conv):
         put(net, node, Patches(conv, norm))

@@ -1,4 +1,4 @@
-"""The data that stored certificates are about, where it is at hand."""
+"""The data of a run, and that of stored certificates where it is at hand."""
 
 from __future__ import annotations
 
@@ -9,7 +9,13 @@ from typing import Any
 from smoothcert.data import Dataset, LazyDataset, load_dataset
 from smoothcert.data.corruptions import load_stored
 from smoothcert.errors import DataError, SmoothcertError
-from smoothcert.runs.folder import RunFolder
+from smoothcert.runs.folder import ModelSpec, RunFolder
+
+
+def data_of_run(spec: ModelSpec, split: str, data_dir: Path | None, other: str | None = None) -> Dataset | LazyDataset:
+    """The images that a network is described for, or others, in its shape and numbered by its classes."""
+    known: dict[str, Any] = {"shape": spec.shape, "classes": spec.classes, "class_names": spec.class_names}
+    return load_dataset(other or spec.dataset, split, data_dir, **known)
 
 
 def certified_data(store: Path, identity: Mapping[str, Any], data_dir: Path | None) -> Dataset | LazyDataset:
