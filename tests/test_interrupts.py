@@ -1,11 +1,13 @@
 """Real signals to real processes: nothing is lost, nothing is done twice, and no traceback is shown."""
 
 import dataclasses
+import itertools
 import random
 import signal
 import subprocess
 import sys
 import threading
+import time
 
 import pytest
 
@@ -16,19 +18,24 @@ from smoothcert.training.steps import Stepper
 from tests.processes import Child
 from tests.training.tiny import CONFIG, SAMPLED, outcome, tiny, train
 
-LONGER = dataclasses.replace(CONFIG, epochs=8)
+LONGER = dataclasses.replace(CONFIG, epochs=16)
 STATUS = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
-def train_reporting_steps(report, out):
-    """As `smoothcert train` does, from the moment at which everything is imported."""
+def train_reporting_steps(report, out, at_speed):
+    """As `smoothcert train` does, from the moment at which everything is imported.
+
+    After `at_speed` steps it is slow: however fast the machine is, the signal comes before the training is over.
+    """
     leave_on_signals()
     report()
-    real = Stepper.take
+    real, steps = Stepper.take, itertools.count(1)
 
     def take(self, batch):
         real(self, batch)
         report()
+        if next(steps) > at_speed:
+            time.sleep(0.1)
 
     Stepper.take = take
     train(out, LONGER)
@@ -38,7 +45,8 @@ def train_reporting_steps(report, out):
 def test_interrupted_twenty_times_at_random_moments_training_takes_no_step_twice(tmp_path):
     chance, out, taken, statuses = random.Random(0), tmp_path / "interrupted", 0, []
     while len(statuses) < 20:
-        child, awaited = Child(train_reporting_steps, out), chance.randrange(3)
+        awaited = chance.randrange(3)
+        child = Child(train_reporting_steps, out, awaited + 1)
         for _ in range(1 + awaited):
             child.next_report()
         threading.Event().wait(chance.random() * 0.01)
