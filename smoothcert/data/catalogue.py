@@ -69,6 +69,10 @@ def _at_place(
         from smoothcert.data.pictures import load_folder
 
         return load_folder(spec, split, data_dir, shape, classes, class_names)
+    if spec.kind == "tar":
+        from smoothcert.data.shards import load_tar
+
+        return load_tar(spec, split, data_dir, shape, classes)
     if spec.kind == "npz":
         from smoothcert.data.npz import load_npz
 
@@ -112,7 +116,7 @@ def locate(name: str, data_dir: Path | None = None, split: str | None = None) ->
 
 def _info(name: str) -> DatasetInfo:
     if name not in DATASETS and Path(name).expanduser().exists():
-        kind = "npz" if name.endswith(".npz") else "folder"
+        kind = {".npz": "npz", ".tar": "tar"}.get(Path(name).suffix, "folder")
         raise ConfigError(f"{name} is a place, not the name of a data set: write {kind}:{name}")
     if name not in DATASETS:
         raise unknown_name("dataset", name, (*DATASETS, *(f"{kind}:PLACE" for kind in KINDS)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from hashlib import sha256
@@ -54,6 +55,11 @@ class ImageFolder(LazyDataset):
 
     def open(self, i: int) -> AbstractContextManager[Image]:
         return open_picture(self.files[i], f"reading images of {self.name}")
+
+    def part(self, indices: Sequence[int]) -> ImageFolder:
+        some = self._part(indices)
+        some.files = [self.files[i] for i in indices]
+        return some
 
     def fingerprint(self) -> str:
         """SHA-256 of the sorted relative paths and file sizes; reading every pixel would take an hour."""
