@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from contextlib import closing
 from pathlib import Path
 
@@ -17,7 +16,6 @@ from smoothcert.data.decoding import Wanted, choose_workers, decoded
 from smoothcert.errors import ConfigError, DataError
 from tests.data.shards import png, write_shards
 from tests.data.test_batches import same
-from tests.processes import PATIENCE, Child
 
 KINDS = ("class-folders", "folder", "tar")
 
@@ -66,15 +64,15 @@ def test_a_bad_picture_is_named_as_without_workers(tmp_path):
     assert told[0] == told[1]
 
 
-def children():
-    """Processes whose parent is this one."""
+def children(parent=None):
+    """Processes whose parent is this one, or that one."""
     found = []
     for entry in Path("/proc").glob("[0-9]*/stat"):
         try:
             pid, _, rest = entry.read_text().partition(" ")
         except OSError:
             continue
-        if int(rest.rpartition(")")[2].split()[1]) == os.getpid():
+        if int(rest.rpartition(")")[2].split()[1]) == (parent or os.getpid()):
             found.append(int(pid))
     return found
 
@@ -118,46 +116,42 @@ def test_signals_are_for_the_parent(sets, capfd):
     assert capfd.readouterr() == ("", "")
 
 
-def first_batch(report, place):
-    """Report the workers after the first batch, and wait to be killed."""
-    before = set(children())
-    steps = Batches(load_dataset(place), 4, seed=0, workers=2).epoch(0)
-    next(steps)
-    report(sorted(set(children()) - before))
-    signal.pause()
+SCRIPT = """  # without a guard, which `multiprocessing` asks scripts for
+import sys
+from smoothcert.data import load_dataset
+from smoothcert.data.decoding import Wanted, decoded
+
+print("begin", flush=True)
+batches = decoded(load_dataset("tar:" + sys.argv[1]), [Wanted([0, 1]), Wanted([2, 3]), Wanted([4])], 2, workers=2)
+print(len(next(batches)), flush=True)
+sys.stdin.read()
+print([len(batch) for batch in batches])
+"""
 
 
-def gone(pid):
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
-    except OSError:
-        return True
+@pytest.fixture
+def script(tmp_path):
+    """A process that has its first batch, and waits."""
+    write_shards(tmp_path, [5])
+    (tmp_path / "script.py").write_text(SCRIPT.lstrip())
+    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    with subprocess.Popen([sys.executable, tmp_path / "script.py", tmp_path], env=environment, **streams) as process:
+        assert [process.stdout.readline() for _ in range(2)] == ["begin\n", "2\n"]
+        yield process
+        process.kill()
+
+
+def test_a_script_is_not_run_again_by_its_workers(script):
+    assert script.communicate() == ("[2, 1]\n", "")
+    assert script.returncode == 0
 
 
 @needs_proc
-def test_no_worker_outlives_a_parent_that_was_killed(tmp_path):
-    write_shards(tmp_path, [11])
-    child = Child(first_batch, f"tar:{tmp_path}")
-    workers = child.next_report()
-    assert len(workers) == 2
-    assert child.kill()
-    limit = time.monotonic() + PATIENCE
-    while not all(map(gone, workers)):
-        assert time.monotonic() < limit
-        time.sleep(0.01)
-
-
-def test_a_script_without_a_guard_is_not_run_again_by_its_workers(tmp_path):
-    write_shards(tmp_path, [5])
-    script = tmp_path / "script.py"
-    script.write_text(
-        "from smoothcert.data import Batches, load_dataset\n"
-        "print('begin')\n"
-        f"data = load_dataset('tar:{tmp_path}')\n"
-        "print([len(batch.labels) for batch in Batches(data, 2, seed=0, workers=2).epoch(0)])\n"
-    )
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True)
-    assert (done.stdout, done.stderr, done.returncode) == ("begin\n[2, 2, 1]\n", "", 0)
+def test_no_worker_outlives_a_parent_that_was_killed(script):
+    assert len(children(script.pid)) == 2
+    script.kill()
+    assert script.communicate(timeout=600) == ("", "")  # it waits until no worker has these streams any more
 
 
 def test_how_many_workers_there_are(sets, monkeypatch):
