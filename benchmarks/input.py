@@ -4,8 +4,9 @@
 
 Synthetic JPEG files (benchmarks/jpegs.py) are decoded as `smoothcert train` does it, by threads of one process and by
 worker processes, on one core and on all: pictures per second, the best of all rounds, and the processor time of one
-picture, the least of all rounds, which other work on the machine disturbs less. *train* cuts a random part out and
-brings it to 224 x 224, *test* brings the shorter side to 256 and cuts the centre out.
+picture, the least of all rounds, which other work on the machine disturbs less. Both are without the start of the
+workers, which is a line of its own. *train* cuts a random part out and brings it to 224 x 224, *test* brings the
+shorter side to 256 and cuts the centre out.
 
 Beside that: what JPEG's decoding at half scale would save, how long the headers of tar shards take, what is sent to a
 worker, how fast data is hashed. On a machine with a CUDA device, training steps of ResNet-50 (Gaussian, batch 256,
@@ -47,16 +48,31 @@ BATCH, IMAGENET = 64, 1_281_167
 MEMBERS = 20_000  # samples of the shard whose headers are timed
 
 
+def start(data):
+    """Seconds of one worker from nothing to its first picture: wall clock, and of processors."""
+    found = []
+    for _ in range(5):
+        before, started = _processor(), time.perf_counter()
+        list(decoded(data, [Wanted([0])], 1, 1))
+        found.append((time.perf_counter() - started, _processor() - before))
+    seconds, processor = map(min, zip(*found, strict=True))
+    return {"seconds": seconds, "processor_seconds": processor}
+
+
+def _processor():
+    """Seconds of processors that this process and its finished children have had."""
+    return sum(os.times()[:4])
+
+
 def decoding(data, train, workers):
     """Pictures per second, and seconds of processors per picture."""
     order = np.random.default_rng(0).permutation(len(data)).tolist()
     batches = [order[k : k + BATCH] for k in range(0, len(order), BATCH)]
     wanted = [Wanted(batch, batch if train else None) for batch in batches]
-    before, started = sum(os.times()[:4]), time.perf_counter()
+    before, done = _processor(), []
     for _ in decoded(data, wanted, BATCH, workers):
-        pass
-    wall = time.perf_counter() - started
-    return len(order) / wall, (sum(os.times()[:4]) - before) / len(order)
+        done.append(time.perf_counter())
+    return (len(order) - BATCH) / (done[-1] - done[0]), (_processor() - before) / len(order)
 
 
 def table(root, rounds):
@@ -64,8 +80,8 @@ def table(root, rounds):
         "folder": ImageFolder(root / "folder", split="train"),
         "tar": load_dataset(f"tar:{root / 'tar'},size=224,resize=256", "train"),
     }
-    available = os.sched_getaffinity(0)
-    rows = []
+    available, rows, begun = os.sched_getaffinity(0), [], start(sets["tar"])
+    print("start of a worker: {seconds:.3f} s, of a processor {processor_seconds:.3f} s".format(**begun))
     for used in sorted({1, len(available)}):
         cases = [(place, train, way) for place in sets for train in (False, True) for way in ("threads", "processes")]
         found = {case: [] for case in cases}
@@ -77,11 +93,13 @@ def table(root, rounds):
         os.sched_setaffinity(0, available)
         for (place, train, way), times in found.items():
             rate, processor = max(rate for rate, _ in times), min(processor for _, processor in times)
+            if way == "processes":
+                processor -= used * begun["processor_seconds"] / len(sets[place])
             rows.append({"place": place, "preparation": "train" if train else "test", "way": way, "cores": used})
             rows[-1] |= {"per_second": rate, "per_second_per_core": rate / used, "processor_ms": 1000 * processor}
             told = f"{place:6} {rows[-1]['preparation']:5} {way:9} {used:2} cores"
             print(f"{told} {rate:8.0f} pictures/s {rate / used:8.0f} per core {1000 * processor:6.2f} ms", flush=True)
-    return rows
+    return {"start": begun, "rows": rows}
 
 
 def half_scale(root, rounds):
@@ -191,7 +209,7 @@ def main() -> None:
         jpegs.write(root, options.count)
         size = sum(path.stat().st_size for path in root.glob("folder/*/*")) / options.count
         print(f"{options.count} pictures of {size / 1000:.0f} kB in the mean, {cores()} cores")
-        found = {"kilobytes": size / 1000, "rows": table(root, options.rounds)}
+        found = {"kilobytes": size / 1000, **table(root, options.rounds)}
         for name, work in (
             ("half_scale", half_scale),
             ("headers", headers),

@@ -92,6 +92,10 @@ def _known(info: DatasetInfo, split: str, data_dir: Path | None, download: bool)
     if folder is None:
         raise DataError(_not_found(info, split, data_dir))
     paths = [path for file in info.files[split] if (path := _present(info, folder, file))]
+    if info.read is None and (shards := sorted(paths[0].glob("*.tar"))):
+        from smoothcert.data.shards import ImageNetShards
+
+        return ImageNetShards(name, split, shards, info.classes, licence=info.licence)
     if info.read is None:
         return ImageFolder(paths[0], name, split, info.licence)
     images, labels = info.read(paths)
@@ -149,7 +153,7 @@ def _not_found(info: DatasetInfo, split: str, data_dir: Path | None) -> str:
     if info.read is None:
         advice = (
             "It cannot be downloaded without an agreement. Lay it out as <data directory>/imagenet/train/"
-            "<class>/*.JPEG and <data directory>/imagenet/val/<class>/*.JPEG"
+            "<class>/*.JPEG and <data directory>/imagenet/val/<class>/*.JPEG, or with tar shards in both folders"
         )
     else:
         advice = "Allow the download, or put" if info.remote else "It cannot be downloaded without an agreement. Put"

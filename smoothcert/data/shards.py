@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from smoothcert.data.dataset import UNLABELLED
-from smoothcert.data.folder import SUFFIXES
+from smoothcert.data.folder import SUFFIXES, AsPublished
 from smoothcert.data.image_file import check_colours, open_picture
 from smoothcert.data.lazy import LazyDataset, upright_size
 from smoothcert.data.picture_labels import WITHOUT
@@ -63,9 +63,20 @@ class TarShards(LazyDataset):
     """The pictures of all shards, in the order of the shards and of the members in each."""
 
     def __init__(
-        self, name: str, split: str, shards: Sequence[Shard], found: Sequence[Samples], classes: int | None
+        self,
+        name: str,
+        split: str,
+        paths: Sequence[Path],
+        classes: int | None,
+        labelled: bool = True,
+        licence: str = "",
     ) -> None:
-        self.name, self.split, self.shards = name, split, list(shards)
+        self.name, self.split, self.licence = name, split, licence
+        self.shards = [Shard.now(path) for path in paths]
+        limit = (classes or _MOST_CLASSES) if labelled else 0
+        found = _each(self.shards, lambda shard: _samples(shard.path, limit), f"read {name}")
+        if not any(one.names for one in found):
+            raise DataError(f"{paths[0]}: expected pictures ({', '.join(SUFFIXES)}), found none")
         self.names = [name for one in found for name in one.names]
         self.shard = np.repeat(np.arange(len(found)), [len(one.names) for one in found])
         self.place = np.concatenate([one.place for one in found])
@@ -111,6 +122,10 @@ class TarShards(LazyDataset):
         return digest.hexdigest()
 
 
+class ImageNetShards(AsPublished, TarShards):
+    """ImageNet by its name, kept in tar files. Its images are numbered in the order in which they lie there."""
+
+
 def load_tar(
     spec: Spec, split: str, data_dir: Path | None, shape: tuple[int, int, int] | None, classes: int | None
 ) -> TarShards:
@@ -119,12 +134,7 @@ def load_tar(
     if asked not in (None, "none"):
         raise ConfigError(f"tar:{spec.place}: expected labels=none, or labels as .cls members, found labels={asked}")
     place, paths = shards_of(spec.place, split, data_dir)
-    shards = [Shard.now(path) for path in paths]
-    limit = 0 if asked else classes or _MOST_CLASSES
-    found = _each(shards, lambda shard: _samples(shard.path, limit), f"read {spec.place}")
-    if not any(one.names for one in found):
-        raise DataError(f"{place}: expected pictures ({', '.join(SUFFIXES)}) in the tar files, found none")
-    result = TarShards(spec.name(place), split, shards, found, classes)
+    result = TarShards(spec.name(place), split, paths, classes, labelled=asked is None)
     with result.open(0) as picture:
         check_colours(picture, result.where(0))
         first = 1 if picture.mode in ("1", "L") else 3, *upright_size(picture)

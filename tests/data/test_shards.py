@@ -6,8 +6,9 @@ import tarfile
 
 import numpy as np
 import pytest
+from PIL import Image
 
-from smoothcert.data import UNLABELLED, faults, load_dataset
+from smoothcert.data import UNLABELLED, ImageFolder, faults, load_dataset
 from smoothcert.data.corruptions import load_stored
 from smoothcert.data.tar_members import members
 from smoothcert.errors import ConfigError, DataError, SmoothcertError
@@ -238,3 +239,31 @@ def test_folders_of_other_things_are_refused(tmp_path):
         load_dataset(f"tar:{tmp_path}", "train")
     with pytest.raises(SmoothcertError, match=r"write tar:.*more.tar"):
         load_dataset(str(tmp_path / "more.tar"))
+
+
+def test_imagenet_in_shards_is_prepared_as_published(tmp_path):
+    """Colours that other data is refused for become RGB, EXIF orientations are passed over, the size is the field's."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    pictures = [
+        Image.new("CMYK", (300, 260), (10, 20, 30, 40)),
+        Image.fromarray(png(1, (280, 300, 3))[0]),
+        Image.fromarray(png(2, (300, 256))[0]),
+    ]
+    members, folder = [], tmp_path / "folder"
+    for i, picture in enumerate(pictures):
+        path = folder / f"n{i}" / f"{i}.jpg"
+        path.parent.mkdir(parents=True)
+        picture.save(path, exif=exif)
+        members += [(path.name, path.read_bytes()), (f"{i}.cls", str(7 * i).encode())]
+    write_tar(tmp_path / "imagenet" / "val" / "0.tar", members)
+    found, expected = load_dataset("imagenet", "test", tmp_path), ImageFolder(folder)
+    assert (found.name, found.classes, found.labels.tolist()) == ("imagenet", 1000, [0, 7, 14])
+    assert found.licence
+    for i in range(3):
+        assert np.array_equal(found.image(i), expected.image(i))
+        a, b = (data.train_image(i, np.random.default_rng(i)) for data in (found, expected))
+        assert np.array_equal(a, b)
+    assert faults(found) == []
+    with pytest.raises(DataError, match="CMYK"):
+        load_dataset(f"tar:{tmp_path / 'imagenet'}")
