@@ -4,9 +4,9 @@
 
 Synthetic JPEG files (benchmarks/jpegs.py) are decoded as `smoothcert train` does it, by threads of one process and by
 worker processes, on one core and on all: pictures per second, the best of all rounds, and the processor time of one
-picture, the least of all rounds, which other work on the machine disturbs less. Both are without the start of the
-workers, which is a line of its own. *train* cuts a random part out and brings it to 224 x 224, *test* brings the
-shorter side to 256 and cuts the centre out.
+picture, the least of all rounds, which other work on the machine disturbs less; its inverse is called the rate of a
+core. Both are without the start of the workers, which is a line of its own. *train* cuts a random part out and brings
+it to 224 x 224, *test* brings the shorter side to 256 and cuts the centre out.
 
 Beside that: what JPEG's decoding at half scale would save, how long the headers of tar shards take, what is sent to a
 worker, how fast data is hashed. On a machine with a CUDA device, training steps of ResNet-50 (Gaussian, batch 256,
@@ -96,9 +96,9 @@ def table(root, rounds):
             if way == "processes":
                 processor -= used * begun["processor_seconds"] / len(sets[place])
             rows.append({"place": place, "preparation": "train" if train else "test", "way": way, "cores": used})
-            rows[-1] |= {"per_second": rate, "per_second_per_core": rate / used, "processor_ms": 1000 * processor}
+            rows[-1] |= {"per_second": rate, "processor_ms": 1000 * processor, "per_second_per_core": 1 / processor}
             told = f"{place:6} {rows[-1]['preparation']:5} {way:9} {used:2} cores"
-            print(f"{told} {rate:8.0f} pictures/s {rate / used:8.0f} per core {1000 * processor:6.2f} ms", flush=True)
+            print(f"{told} {rate:6.0f} pictures/s, {1000 * processor:.2f} ms, {1 / processor:.0f} per core and second")
     return {"start": begun, "rows": rows}
 
 
@@ -141,10 +141,10 @@ def headers(root):
         times.append(time.process_time() - started)
     tracemalloc.start()
     data = load_dataset(f"tar:{path}")
-    held, most = tracemalloc.get_traced_memory()
+    held, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     scale = 100_000 / len(data)
-    return {"seconds": scale * min(times), "megabytes": scale * held / 1e6, "megabytes_at_most": scale * most / 1e6}
+    return {"seconds": scale * min(times), "megabytes": scale * held / 1e6}
 
 
 def sending(root):

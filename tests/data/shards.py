@@ -4,7 +4,9 @@ import io
 import tarfile
 
 import numpy as np
-from PIL import Image
+import pytest
+
+Image = pytest.importorskip("PIL.Image")
 
 
 def png(seed, shape=(8, 8)):

@@ -6,13 +6,12 @@ import tarfile
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from smoothcert.data import UNLABELLED, ImageFolder, faults, load_dataset
 from smoothcert.data.corruptions import load_stored
 from smoothcert.data.tar_members import members
 from smoothcert.errors import ConfigError, DataError, SmoothcertError
-from tests.data.shards import png, write_shards, write_tar
+from tests.data.shards import Image, png, write_shards, write_tar
 
 
 def test_pictures_of_all_shards_come_in_order_with_their_labels(tmp_path):
