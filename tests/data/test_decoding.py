@@ -13,16 +13,17 @@ import torch
 
 from smoothcert.data import Batches, ImageFolder, decoding, load_dataset
 from smoothcert.data.decoding import Wanted, choose_workers, decoded
+from smoothcert.data.hub import HubDataset
 from smoothcert.errors import ConfigError, DataError
 from tests.data.shards import png, write_shards
 from tests.data.test_batches import same
 
-KINDS = ("class-folders", "folder", "tar")
+KINDS = ("class-folders", "folder", "tar", "hub")
 
 
 @pytest.fixture(scope="module")
 def sets(tmp_path_factory):
-    """The same 11 pictures in three places."""
+    """The same 11 pictures in four places."""
     root = tmp_path_factory.mktemp("pictures")
     for i in range(11):
         path = root / "folder" / f"{i % 4}" / f"{i:02}.png"
@@ -31,7 +32,16 @@ def sets(tmp_path_factory):
     write_shards(root / "tar", [4, 7])
     hashed = load_dataset(f"folder:{root / 'folder'}")
     hashed.fingerprint()  # from now on each picture is compared with its hash
-    return dict(zip(KINDS, (ImageFolder(root / "folder"), hashed, load_dataset(f"tar:{root / 'tar'}")), strict=True))
+    rows = [{"image": {"bytes": png(i)[1], "path": None}} for i in range(11)]
+    hub = HubDataset(rows, "image", "hub", "train")
+    hub.labels, hub.classes, hub.class_names, hub.rule = np.arange(11) % 4, 4, (), hashed.rule
+    hub.fingerprint()
+    found = ImageFolder(root / "folder"), hashed, load_dataset(f"tar:{root / 'tar'}"), hub
+    return dict(zip(KINDS, found, strict=True))
+
+
+def test_a_row_is_called_by_its_number_in_the_whole_set(sets):
+    assert sets["hub"].part([7, 2]).part([1]).where(0) == sets["hub"].where(2) == "hub (train), row 2"
 
 
 @pytest.mark.parametrize("kind", KINDS)
