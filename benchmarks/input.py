@@ -30,7 +30,7 @@ import jpegs
 import numpy as np
 import PIL
 import torch
-from PIL import Image
+from PIL import Image, features
 
 import smoothcert
 from smoothcert.data import Batches, Dataset, ImageFolder, load_dataset
@@ -232,7 +232,7 @@ def main() -> None:
             "machine": platform.processor() or platform.machine(),
             "cores": cores(),
             "pillow": PIL.__version__,
-            "libjpeg_turbo": PIL.features.version("libjpeg_turbo"),
+            "libjpeg_turbo": features.version("libjpeg_turbo"),
         }
         options.json.write_text(json.dumps({**about, "batch": BATCH, **found}, indent=1) + "\n")
 
