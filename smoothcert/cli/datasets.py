@@ -39,5 +39,6 @@ def run(options: Options) -> None:
     if others:
         print("\nother data found:")
         print(aligned(others))
-    print("\nany data of yours: folder:PATH (pictures), npz:PATH (arrays), hf-dataset:NAME (package datasets)")
+    print("\nany data of yours: folder:PATH (pictures), tar:PATH (pictures and labels in tar files),")
+    print("npz:PATH (arrays), hf-dataset:NAME (package datasets)")
     print("pseudo-labelled images for self-training: any file, by --self-training.path")

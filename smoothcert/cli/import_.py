@@ -70,7 +70,7 @@ def _accuracy(model: nn.Module, dataset: str, classes: int, sigma: float, option
     except SmoothcertError as error:
         return f"its accuracy was not checked, for want of the test images: {error}"
     device = pick_device(options.device)
-    batches = islice(Batches(data, _BATCH, seed=0, device=device).epoch(0), _BATCHES)
+    batches = islice(Batches(data, _BATCH, seed=0, device=device, workers=0).epoch(0), _BATCHES)
     accuracy, _ = noisy_accuracy(model.to(device), batches, sigma, classes)
     images = min(_BATCHES * _BATCH, len(data))
     shown = f"accuracy under noise of sigma {sigma:g} on {images} test images"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from smoothcert.runs.folder import ModelSpec
 
 _OWN = ("--weights", "--classes", "--mean", "--std", "--input-range", "--normalisation", "--out")
-DATA_HELP = "data set by name (`smoothcert datasets`), folder:PATH, npz:PATH or hf-dataset:NAME_OR_FOLDER"
+DATA_HELP = "data set by name (`smoothcert datasets`), folder:PATH, tar:PATH, npz:PATH or hf-dataset:NAME_OR_FOLDER"
 
 
 def add_own_model(parser: ArgumentParser) -> None:

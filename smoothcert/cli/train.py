@@ -6,7 +6,7 @@ from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, add_machine, add_overrides, given_overrides
+from smoothcert.cli.options import Options, add_machine, add_overrides, given_overrides, option
 from smoothcert.config import TrainConfig
 from smoothcert.recipes import load_recipe
 
@@ -17,6 +17,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("recipe", help="name of a shipped recipe (`smoothcert recipes`) or a YAML file")
     parser.add_argument("--out", type=Path, required=True, help="run folder; the same command resumes a stopped run")
     add_machine(parser)
+    option(parser, "--workers", int, None, "processes that decode pictures, 0 for threads; else by cores and GPUs")
     parser.add_argument("--track", type=str, nargs="+", default=None, help="also log to: tensorboard, wandb")
     add_overrides(parser, TrainConfig)
 
@@ -25,7 +26,8 @@ def run(options: Options) -> None:
     from smoothcert.training.fit import fit
 
     config = load_recipe(options.recipe, given_overrides(options, TrainConfig)).config
-    done = fit(config, options.out, data_dir=options.data_dir, device=options.device, track=options.track or ())
+    machine = {"data_dir": options.data_dir, "device": options.device, "workers": options.workers}
+    done = fit(config, options.out, track=options.track or (), **machine)
     metrics = done.records("metrics.jsonl")
     last = ", ".join(f"{name} {value:.4g}" for name, value in metrics[-1].items() if name not in ("epoch", "lr"))
     print(f"{done.path}: {len(metrics)} epochs done; {last}")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections import deque
 from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Literal, get_args
 
 import numpy as np
@@ -17,12 +14,12 @@ from torch import Tensor
 
 from smoothcert.data.augment import crop_flip
 from smoothcert.data.dataset import Dataset
+from smoothcert.data.decoding import Wanted, choose_workers, decoded
 from smoothcert.data.lazy import LazyDataset, require_labels
 from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.keys import derive
 
 Augment = Literal["none", "crop-flip", "imagenet"]
-_AHEAD = 2  # batches of a LazyDataset that are decoded while the device works
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +56,8 @@ class Batches:
     contiguous and equal slices, so that all ranks take the same steps, however a method cuts its slice. A batch that
     does not divide evenly is filled up with its first images, which then count twice.
 
-    A `Dataset` is copied to the device once. A `LazyDataset` is decoded ahead by a few threads. `soft_labels` are
+    A `Dataset` is copied to the device once. A `LazyDataset` is decoded ahead by `workers` processes, on which the
+    batches do not depend; 0 means threads, and None is chosen by the cores and the size of the set. `soft_labels` are
     weights of the classes, [images, classes], perhaps memory-mapped; batches get them scaled to sum to 1.
     """
 
@@ -74,6 +72,7 @@ class Batches:
         rank: int = 0,
         world_size: int = 1,
         soft_labels: np.ndarray | None = None,
+        workers: int | None = None,
     ) -> None:
         if world_size < 1 or not 0 <= rank < world_size:
             raise ConfigError(f"expected 0 <= rank < world_size, found rank {rank} of {world_size}")
@@ -94,6 +93,7 @@ class Batches:
             )
         self.dataset, self.batch_size, self.seed, self.augment = dataset, batch_size, seed, augment
         self.rank, self.world_size, self.device = rank, world_size, torch.device(device)
+        self.workers = workers
         # a tensor: CUDA divides by a plain number by multiplying with 1/255, which rounds differently
         self._white = torch.tensor(255.0, device=self.device)
         self._labels = _tensor(dataset.labels).to(self.device)
@@ -151,28 +151,21 @@ class Batches:
             yield self._batch(images, index, epoch, step, soft)
 
     def _from_folder(self, folder: LazyDataset, order: Tensor, epoch: int, start: int) -> Iterator[Batch]:
-        def decode(i: int) -> np.ndarray:
-            if self.augment == "none":
-                return folder.image(i)
-            return folder.train_image(i, np.random.default_rng(derive(self.seed, "augment", epoch, i)))
-
-        def submit(step: int) -> tuple[int, Tensor, list[Future[np.ndarray]]]:
-            index = order[self._share(step)]
-            return step, index, [pool.submit(decode, i) for i in index.tolist()]
-
-        pool = ThreadPoolExecutor(min(16, os.cpu_count() or 1))
-        steps = iter(range(start, len(self)))
-        try:
-            ahead = deque(map(submit, islice(steps, _AHEAD)))
-            while ahead:
-                step, index, images = ahead.popleft()
-                ahead.extend(map(submit, islice(steps, 1)))
-                pixels = torch.from_numpy(np.stack([image.result() for image in images]))
+        steps = [(step, order[self._share(step)]) for step in range(start, len(self))]
+        wanted = (self._wanted(index.tolist(), epoch) for _, index in steps)
+        size = max((len(index) for _, index in steps), default=0)
+        workers = choose_workers(self.workers, folder, sum(len(index) for _, index in steps))
+        with closing(decoded(folder, wanted, size, workers)) as pictures:
+            for (step, index), pixels in zip(steps, pictures, strict=True):
                 rows = None if self._soft_labels is None else _distributions(self._soft_labels[index.numpy()])
                 soft = None if rows is None else self._to_device(rows)
-                yield self._batch(self._to_device(pixels), self._to_device(index), epoch, step, soft)
-        finally:  # also when the caller leaves the loop early
-            pool.shutdown(cancel_futures=True)
+                images = self._to_device(torch.from_numpy(pixels))
+                yield self._batch(images, self._to_device(index), epoch, step, soft)
+
+    def _wanted(self, indices: list[int], epoch: int) -> Wanted:
+        if self.augment == "none":
+            return Wanted(indices)
+        return Wanted(indices, [derive(self.seed, "augment", epoch, i) for i in indices])
 
     def _share(self, step: int) -> slice | Tensor:
         """This rank's part of a global batch, as positions in the epoch's order."""

@@ -69,6 +69,10 @@ def _at_place(
         from smoothcert.data.pictures import load_folder
 
         return load_folder(spec, split, data_dir, shape, classes, class_names)
+    if spec.kind == "tar":
+        from smoothcert.data.shards import load_tar
+
+        return load_tar(spec, split, data_dir, shape, classes)
     if spec.kind == "npz":
         from smoothcert.data.npz import load_npz
 
@@ -88,6 +92,10 @@ def _known(info: DatasetInfo, split: str, data_dir: Path | None, download: bool)
     if folder is None:
         raise DataError(_not_found(info, split, data_dir))
     paths = [path for file in info.files[split] if (path := _present(info, folder, file))]
+    if info.read is None and (shards := sorted(paths[0].glob("*.tar"))):
+        from smoothcert.data.shards import ImageNetShards
+
+        return ImageNetShards(name, split, shards, info.classes, licence=info.licence)
     if info.read is None:
         return ImageFolder(paths[0], name, split, info.licence)
     images, labels = info.read(paths)
@@ -112,7 +120,7 @@ def locate(name: str, data_dir: Path | None = None, split: str | None = None) ->
 
 def _info(name: str) -> DatasetInfo:
     if name not in DATASETS and Path(name).expanduser().exists():
-        kind = "npz" if name.endswith(".npz") else "folder"
+        kind = {".npz": "npz", ".tar": "tar"}.get(Path(name).suffix, "folder")
         raise ConfigError(f"{name} is a place, not the name of a data set: write {kind}:{name}")
     if name not in DATASETS:
         raise unknown_name("dataset", name, (*DATASETS, *(f"{kind}:PLACE" for kind in KINDS)))
@@ -145,7 +153,7 @@ def _not_found(info: DatasetInfo, split: str, data_dir: Path | None) -> str:
     if info.read is None:
         advice = (
             "It cannot be downloaded without an agreement. Lay it out as <data directory>/imagenet/train/"
-            "<class>/*.JPEG and <data directory>/imagenet/val/<class>/*.JPEG"
+            "<class>/*.JPEG and <data directory>/imagenet/val/<class>/*.JPEG, or with tar shards in both folders"
         )
     else:
         advice = "Allow the download, or put" if info.remote else "It cannot be downloaded without an agreement. Put"

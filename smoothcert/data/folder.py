@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from hashlib import sha256
@@ -22,14 +23,28 @@ if TYPE_CHECKING:
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
 
-class ImageFolder(LazyDataset):
-    """`<root>/<class>/.../<image>`, prepared and named as the field does it: published certificates are about that.
+class AsPublished(LazyDataset):
+    """Pictures prepared as the field's code prepares those of ImageNet: published certificates are about that."""
+
+    rule = Preparation(3, 224, 224, resize=256)
+
+    def decode(self, i: int) -> Image:
+        """EXIF orientation is passed over, and other colours become RGB."""
+        with self.open(i) as image:
+            # a palette with transparency goes through RGBA, since Pillow warns of the single step
+            palette = image.mode == "P" and "transparency" in image.info
+            return (image.convert("RGBA") if palette else image).convert("RGB")
+
+    def _check(self, picture: Image, i: int) -> None:
+        """Every size and colour is taken."""
+
+
+class ImageFolder(AsPublished):
+    """`<root>/<class>/.../<image>`, prepared and named as the field does it.
 
     Classes are the sorted folder names and images the sorted file names, the order in which the field's
     certification logs number ImageNet. `PictureFolder` is for other folders of pictures.
     """
-
-    rule = Preparation(3, 224, 224, resize=256)
 
     def __init__(self, root: Path, name: str = "imagenet", split: str = "test", licence: str = "") -> None:
         self.root, self.name, self.split, self.licence = Path(root), name, split, licence
@@ -55,6 +70,11 @@ class ImageFolder(LazyDataset):
     def open(self, i: int) -> AbstractContextManager[Image]:
         return open_picture(self.files[i], f"reading images of {self.name}")
 
+    def part(self, indices: Sequence[int]) -> ImageFolder:
+        some = self._part(indices)
+        some.files = [self.files[i] for i in indices]
+        return some
+
     def fingerprint(self) -> str:
         """SHA-256 of the sorted relative paths and file sizes; reading every pixel would take an hour."""
         return self._fingerprint
@@ -63,16 +83,6 @@ class ImageFolder(LazyDataset):
     def _fingerprint(self) -> str:
         lines = sorted((path.relative_to(self.root).as_posix(), path.stat().st_size) for path in self.files)
         return sha256("\n".join(f"{name}\t{size}" for name, size in lines).encode()).hexdigest()
-
-    def decode(self, i: int) -> Image:
-        """As the field's code reads ImageNet: EXIF orientation is passed over, and other colours become RGB."""
-        with self.open(i) as image:
-            # a palette with transparency goes through RGBA, since Pillow warns of the single step
-            palette = image.mode == "P" and "transparency" in image.info
-            return (image.convert("RGBA") if palette else image).convert("RGB")
-
-    def _check(self, picture: Image, i: int) -> None:
-        """Every size and colour is taken."""
 
 
 def _images_below(folder: Path) -> list[Path]:

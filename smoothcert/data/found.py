@@ -27,6 +27,8 @@ def _seen(place: Path) -> Iterator[tuple[str, str]]:
     if place.is_file():
         if place.suffix == ".npz":
             yield f"npz:{place}", "arrays"
+        elif place.suffix == ".tar":
+            yield f"tar:{place}", "a tar file"
         return
     entries = _entries(place)
     names = {entry.name for entry in entries}
@@ -37,10 +39,20 @@ def _seen(place: Path) -> Iterator[tuple[str, str]]:
         yield f"npz:{place}", "arrays, one file per split"
         return
     splits = [Path(entry.path) for entry in entries if entry.is_dir() and entry.name in _SPLITS]
+    if shards := [folder for folder in splits or [place] if _is_shards(folder)]:
+        shown = f"{', '.join(folder.name for folder in shards)}: " if splits else ""
+        yield f"tar:{place}", f"{shown}tar files"
+        return
     told = [words for folder in splits or [place] if (words := _pictures(folder))]
     if told:
         shown = f"{', '.join(folder.name for folder in splits)}: " if splits else ""
         yield f"folder:{place}", f"{shown}{told[0]}"
+
+
+def _is_shards(folder: Path) -> bool:
+    """Whether most of what a folder has are tar files."""
+    entries = _entries(folder)
+    return 2 * sum(entry.name.endswith(".tar") for entry in entries) > len(entries)
 
 
 def _pictures(folder: Path) -> str:

@@ -31,9 +31,10 @@ class HubDataset(LazyDataset):
 
     def __init__(self, rows: Any, image: str, name: str, split: str) -> None:
         self.rows, self.column, self.name, self.split = rows, image, name, split
+        self.places: Sequence[int] = range(len(rows))  # what messages call the rows
 
     def where(self, i: int) -> str:
-        return f"{self.name} ({self.split}), row {i}"
+        return f"{self.name} ({self.split}), row {self.places[i]}"
 
     def open(self, i: int) -> AbstractContextManager[Image]:
         content = self._content(i)
@@ -51,6 +52,13 @@ class HubDataset(LazyDataset):
             return content
         except OSError as error:
             raise DataError(f"{self.where(i)}: expected a readable picture ({error})") from error
+
+    def part(self, indices: Sequence[int]) -> HubDataset:
+        some = self._part(indices)
+        some.rows, some.places = [self.rows[i] for i in indices], [self.places[i] for i in indices]
+        if "_digests" in vars(self):
+            some._digests = [self._digests[i] for i in indices]
+        return some
 
     def fingerprint(self) -> str:
         """SHA-256 of stored pictures, labels and preparation. All rows are read for it, once for each process."""

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
 
@@ -45,6 +46,17 @@ class LazyDataset(ABC):
     @abstractmethod
     def fingerprint(self) -> str:
         """SHA-256 that names these images and labels."""
+
+    @abstractmethod
+    def part(self, indices: Sequence[int]) -> LazyDataset:
+        """These pictures as a set of their own: what a process needs that decodes them, and cheap to send there."""
+
+    def _part(self, indices: Sequence[int]) -> Self:
+        """For `part`: a copy with labels of these pictures, and without what decoding does not need."""
+        some = copy(self)
+        some.labels, some.class_names = self.labels[list(indices)], ()
+        vars(some).pop("_fingerprint", None)
+        return some
 
     def __len__(self) -> int:
         return len(self.labels)

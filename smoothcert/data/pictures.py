@@ -51,6 +51,13 @@ class PictureFolder(LazyDataset):
         with open_picture(self.root / self.files[i], f"reading {self.root}") as picture:  # reads the header alone
             self._check(picture, i)
 
+    def part(self, indices: Sequence[int]) -> PictureFolder:
+        some = self._part(indices)
+        some.files = [self.files[i] for i in indices]
+        if "_digests" in vars(self):
+            some._digests = [self._digests[i] for i in indices]
+        return some
+
     def fingerprint(self) -> str:
         """SHA-256 of names, contents, labels and preparation. All files are read for it, once for each process."""
         return self._fingerprint

@@ -1,4 +1,4 @@
-"""Data by a kind and a place: `folder:PATH`, `npz:PATH`, `hf-dataset:NAME`, each perhaps with `,option=value`."""
+"""Data by a kind and a place: `folder:PATH`, `tar:PATH` and others, each perhaps with `,option=value`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from smoothcert.errors import ConfigError, unknown_name
 _PICTURES = ("size", "resize", "grey", "colour")
 KINDS = {
     "folder": ("labels", *_PICTURES),
+    "tar": ("labels", *_PICTURES),
     "npz": (),
     "hf-dataset": ("config", "image", "label", *_PICTURES),
 }

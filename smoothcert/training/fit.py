@@ -11,12 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from smoothcert.config import TrainConfig
 from smoothcert.data import Dataset, LazyDataset, load_dataset, require_labels
+from smoothcert.data.decoding import check_workers
 from smoothcert.data.pseudo_labels import load_pseudo_labelled
 from smoothcert.errors import ConfigError
 from smoothcert.methods import build_method, resolved
@@ -42,18 +44,21 @@ def fit(
     track: Sequence[str] = (),
     quiet: bool = False,
     checkpoint_seconds: float = CHECKPOINT_SECONDS,
+    workers: int | None = None,
 ) -> RunFolder:
     """Train to the end in the run folder `out`, going on where an earlier call was stopped.
 
     Give `train` (and `test`, for accuracies on the way) to use data of your own; otherwise ``config.dataset`` is
-    loaded by name.
+    loaded by name. `workers` processes decode pictures; the weights do not depend on how many.
     """
+    check_workers(workers)
     run, ranks = RunFolder(Path(out)), join_ranks(device)
     try:
         if train is None:
             train, found = load_data(config, data_dir)
             test = found if test is None else test
-        train_run(config, run, ranks, TrainingData(train, test), track, quiet or not ranks.is_main, checkpoint_seconds)
+        data = TrainingData(train, test, workers=workers)
+        train_run(config, run, ranks, data, track, quiet or not ranks.is_main, checkpoint_seconds)
         ranks.wait()  # PyTorch's threads may abort a rank that exits; torchrun would then stop the main one as it saves
     finally:
         ranks.close()
@@ -92,7 +97,7 @@ def train_run(
     if data.test is not None:
         require_labels(data.test, "accuracy on the way")
     pseudo = load_pseudo_labelled(config.self_training, data.train, least=config.batch_size)
-    data = TrainingData(data.train, data.test, pseudo)
+    data = replace(data, pseudo=pseudo)
     if labels is not None:
         soft_labels.check(labels, data.train)
     check_trackers(track)

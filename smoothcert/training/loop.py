@@ -43,6 +43,7 @@ class TrainingData:
     train: Dataset | LazyDataset
     test: Dataset | LazyDataset | None
     pseudo: Dataset | None = None
+    workers: int | None = None  # processes that decode pictures; the result does not depend on it
 
     @cached_property
     def fingerprint(self) -> str:
@@ -82,6 +83,7 @@ class Loop:
             rank=ranks.rank,
             world_size=ranks.world_size,
             soft_labels=votes,
+            workers=data.workers,
         )
         self.batches = self.labelled if data.pseudo is None else Interleaved(self.labelled, data.pseudo)
         weight = 1.0 if config.self_training is None else config.self_training.weight
@@ -196,7 +198,8 @@ class Loop:
 
     def _evaluate(self, test: Dataset | LazyDataset, check: Callable[[], None]) -> dict[str, float]:
         seed = derive(self.config.seed, "evaluate")
-        batches = Batches(test, 4 * self.config.batch_size, seed=seed, device=self.ranks.device).epoch(0)
+        device, workers = self.ranks.device, self.data.workers
+        batches = Batches(test, 4 * self.config.batch_size, seed=seed, device=device, workers=workers).epoch(0)
         if self.method.denoises:
             error, psnr = denoising_error(self.model, batches, self.config.sigma, check)
             return {"test_mse": error, "test_psnr": psnr}

@@ -9,6 +9,7 @@ from smoothcert.data.found import found_below
 from smoothcert.errors import ConfigError
 from smoothcert.recipes import load_recipe
 from smoothcert.training.fit import fit
+from tests.data.shards import write_shards
 from tests.data.test_pictures import tree
 
 
@@ -22,6 +23,10 @@ def data(tmp_path):
     np.savez(tmp_path / "one.npz", images=np.zeros((2, 4, 4), np.uint8))
     (tmp_path / "arrays").mkdir()
     np.savez(tmp_path / "arrays" / "test.npz", images=np.zeros((2, 4, 4), np.uint8))
+    write_shards(tmp_path / "shards", [1, 1])
+    write_shards(tmp_path / "both" / "train", [1])
+    write_shards(tmp_path / "both" / "val", [2])
+    (tmp_path / "one.tar").write_bytes((tmp_path / "shards" / "part-000000.tar").read_bytes())
     (tmp_path / "nothing").mkdir()
     (tmp_path / "notes.txt").write_text("")
     return tmp_path
@@ -34,6 +39,9 @@ def test_each_kind_of_data_is_found_and_can_be_loaded_by_what_is_printed(data, c
         "folder:D/classes": "pictures in 2 class folders",
         "folder:D/flat": "pictures without labels",
         "npz:D/one.npz": "arrays",
+        "tar:D/both": "train, val: tar files",
+        "tar:D/one.tar": "a tar file",
+        "tar:D/shards": "tar files",
         "folder:D/splits": "train, val: pictures in 2 class folders",
         "folder:D/table": "pictures with labels.csv",
     }
