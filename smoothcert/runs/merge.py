@@ -105,19 +105,24 @@ def _stores_at(place: Path | str, out: Path, name: str | None) -> Iterator[Path]
     folder = Path(place)
     if not folder.is_dir():
         raise StoreError(f"{place}: no such folder; expected a store, a run folder, or a folder below which some lie")
-    whole = (folder / "manifest.json").is_file()
-    found = [folder] if whole or stores_of(folder) else find_results(folder)
-    for at in found:
-        if (at / "manifest.json").is_file():
-            stores = [at]
-        else:
-            stores = [store for store in stores_of(at) if name is None or store.name == name]
-        stores = [store for store in stores if store.resolve() != out.resolve()]
-        if len(stores) > 1:
-            raise StoreError(f"{at} has several stores ({', '.join(store.name for store in stores)}): choose by --name")
-        yield from stores
-    if not found:
-        raise StoreError(f"{place}: expected a store, a run folder, or a folder below which some lie; found none")
+    results = [folder] if _is_store(folder) or stores_of(folder) else find_results(folder)
+    by_result = {at: [at] if _is_store(at) else _called(name, stores_of(at)) for at in results}
+    if not any(by_result.values()):
+        called = f" called {name}" if name and results else ""
+        raise StoreError(f"{place}: expected a store{called}, a run folder with one, or a folder with some; found none")
+    for at, stores in by_result.items():
+        others = [store for store in stores if store.resolve() != out.resolve()]
+        if len(others) > 1:
+            raise StoreError(f"{at} has several stores ({', '.join(store.name for store in others)}): choose by --name")
+        yield from others
+
+
+def _is_store(folder: Path) -> bool:
+    return (folder / "manifest.json").is_file()
+
+
+def _called(name: str | None, stores: Sequence[Path]) -> list[Path]:
+    return [store for store in stores if name is None or store.name == name]
 
 
 def _require_place(target: ResultStore) -> None:

@@ -21,8 +21,8 @@ class Together:
 
     def __str__(self) -> str:
         missing = self.inputs - self.done
-        counted = f"{self.done} of {self.inputs} inputs done, {missing} missing" if missing > 0 else "all inputs done"
-        return f"together, these {len(self.places)} stores of one procedure: {counted}"
+        counted = f"{self.done} of {self.inputs} inputs, {missing} missing" if missing > 0 else f"all {self.inputs} inputs"
+        return f"together, {len(self.places)} stores of one procedure have {counted}"
 
 
 def together(runs: Iterable[RunState]) -> list[Together]:
