@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -47,19 +47,24 @@ class Claims:
         with locked(store_lock(self._folder), None):
             for name in self._new_names():
                 self.missing.pop(name, None)
-            now, theirs = time.monotonic(), self._claimed_by_others()
+            claims, now = self._claims_of_others(), time.monotonic()
+            theirs = set().union(*claims.values())
             self._since = {name: self._since.get(name, now) for name in theirs if name in self.missing}
-            free = (name for name in self.missing if name not in theirs and name not in self._mine)
-            taken = list(islice(free, count))
+            taken = self._first(count, (name for name in self.missing if name not in theirs))
+            if not taken:  # only now it is asked who is alive: with many processes, that takes long
+                gone = (path for path in claims if not is_held(path.with_suffix(".lock")))
+                taken = self._first(count, (name for path in gone for name in claims[path] if name in self.missing))
             if not taken:
-                overdue = (name for name, since in self._since.items() if now - since > patience)
-                taken = [name for name in overdue if name not in self._mine][:count]
+                taken = self._first(count, (name for name, since in self._since.items() if now - since > patience))
             self._mine.update(taken)
             try:
                 self._own.write_text(json.dumps(sorted(self._mine)))
             except OSError as error:
                 raise write_error(self._own, error) from error
         return taken
+
+    def _first(self, count: int, names: Iterable[Any]) -> list[Any]:
+        return list(dict.fromkeys(islice((name for name in names if name not in self._mine), count)))
 
     def made(self, names: Sequence[Any]) -> None:
         """Their rows are in the part of this process."""
@@ -77,15 +82,13 @@ class Claims:
                 found.update(row_key(lines, row, self._keys) for row in range(len(lines.fields)))
         return found
 
-    def _claimed_by_others(self) -> set[Any]:
-        others = (path for path in self._folder.glob(".part-*.claims") if path != self._own)
-        found: set[Any] = set()
-        for path in others:
-            if is_held(path.with_suffix(".lock")):
-                with suppress(ValueError):  # its machine stopped while it wrote
-                    found.update(
-                        tuple(name) if isinstance(name, list) else name for name in json.loads(path.read_text())
-                    )
+    def _claims_of_others(self) -> dict[Path, list[Any]]:
+        found: dict[Path, list[Any]] = {}
+        for path in self._folder.glob(".part-*.claims"):
+            if path != self._own:
+                with suppress(OSError, ValueError):  # just given up, or its machine stopped while it wrote
+                    names = json.loads(path.read_text())
+                    found[path] = [tuple(name) if isinstance(name, list) else name for name in names]
         return found
 
     def __enter__(self) -> Self:

@@ -11,6 +11,7 @@ from typing import Any
 Row = Mapping[str, object]  # column -> value, without the time that it took
 
 LARGEST_GROUP = 256
+CLAIMING = 0.05  # of the time may be spent on claiming rows, which takes longer the more processes there are
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,13 @@ class Executor(ABC):
     def collect(self) -> Sequence[Made]:
         """Groups that are made; waits for one if any is under way, but not for long."""
 
-    def next_group(self, made: Made) -> int:
-        """How many names to take at once next, by what the last ones took, without sudden jumps."""
-        each = made.seconds / len(made.names)
-        return max(1, min(2 * len(made.names), LARGEST_GROUP, int(self.group_seconds / max(each, 1e-9))))
+    def next_group(self, made: Made, claiming: float = 0.0) -> int:
+        """How many names to take at once next, by what the last ones took, without sudden jumps.
+
+        `claiming` is how many seconds it took to claim the last ones.
+        """
+        each, seconds = made.seconds / len(made.names), max(self.group_seconds, claiming / CLAIMING)
+        return max(1, min(2 * len(made.names), LARGEST_GROUP, int(seconds / max(each, 1e-9))))
 
 
 class Here(Executor):

@@ -160,13 +160,15 @@ class ResultStore:
             Claims(part.lock, self.columns, self.keys, missing) as claims,
             bar,
         ):
-            made, correct, group = 0, 0, 1
+            made, correct, group, claiming = 0, 0, 1, 0.0
             while claims.missing:
                 before, taken = len(claims.missing), True
                 while taken and executor.idle:
-                    if now := claims.take(group, patience=max(PATIENCE, 3 * each)):
+                    started = time.perf_counter()
+                    now = claims.take(group, patience=max(PATIENCE, 3 * each))
+                    claiming, taken = time.perf_counter() - started, bool(now)
+                    if taken:
                         executor.submit(now)
-                    taken = bool(now)
                 if others := before - len(claims.missing):
                     bar.advance(others)
                 finished = executor.collect()
@@ -179,7 +181,7 @@ class ResultStore:
                         made, correct = made + 1, correct + int(bool(row["correct"]))
                         bar.advance(note=f"{100 * correct / made:.1f} % {note}" if note else "")
                     claims.made(group_made.names)
-                    group = executor.next_group(group_made)
+                    group = executor.next_group(group_made, claiming)
 
     @contextmanager
     def writer(self, shard: int | None, shards: int = 1) -> Iterator[PartWriter]:

@@ -69,7 +69,7 @@ def test_rows_are_not_waited_for_whose_process_is_gone(folder):
     (folder / ".part-0-of-9.claims").write_text("[0, 1, 2]")
     (folder / ".part-0-of-9.lock").touch()
     Child(make_rows, folder, 0, 1, 0.0).result()
-    assert rows(folder) == [list(range(60))]
+    assert rows(folder) == [[*range(3, 60), 0, 1, 2]]
 
 
 def test_claims_of_inputs_and_radii(folder):
@@ -160,8 +160,8 @@ def test_an_executor_may_have_several_groups_under_way(folder):
 
 
 def test_groups_grow_step_by_step_to_half_a_second():
-    def after(size, seconds_each):
-        return Here(row_of).next_group(Made(range(size), [], size * seconds_each))
+    def after(size, seconds_each, claiming=0.0):
+        return Here(row_of).next_group(Made(range(size), [], size * seconds_each), claiming)
 
     sizes, size = [], 1
     for _ in range(12):
@@ -170,3 +170,4 @@ def test_groups_grow_step_by_step_to_half_a_second():
     assert sizes == [2, 4, 8, 16, 32, 64, 128, 166, 166, 166, 166, 166]
     assert after(166, 9.0) == 1
     assert after(256, 0.0) == 256
+    assert after(20, 1.0, claiming=1.0) == 20  # a twentieth of the time goes into claims, however many processes
