@@ -21,7 +21,9 @@ class Together:
 
     def __str__(self) -> str:
         missing = self.inputs - self.done
-        counted = f"{self.done} of {self.inputs} inputs, {missing} missing" if missing > 0 else f"all {self.inputs} inputs"
+        counted = (
+            f"{self.done} of {self.inputs} inputs, {missing} missing" if missing > 0 else f"all {self.inputs} inputs"
+        )
         return f"together, {len(self.places)} stores of one procedure have {counted}"
 
 
