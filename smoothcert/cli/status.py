@@ -23,6 +23,7 @@ def run(options: Options) -> None:
     """All that can be told is told, and what is damaged is named after it."""
     from smoothcert.runs.state import RunState, run_states
     from smoothcert.runs.status import run_lines
+    from smoothcert.runs.together import together
 
     problems: list[str] = []
     states: list[RunState] = []
@@ -36,8 +37,12 @@ def run(options: Options) -> None:
         problems += [problem for state in found for problem in state.problems]
         if not options.json:
             print("\n".join(line for state in found for line in run_lines(state)))
+    joint = together(states)
+    if not options.json and joint:
+        print("\n".join(map(str, joint)))
     if options.json and states:
-        print_json({"runs": [{**asdict(state), "finished": state.finished} for state in states], "problems": problems})
+        runs = [{**asdict(state), "finished": state.finished} for state in states]
+        print_json({"runs": runs, "together": [asdict(count) for count in joint], "problems": problems})
         for problem in problems:
             print(f"error: {problem}", file=sys.stderr)
         if problems:

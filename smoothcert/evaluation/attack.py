@@ -168,7 +168,7 @@ class EmpiricalRow:
 
 
 def summarise(store: ResultStore) -> list[EmpiricalRow]:
-    rows = list(store.rows())
+    rows = list({(row["idx"], row["radius"]): row for row in store.rows()}.values())  # each once, whoever made it
     found = []
     for radius in sorted({float(row["radius"]) for row in rows}):
         here = [row for row in rows if float(row["radius"]) == radius]

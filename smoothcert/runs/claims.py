@@ -10,6 +10,7 @@ its disk never releases, holds nobody up.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -44,7 +45,7 @@ class Claims:
 
         Then those are claimed too that others have held for longer than `patience` seconds.
         """
-        with locked(store_lock(self._folder), None):
+        with locked(store_lock(self._folder), None, patience):  # its holder may hang; rows made twice count once
             # claims before rows: a process that ends gives its claims up without the lock, when their rows are there
             claims, now = self._claims_of_others(), time.monotonic()
             for name in self._new_names():
@@ -78,7 +79,7 @@ class Claims:
         found: set[Any] = set()
         for path in self._folder.glob("part-*.tsv"):
             before = self._known.get(path)
-            if before is None or path.stat().st_size > before.size:
+            if before is None or _size_now(path) > before.size:
                 lines = self._known[path] = read_lines(path, self._columns, before)
                 found.update(row_key(lines, row, self._keys) for row in range(len(lines.fields)))
         return found
@@ -98,4 +99,11 @@ class Claims:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._own.unlink(missing_ok=True)
+        with suppress(OSError):  # on Windows, while another process reads it; void anyway, without the lock
+            self._own.unlink()
+
+
+def _size_now(path: Path) -> int:
+    """On a network disk, a file that is opened is looked at anew; its size in the folder may be many seconds old."""
+    with path.open("rb") as file:
+        return os.fstat(file.fileno()).st_size

@@ -31,15 +31,20 @@ def written_out(identity: Mapping[str, Any]) -> dict[str, Any]:
 
 def require_same(there: Mapping[str, Any], asked: Mapping[str, Any], *, holds: str, advice: str) -> None:
     """Raise an error if they differ: it begins with `holds`, names every difference, and ends with `advice`."""
-    differing = []
-    for key in sorted(there.keys() | asked.keys()):
-        a, b = there.get(key), asked.get(key)
-        if key == "behaviour":
-            differing += [] if _alike(a, b) else ["behaviour: the network answers probe images differently"]
-        elif a != b:
-            differing.append(f"{key}: {a!r} there, {b!r} asked")
-    if differing:
+    if differing := differences(there, asked, "there", "asked"):
         raise StoreError(f"{holds} ({'; '.join(differing)}): {advice}")
+
+
+def differences(a: Mapping[str, Any], b: Mapping[str, Any], place_a: str, place_b: str) -> list[str]:
+    """Each difference in words, where the two are called by their places."""
+    found = []
+    for key in sorted(a.keys() | b.keys()):
+        one, other = a.get(key), b.get(key)
+        if key == "behaviour":
+            found += [] if _alike(one, other) else ["behaviour: the network answers probe images differently"]
+        elif one != other:
+            found.append(f"{key}: {one!r} {place_a}, {other!r} {place_b}")
+    return found
 
 
 def _alike(there: Any, asked: Any) -> bool:

@@ -13,19 +13,21 @@ from smoothcert.files import write_error
 
 
 @contextmanager
-def locked(path: Path, busy: str | None) -> Iterator[None]:
+def locked(path: Path, busy: str | None, patience: float = -1.0) -> Iterator[None]:
     """Hold the lock file `path`, which stays behind empty.
 
-    If another process has it: an error that begins with `busy`, or, where that is None, a wait for it.
+    If another process has it: an error that begins with `busy`, or, where that is None, a wait for it. With `patience`,
+    the wait ends after so many seconds, without the lock: give it where two at a time cost time, and do no harm.
     """
-    lock = FileLock(path, timeout=-1 if busy is None else 0)
+    lock = FileLock(path, timeout=patience if busy is None else 0)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     except Timeout as error:
-        raise StoreError(
-            f"{busy}: wait for it to end, or stop it (if none runs, on a disk without locks, delete {path})"
-        ) from error
+        if busy is not None:
+            raise StoreError(
+                f"{busy}: wait for it to end, or stop it (if none runs, on a disk without locks, delete {path})"
+            ) from error
     except NotImplementedError as error:
         raise StoreError(
             f"{path.parent} is on a disk without locks, so that two processes could write one part unseen: certify "

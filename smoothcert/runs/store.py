@@ -57,8 +57,9 @@ class ResultStore:
 
     def claim(self, manifest: Manifest) -> None:
         """Make the folder this manifest's, or check that it already is. It may ask for more inputs, or for fewer."""
+        parts = any(self.folder.glob("part-*.tsv"))  # looked for first: others may be about to write both
         if not self._manifest_path.exists():
-            if any(self.folder.glob("part-*.tsv")):
+            if parts:
                 raise StoreError(f"{self.folder} holds results but no manifest.json: choose another --name")
             self._write(manifest, keep=True)
         # read back even when just written: of two processes that start together, the first manifest stays
@@ -75,7 +76,7 @@ class ResultStore:
                 "asked for: each would have another share. Ask for the same inputs, or choose another --name"
             )
         if manifest.inputs > there.inputs:
-            with locked(store_lock(self.folder), None):
+            with locked(store_lock(self.folder), None, PATIENCE):
                 there = self.manifest()
                 if manifest.inputs > there.inputs:
                     identity = {**there.identity, "max": manifest.identity.get("max")}
@@ -128,8 +129,8 @@ class ResultStore:
 
     def mean_seconds(self) -> float | None:
         """Mean time per row, None before the first."""
-        times = [row["time"].split(":") for row in self.rows()]
-        return sum(int(h) * 3600 + int(m) * 60 + float(s) for h, m, s in times) / len(times) if times else None
+        times = [_seconds(part, row) for part in self.parts() for row in range(len(part.fields))]
+        return sum(times) / len(times) if times else None
 
     def complete(
         self,
@@ -176,10 +177,12 @@ class ResultStore:
                     time.sleep(WAIT_SECONDS)
                 for group_made in finished:
                     each = group_made.seconds / len(group_made.names)
-                    for row in group_made.rows:
+                    for name, row in zip(group_made.names, group_made.rows, strict=True):
                         part.add({**row, "time": clock(each)})
                         made, correct = made + 1, correct + int(bool(row["correct"]))
-                        bar.advance(note=f"{100 * correct / made:.1f} % {note}" if note else "")
+                        told = f"{100 * correct / made:.1f} % {note}" if note else ""
+                        bar.advance(int(name in claims.missing), told)  # another may have made it too
+                    part.sync()  # before the claim is given up: other machines must see rows that nobody claims
                     claims.made(group_made.names)
                     group = executor.next_group(group_made, claiming)
 
@@ -187,7 +190,7 @@ class ResultStore:
     def writer(self, shard: int | None, shards: int = 1) -> Iterator[PartWriter]:
         """Of the part of a shard, or, without one, of the first part without a shard that no other process writes."""
         with ExitStack() as held:
-            with locked(store_lock(self.folder), None):  # others ask under it who holds a part's lock
+            with locked(store_lock(self.folder), None, PATIENCE):  # others ask under it who holds a part's lock
                 if shard is None:
                     path = next(path for path in self._auto_parts() if not is_held(part_lock(path)))
                 else:
@@ -267,6 +270,15 @@ def next_link(previous: str, row: str) -> str:
 
 def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:16]
+
+
+def _seconds(part: Lines, row: int) -> float:
+    text = part.checked(row)[part.header.index("time")]
+    try:
+        hours, minutes, rest = text.split(":")
+        return int(hours) * 3600 + int(minutes) * 60 + float(rest)
+    except ValueError:
+        raise part.error(row, f"column time: expected hours:minutes:seconds, found '{text}'") from None
 
 
 def clock(seconds: float) -> str:

@@ -125,11 +125,13 @@ def test_the_guide_names_every_key(capsys, runs, tmp_path):
     shutil.rmtree(runs / "damaged")
     np.save(tmp_path / "black.npy", np.zeros((1, 28, 28), np.uint8))
     run = runs / "a" / "seed9"
-    predicted, status, reported, verified = (
+    predicted, status, joint, merged, reported, verified = (
         outcome(capsys, *words, "--json")[1]
         for words in (
             ["predict", run, tmp_path / "black.npy", "--n", 100],
             ["status", run],
+            ["status", runs],
+            ["merge", runs, "--out", tmp_path / "joint"],
             ["report", run],
             ["verify", run],
         )
@@ -138,6 +140,7 @@ def test_the_guide_names_every_key(capsys, runs, tmp_path):
         "predict": predicted, "each of images": predicted["images"][0],
         "status": status, "each of runs": status["runs"][0], "training": status["runs"][0]["training"],
         "each of stores": status["runs"][0]["stores"][0],
+        "each of together": joint["together"][0], "merge": merged,
         "report": reported, "each of rows": reported["rows"][0],
         "each of certified_accuracy": reported["rows"][0]["certified_accuracy"][0],
         "verify": {"stores": 0, **verified["stores"][0]},

@@ -150,6 +150,15 @@ def test_attacks_resume_shard_and_refuse_other_settings(plane, certified, tmp_pa
     assert part.read_text().splitlines()[0] == "\t".join(COLUMNS)
 
 
+def test_rows_that_two_processes_made_count_once(plane, tmp_path):
+    store = attack_with(plane, plane.dataset([0.1, 0.4]), tmp_path, **{**SETTINGS, "radii": [0.2]})
+    before = summarise(store)
+    with store.writer(1, 2) as other:
+        other.add(next(store.rows()))
+    assert len(list(store.rows())) == 3
+    assert summarise(store) == before
+
+
 def test_without_certificates_only_the_empirical_accuracy_is_known(plane, tmp_path):
     data = plane.dataset([0.1, 0.5])
     (row,) = summarise(attack_with(plane, data, tmp_path, **{**SETTINGS, "radii": [0.2]}))

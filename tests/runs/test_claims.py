@@ -4,10 +4,12 @@ import time
 
 import pytest
 
+from smoothcert.runs.claims import store_lock
 from smoothcert.runs.executor import Executor, Here, Made
+from smoothcert.runs.locks import locked
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore
-from tests.processes import Child
+from tests.processes import PATIENCE, Child
 
 COLUMNS = ("idx", "correct", "time")
 SETTINGS = {"what": "test", "unit": "rows", "note": "correct", "quiet": True}
@@ -130,6 +132,24 @@ def test_what_is_claimed_for_very_long_is_made_by_others_and_counts_once(folder,
     assert hanging.kill()
 
 
+def hold(report, path):
+    with locked(path, None):
+        report()
+        time.sleep(PATIENCE)
+
+
+def test_a_process_that_hangs_while_it_claims_holds_nobody_up(folder, monkeypatch):
+    """Neither those that claim, nor those that begin or raise the number of inputs."""
+    monkeypatch.setattr("smoothcert.runs.store.PATIENCE", 0.01)
+    hanging = Child(hold, store_lock(folder))
+    hanging.next_report()
+    made(folder).claim(Manifest({"max": 70}, 70, {}))
+    made(folder).complete(list(range(70)), Selection(shard=None), Here(row_of), **SETTINGS)
+    assert hanging.alive
+    assert rows(folder) == [list(range(70))]
+    assert hanging.kill()
+
+
 def test_an_unreadable_claim_of_a_process_that_hangs_claims_nothing(folder):
     hanging = Child(make_rows, folder, None, 1, waits_at=1)
     assert hanging.next_report() == [0]
@@ -166,6 +186,27 @@ def test_an_executor_may_have_several_groups_under_way(folder):
     assert sorted(executor.seen) == list(range(60))
     assert rows(folder) != [list(range(60))]
     assert made(folder).done() == set(range(60))
+
+
+def test_a_row_that_another_made_too_counts_once_beside_the_bar(folder, capsys):
+    """It was under way here, among others, when the other process wrote it."""
+
+    class Raced(Several):
+        raced = False
+
+        def collect(self):
+            if not self.raced:
+                with made(folder).writer(1, 2) as other:
+                    other.add({"idx": 0, "correct": 1, "time": "0:00:01"})
+            names = self.waiting.pop(0 if self.raced else 1)
+            self.raced = True
+            return [Made(names, row_of(names), 0.1 * len(names))]
+
+    made(folder).complete(list(range(60)), Selection(), Raced(), **{**SETTINGS, "quiet": False})
+    told = capsys.readouterr().err
+    assert "60/60" in told
+    assert "61/60" not in told
+    assert sorted(name for part in rows(folder) for name in part) == [0, *range(60)]
 
 
 def test_groups_grow_step_by_step_to_half_a_second():

@@ -172,6 +172,32 @@ def test_mean_seconds(store):
     assert store.mean_seconds() == 3725.25
 
 
+@pytest.mark.parametrize("time", ["soon", "1:2", "0:00:x"])
+def test_a_time_that_is_none_is_named(store, time):
+    with store.writer(0, 1) as part:
+        part.add({**row(0), "time": time})
+    with pytest.raises(StoreError, match=rf"part-0-of-1.tsv, line 2: column time: .*, found '{time}'"):
+        store.mean_seconds()
+
+
+def test_a_manifest_that_appears_with_the_first_rows_is_not_missing(tmp_path, monkeypatch):
+    """Another process writes both while this one looks for a manifest."""
+    other, late = ResultStore(tmp_path), ResultStore(tmp_path)
+    exists = Path.exists
+
+    def looked(path, **_):
+        found = exists(path)
+        monkeypatch.undo()
+        other.claim(MANIFEST)
+        with other.writer(0, 1):
+            pass
+        return found
+
+    monkeypatch.setattr("pathlib.Path.exists", looked)
+    late.claim(MANIFEST)
+    assert late.manifest() == other.manifest()
+
+
 def write_rows_within(report, folder, limit):
     """What a process is told that may not let a file grow beyond so many bytes."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))

@@ -1,0 +1,62 @@
+"""`smoothcert merge`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from jsonargparse import ArgumentParser
+
+from smoothcert.cli.options import Options, add_json, option, print_json
+
+ABOUT = "Join certificate stores of one procedure that were made on machines without a common disk."
+
+_SHOWN = 20  # missing inputs, or ranges of them
+
+
+def add_options(parser: ArgumentParser) -> None:
+    text = "certificate stores, run folders with one, or folders with some below"
+    parser.add_argument("stores", type=str, nargs="+", help=text)
+    parser.add_argument("--out", type=Path, required=True, help="the joint store; what it lacks is added")
+    option(parser, "--name", str, None, "which store of run folders that have several")
+    add_json(parser)
+
+
+def run(options: Options) -> None:
+    from smoothcert.runs.merge import merge
+
+    merged = merge(options.stores, options.out, options.name)
+    done, inputs = len(merged.inputs) - len(merged.missing), len(merged.inputs)
+    if options.json:
+        counts = {"sources": merged.sources, "added": merged.added, "done": done, "inputs": inputs}
+        print_json({"store": options.out, **counts, "missing": merged.missing})
+        return
+    print(f"{options.out}: {merged.added} rows added from {merged.sources} stores")
+    if not merged.missing:
+        print(f"all {inputs} inputs")
+        return
+    print(f"{done} of {inputs} inputs, {len(merged.missing)} missing: {_ranges(merged.missing, merged.inputs.step)}")
+    print(f"to certify these, {_advice(options.out)}")
+
+
+def _ranges(indices: Sequence[int], step: int) -> str:
+    """12, 57, 93-99; of every 20th input, 0, 40-100 (each 20th)."""
+    runs: list[list[int]] = []
+    for index in indices:
+        if runs and index == runs[-1][-1] + step:
+            runs[-1][1:] = [index]
+        else:
+            runs.append([index])
+    shown = ", ".join("-".join(map(str, run)) for run in runs[:_SHOWN])
+    more = f" and {len(runs) - _SHOWN} more (--json lists them)" if len(runs) > _SHOWN else ""
+    return f"{shown}{more}{f' (each {step}th)' if step > 1 else ''}"
+
+
+def _advice(out: Path) -> str:
+    place = out.resolve()
+    if place.parent.name == "certify":
+        return f"give the command that made the sources, with {place.parent.parent} and --name {place.name}"
+    return (
+        "give the command that made the sources again where some are missing, and merge again; or merge into "
+        "RUN/certify/NAME, where `smoothcert certify RUN --name NAME` goes on"
+    )
