@@ -133,7 +133,8 @@ def main() -> None:
     samples = {"n = 100,000": np.full(IMAGES, N0 + N), "--radius 0.5": images_with_radius(np.random.default_rng(0))}
     usual = Cluster(overhead["seconds_per_group"], overhead["seconds_per_row"], START)
     spot = replace(usual, life=4 * 3600.0)
-    print(f"| network | samples per image | {' | '.join(f'{count} GPUs' for count in GPUS)} | 512, spot | driver busy |")
+    heads = " | ".join(f"{count} GPUs" for count in GPUS)
+    print(f"| network | samples per image | {heads} | 512, spot | driver busy |")
     print("|---|---:|" + "---:|" * (len(GPUS) + 2))
     for network, seconds in per_sample.items():
         for what, taken in samples.items():

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from filelock import FileLock, Timeout
+from filelock import BaseFileLock, FileLock, Timeout
 
 from smoothcert.errors import StoreError
 from smoothcert.files import write_error
@@ -19,7 +21,7 @@ def locked(path: Path, busy: str | None, patience: float = -1.0) -> Iterator[Non
     If another process has it: an error that begins with `busy`, or, where that is None, a wait for it. With `patience`,
     the wait ends after so many seconds, without the lock: give it where two at a time cost time, and do no harm.
     """
-    lock = FileLock(path, timeout=patience if busy is None else 0)
+    lock = _lock(path, patience if busy is None else 0)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
@@ -43,10 +45,17 @@ def locked(path: Path, busy: str | None, patience: float = -1.0) -> Iterator[Non
 
 def is_held(path: Path) -> bool:
     """Whether a process holds the lock file `path`. Ask only where none can be about to take it."""
-    lock = FileLock(path, timeout=0)
+    lock = _lock(path, 0)
     try:
         lock.acquire()
     except Timeout:
         return True
     lock.release()
     return False
+
+
+def _lock(path: Path, timeout: float) -> BaseFileLock:
+    """The system's, or none: newer versions of filelock would put up with a lock that outlives kill -9."""
+    known = inspect.signature(FileLock.__init__).parameters
+    strict: dict[str, Any] = {"fallback_to_soft": False} if "fallback_to_soft" in known else {}
+    return FileLock(path, timeout=timeout, **strict)

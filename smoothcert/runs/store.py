@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import socket
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -206,7 +208,9 @@ class ResultStore:
             yield writer
 
     def _auto_parts(self) -> Iterator[Path]:
-        return (self.folder / f"part-auto-{number}.tsv" for number in count())
+        # named by the machine too: on some disks a lock is known to one machine alone
+        host = re.sub(r"[^A-Za-z0-9.]", "-", socket.gethostname())
+        return (self.folder / f"part-auto-{host}-{number}.tsv" for number in count())
 
 
 def part_lock(part: Path) -> Path:
