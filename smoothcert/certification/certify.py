@@ -31,7 +31,7 @@ from smoothcert.statistics.certificate import Certificate
 def certify_dataset(
     model: nn.Module,
     dataset: Dataset | LazyDataset,
-    out: Path | str,
+    out: Path | str | ResultStore,
     config: CertifyConfig,
     *,
     selection: Selection | None = None,
@@ -69,7 +69,7 @@ def certify_dataset(
     prepared = smoothed.prepare(first)
     if when_checked is not None:
         when_checked()
-    store = ResultStore(Path(out))
+    store = out if isinstance(out, ResultStore) else ResultStore(Path(out))
     about_data = {"licence": dataset.licence, "preparation": dataset.preparation}
     made = {**environment(smoothed.device), "values": plan.values, "skipped": list(prepared.skipped)}
     made |= {name: text for name, text in about_data.items() if text}
