@@ -30,7 +30,8 @@ from smoothcert.runs.store import Key, Manifest, ResultStore, Row
 
 UPLOAD_SECONDS = 60.0
 LONGEST_PAUSE = 900.0  # between two tries, where the server does not answer
-LAST_SECONDS = 15.0  # for the upload after Ctrl-C
+LAST_SECONDS = 15.0  # that an upload may take after Ctrl-C
+TOLD_SECONDS, END_SECONDS = 10.0, 300.0  # at the end, before it is said what is waited for, and in all
 _MANIFEST = "manifest.json"
 
 
@@ -78,13 +79,15 @@ class RemoteStore(ResultStore):
             content = whole_lines(server.read(path.name) or b"")
             with locked(store_lock(self.folder), None):  # nobody opens a part meanwhile
                 here = whole_lines(path.read_bytes() if path.exists() else b"")
-                if not (here.startswith(content) or content.startswith(here)):
-                    raise conflict(self.url, path)
-                if len(here) > len(content):
+                if here == content or is_held(lock_of(path)):
+                    continue
+                if here.startswith(content):
                     behind.append(path)
-                elif len(here) < len(content) and not is_held(lock_of(path)):
+                elif inputs_of(here) <= inputs_of(content):  # another machine has gone on with it, so that nothing is lost
                     with atomic_write(path) as file:
                         file.write(content)
+                else:
+                    raise conflict(self.url, path)
         return there, behind
 
     def _adopt(self, content: bytes) -> None:
@@ -156,7 +159,7 @@ class Uploads:
         if self._refused.is_set() and self._problem is not None:
             raise self._problem
 
-    def finish(self, seconds: float | None = None) -> None:
+    def finish(self, seconds: float) -> None:
         """Upload what is there, and no more after it; at most so many seconds are waited for it."""
         self._done.set()
         self._thread.join(seconds)
@@ -173,12 +176,16 @@ class Uploads:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.finish(None)
+        self.finish(TOLD_SECONDS)
+        if self._thread.is_alive():
+            print(f"waiting for {self._server.url} to take the last rows", file=sys.stderr)
+            self.finish(END_SECONDS)
         self.check()
-        if self._problem is not None and error is None:
+        problem = "the server does not answer" if self._thread.is_alive() else self._problem
+        if problem and error is None:
             raise StoreError(
-                f"the last rows were not uploaded: {self._problem}. They are safe in {self._part.parent}: the same "
-                "command uploads them when the server answers"
+                f"the last rows were not uploaded: {problem}. They are safe in {self._part.parent}: the same command "
+                "uploads them when the server answers"
             )
 
 
@@ -206,6 +213,11 @@ def conflict(url: str, part: Path) -> StoreError:
 
 def whole_lines(content: bytes) -> bytes:
     return content[: content.rfind(b"\n") + 1]
+
+
+def inputs_of(content: bytes) -> set[bytes]:
+    """The inputs that a part has rows of, from its lines."""
+    return {line.partition(b"\t")[0] for line in content.splitlines()[1:]}
 
 
 def lock_of(part: Path) -> Path:
