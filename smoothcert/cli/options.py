@@ -50,7 +50,7 @@ def place(text: str | Path) -> str | Path:
 def on_disk(text: str | Path) -> Path:
     """A path, where an address will not do."""
     if is_remote(text):
-        raise ArgumentTypeError(f"expected a path on this machine, found {text}: copy it here first, or upload it after")
+        raise ArgumentTypeError(f"expected a path on this machine, found {text}: copy it here, or upload it after")
     return Path(text)
 
 

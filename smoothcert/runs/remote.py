@@ -118,7 +118,8 @@ class Remote:
         except Exception as error:
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):  # on this machine
                 raise
-            reason = re.sub(r"\?[^\s\"']*", "", (str(error) or repr(error)).splitlines()[0])  # no signature of a request
+            line = (str(error) or repr(error)).splitlines()[0]
+            reason = re.sub(r"\?[^\s\"']*", "", line)  # the query of an address may be a signature
             raise ServerError(
                 f"{self.url} cannot be {what} ({type(error).__name__}: {reason}); see that the address is right, that "
                 "the server can be reached (AWS_ENDPOINT_URL names one that is not Amazon's), and that the "

@@ -83,7 +83,7 @@ class RemoteStore(ResultStore):
                     continue
                 if here.startswith(content):
                     behind.append(path)
-                elif inputs_of(here) <= inputs_of(content):  # another machine has gone on with it, so that nothing is lost
+                elif inputs_of(here) <= inputs_of(content):  # another machine went on with it: nothing is lost
                     with atomic_write(path) as file:
                         file.write(content)
                 else:
