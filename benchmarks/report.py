@@ -12,7 +12,7 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothcert.certification.certify import certificate_row
+from smoothcert.certification.certifier import certificate_row
 from smoothcert.report import certificate_table, read_results, write_report
 from smoothcert.statistics.certificate import from_counts
 

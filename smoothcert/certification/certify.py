@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
-from smoothcert.certification.plan import Plan
-from smoothcert.certification.smoothed import SmoothedClassifier
-from smoothcert.certification.subject import evaluation, subject
+from smoothcert.certification.certifier import Certifier
+from smoothcert.certification.subject import subject
 from smoothcert.config import CertifyConfig
-from smoothcert.data import UNLABELLED, Dataset, LazyDataset, require_labels
+from smoothcert.data import Dataset, LazyDataset, require_labels
 from smoothcert.errors import DataError
-from smoothcert.kernels.prepare import Prepared
 from smoothcert.runs.checks import note_checks
-from smoothcert.runs.environment import environment
+from smoothcert.runs.executor import Here, Row
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import Manifest, ResultStore, Row
+from smoothcert.runs.store import Manifest, ResultStore
 from smoothcert.statistics import bounds
-from smoothcert.statistics.certificate import Certificate
 
 
 def certify_dataset(
@@ -61,72 +55,27 @@ def certify_dataset(
     indices = chosen.indices(len(dataset), f"{dataset.name} ({dataset.split})")
     about = subject(model, dataset, chosen)
     seed = seed_of_store(vars(config), about["model"], about["data"])
-    keyed = replace(config, seed=seed, beacon=None)
-    smoothed = SmoothedClassifier.of(model, dataset.classes, keyed, device=device, batch_size=batch_size)
-    alpha_each = config.alpha / len(indices) if config.simultaneous else config.alpha
+    alpha = config.alpha / len(indices) if config.simultaneous else config.alpha
     first = dataset.image(indices[0])
-    plan = smoothed.plan(first.shape, config.n0, config.n, alpha_each, config.radii, config.tolerance)
-    prepared = smoothed.prepare(first)
+    where: dict[str, Any] = {"device": device, "batch_size": batch_size}
+    certifier = Certifier(model, dataset.classes, config, first, seed=seed, alpha=alpha, **where)
     if when_checked is not None:
         when_checked()
     store = out if isinstance(out, ResultStore) else ResultStore(Path(out))
     about_data = {"licence": dataset.licence, "preparation": dataset.preparation}
-    made = {**environment(smoothed.device), "values": plan.values, "skipped": list(prepared.skipped)}
-    made |= {name: text for name, text in about_data.items() if text}
-    identity = {**identity_of(config, plan, prepared, smoothed.device), "noise_seed": seed, **about}
-    store.claim(Manifest(identity, len(indices), made))
+    made = {**certifier.environment, **{name: text for name, text in about_data.items() if text}}
+    store.claim(Manifest({**certifier.identity, "noise_seed": seed, **about}, len(indices), made))
 
     def work(now: Sequence[int]) -> Iterator[Row]:
         labels = [int(dataset.labels[index]) for index in now]
-        images = [dataset.image(index) for index in now]
-        certificates = smoothed.certify_planned(images, now, plan, labels if config.skip_wrong else None)
-        for index, label, certificate in zip(now, labels, certificates, strict=True):
-            yield certificate_row(certificate, index=index, label=label, noise=config.noise, seed=seed)
+        return certifier.rows(now, [dataset.image(index) for index in now], labels)
 
     what = f"certify {dataset.name} {dataset.split}"
     note = "certified correct" if dataset.labelled else ""
     try:
-        store.complete(chosen.mine(indices), chosen, work, what=what, unit="images", note=note, quiet=quiet)
+        store.complete(chosen.mine(indices), chosen, Here(work), what=what, unit="images", note=note, quiet=quiet)
     finally:
-        rows, differing = smoothed.rechecked
+        rows, differing = certifier.rechecked
         if rows:
-            note_checks(store.folder, f"{chosen.shard}/{chosen.shards}", rows, differing)
+            note_checks(store.folder, chosen.share, rows, differing)
     return store
-
-
-def identity_of(config: CertifyConfig, plan: Plan, prepared: Prepared, device: torch.device) -> dict[str, Any]:
-    """All that decides the rows of a store, except what they are about (`subject`)."""
-    entries: Mapping[str, Any] = {
-        **vars(config),
-        **plan.describe(),
-        "alpha_each": plan.alpha,
-        "split_alpha": bounds.DEFAULT_SPLIT,
-        "tau": plan.slack,
-        "norm": bounds.NORMS[plan.law],
-        **evaluation(prepared, config.noise, device),
-    }
-    return {name: value for name, value in entries.items() if value is not None}
-
-
-def certificate_row(certificate: Certificate, *, index: int, label: int, noise: str, seed: int) -> dict[str, object]:
-    """A certificate as a row of a store."""
-    return {
-        "idx": index,
-        "label": label,
-        "predict": certificate.predict,
-        "radius": certificate.radius,
-        "correct": int(certificate.predict == label != UNLABELLED),  # else an abstention, -1, would be right
-        "n0": int(certificate.counts0.sum()),
-        "n": int(certificate.counts.sum()),
-        "counts0": _sparse(certificate.counts0),
-        "counts": _sparse(certificate.counts),
-        "p_lower": certificate.p_lower,
-        "multiclass_radius": certificate.multiclass_radius,
-        "noise": noise,
-        "seed": seed,
-    }
-
-
-def _sparse(counts: NDArray[np.int64]) -> str:
-    """``class:count`` of the classes that were seen, so that 1000 classes do not make long rows."""
-    return ",".join(f"{label}:{counts[label]}" for label in np.flatnonzero(counts))

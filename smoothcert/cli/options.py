@@ -154,13 +154,16 @@ def add_inputs(parser: ArgumentParser) -> None:
     """Which images, and which of them this process takes."""
     option(parser, "--split", Literal["test", "train"], "test", "which images")
     add_settings(parser, Selection)
-    option(parser, "--shard", str, "0/1", "i/N: this process takes part i (from 0) of N")
+    text = "i/N: this process takes part i (from 0) of N; auto: what no other process at the same store has taken"
+    option(parser, "--shard", str, "0/1", text)
 
 
 def read_selection(options: Options) -> Selection:
+    if options.shard == "auto":
+        return read_settings(options, Selection, shard=None)
     shard, slash, shards = options.shard.partition("/")
     if not (slash and shard.isdecimal() and shards.isdecimal()):
-        raise ConfigError(f"--shard takes i/N, for example 0/4, found {options.shard!r}")
+        raise ConfigError(f"--shard takes auto or i/N, for example 0/4, found {options.shard!r}")
     return read_settings(options, Selection, shard=int(shard), shards=int(shards))
 
 

@@ -28,9 +28,10 @@ from smoothcert.errors import ModelError
 from smoothcert.keys import derive
 from smoothcert.noise.streams import unit_range
 from smoothcert.runs.environment import device_kind, environment
+from smoothcert.runs.executor import Here, Row
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import Manifest, ResultStore, Row
+from smoothcert.runs.store import Manifest, ResultStore
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import ABSTAIN
 
@@ -97,7 +98,7 @@ def attack_dataset(
 
     wanted = [(index, radius) for index in chosen.mine(indices) for radius in config.radii]
     what, note = f"attack {dataset.name}", "correct under attack"
-    store.complete(wanted, chosen, work, what=what, unit="attacks", note=note, quiet=quiet)
+    store.complete(wanted, chosen, Here(work), what=what, unit="attacks", note=note, quiet=quiet)
     return store
 
 

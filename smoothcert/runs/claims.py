@@ -2,13 +2,18 @@
 
 Before each group of rows, a process takes the lock of the store for a moment. It reads the rows that others have added
 since and the names that they have claimed, and claims some that nobody has. A claim is a small file beside the lock of
-a part, and is void unless that lock is held: a process that was killed claims nothing, and others do its rows.
+a part, and is void unless that lock is held: a process that was killed claims nothing, and others do its rows. What
+is claimed for very long may be claimed again, by the clock of the one who waits: a machine that hangs, or whose lock
+its disk never releases, holds nobody up.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -30,19 +35,42 @@ class Claims:
         self._folder, self._own = lock.parent, lock.with_suffix(".claims")
         self._columns, self._keys = columns, keys
         self._known: dict[Path, Lines] = {}  # what was read last of each part
-        self.missing = list(wanted)
+        self._mine: set[Any] = set()
+        self._since: dict[Any, float] = {}  # when a name was first seen to be claimed by another process
+        self.missing: dict[Any, None] = dict.fromkeys(wanted)
 
-    def take(self, count: int) -> list[Any]:
-        """Claim at most `count` of the missing names; none if others have claimed all that are missing."""
+    def take(self, count: int, patience: float) -> list[Any]:
+        """Claim at most `count` more of the missing names; none if others have claimed all that are missing.
+
+        Then those are claimed too that others have held for longer than `patience` seconds.
+        """
         with locked(store_lock(self._folder), None):
-            done, taken = self._new_names(), self._claimed_by_others()
-            self.missing = [key for key in self.missing if key not in done]
-            mine = [key for key in self.missing if key not in taken][:count]
+            for name in self._new_names():
+                self.missing.pop(name, None)
+            claims, now = self._claims_of_others(), time.monotonic()
+            theirs = set().union(*claims.values())
+            self._since = {name: self._since.get(name, now) for name in theirs if name in self.missing}
+            taken = self._first(count, (name for name in self.missing if name not in theirs))
+            if not taken:  # only now it is asked who is alive: with many processes, that takes long
+                gone = (path for path in claims if not is_held(path.with_suffix(".lock")))
+                taken = self._first(count, (name for path in gone for name in claims[path] if name in self.missing))
+            if not taken:
+                taken = self._first(count, (name for name, since in self._since.items() if now - since > patience))
+            self._mine.update(taken)
             try:
-                self._own.write_text(json.dumps(mine))
+                self._own.write_text(json.dumps(sorted(self._mine)))
             except OSError as error:
                 raise write_error(self._own, error) from error
-        return mine
+        return taken
+
+    def _first(self, count: int, names: Iterable[Any]) -> list[Any]:
+        return list(dict.fromkeys(islice((name for name in names if name not in self._mine), count)))
+
+    def made(self, names: Sequence[Any]) -> None:
+        """Their rows are in the part of this process."""
+        self._mine.difference_update(names)
+        for name in names:
+            self.missing.pop(name, None)
 
     def _new_names(self) -> set[Any]:
         """The names of rows that were added to any part since the last time."""
@@ -54,11 +82,14 @@ class Claims:
                 found.update(row_key(lines, row, self._keys) for row in range(len(lines.fields)))
         return found
 
-    def _claimed_by_others(self) -> set[Any]:
-        others = (path for path in self._folder.glob(".part-*.claims") if path != self._own)
-        held = [path.read_text() for path in others if is_held(path.with_suffix(".lock"))]
-        names = (name for text in held if text for name in json.loads(text))
-        return {tuple(name) if isinstance(name, list) else name for name in names}
+    def _claims_of_others(self) -> dict[Path, list[Any]]:
+        found: dict[Path, list[Any]] = {}
+        for path in self._folder.glob(".part-*.claims"):
+            if path != self._own:
+                with suppress(OSError, ValueError):  # just given up, or its machine stopped while it wrote
+                    names = json.loads(path.read_text())
+                    found[path] = [tuple(name) if isinstance(name, list) else name for name in names]
+        return found
 
     def __enter__(self) -> Self:
         return self

@@ -26,6 +26,11 @@ def locked(path: Path, busy: str | None) -> Iterator[None]:
         raise StoreError(
             f"{busy}: wait for it to end, or stop it (if none runs, on a disk without locks, delete {path})"
         ) from error
+    except NotImplementedError as error:
+        raise StoreError(
+            f"{path.parent} is on a disk without locks, so that two processes could write one part unseen: certify "
+            "on a local disk on each machine, with --shard i/N, and join the stores by `smoothcert merge`"
+        ) from error
     except OSError as error:
         raise write_error(path, error) from error
     try:

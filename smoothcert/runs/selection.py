@@ -10,12 +10,15 @@ from smoothcert.errors import ConfigError
 
 @dataclass(frozen=True)
 class Selection:
-    """From `start`, every `every`-th input, at most `max` of them; of these, shard i of N takes each N-th."""
+    """From `start`, every `every`-th input, at most `max` of them; of these, shard i of N takes each N-th.
+
+    Without a shard (None), this process takes whatever no other process has taken.
+    """
 
     start: int = setting("first image", default=0)
     every: int = setting("take every k-th image", default=1)
     max: int | None = setting("at most this many images", default=None)
-    shard: int = 0
+    shard: int | None = 0
     shards: int = 1
 
     def __post_init__(self) -> None:
@@ -23,8 +26,13 @@ class Selection:
             raise ConfigError(
                 f"expected start >= 0, every >= 1 and max >= 1, found {self.start}, {self.every}, {self.max}"
             )
-        if not 0 <= self.shard < self.shards:
+        if self.shard is not None and not 0 <= self.shard < self.shards:
             raise ConfigError(f"a shard is i/N with 0 <= i < N, found {self.shard}/{self.shards}")
+
+    @property
+    def share(self) -> str:
+        """As it is given on the command line."""
+        return "auto" if self.shard is None else f"{self.shard}/{self.shards}"
 
     def indices(self, size: int, of: str) -> list[int]:
         """All inputs of the set, whatever the shard; `of` names the data of that size in the error if there is none."""
@@ -35,4 +43,4 @@ class Selection:
 
     def mine(self, indices: list[int]) -> list[int]:
         """This shard's part of all inputs, done or not: so shards that start at different times take disjoint ones."""
-        return indices[self.shard :: self.shards]
+        return indices if self.shard is None else indices[self.shard :: self.shards]

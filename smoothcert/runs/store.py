@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -22,20 +23,19 @@ from smoothcert.errors import StoreError
 from smoothcert.files import atomic_write, write_error
 from smoothcert.progress import ProgressBar
 from smoothcert.runs.claims import Claims, store_lock
+from smoothcert.runs.executor import Executor
 from smoothcert.runs.identity import require_same, written_out
-from smoothcert.runs.locks import locked
+from smoothcert.runs.locks import is_held, locked
 from smoothcert.runs.manifest import read_manifest
 from smoothcert.runs.rows import CHECK, COLUMNS, Lines, read_lines, row_key
 from smoothcert.runs.selection import Selection
 
 Key = int | tuple[int, float]  # what names a row: an input, or an input and a radius
-Row = Mapping[str, object]  # column -> value, without the time that it took
 
 SYNC_SECONDS = 1.0
 WAIT_SECONDS = 0.2  # between two looks at what another process still does
-GROUP_SECONDS = 0.5
-LARGEST_GROUP = 256
-"""Results that are made at once: as many as take half a second, so that a crash costs no more."""
+PATIENCE = 60.0
+"""Seconds after which rows that another process has claimed are made here too, if nothing else is left to do."""
 
 
 @dataclass(frozen=True)
@@ -135,55 +135,64 @@ class ResultStore:
         self,
         wanted: Sequence[Key],
         selection: Selection,
-        work: Callable[[Sequence[Any]], Iterable[Row]],
+        executor: Executor,
         *,
         what: str,
         unit: str,
         note: str,
         quiet: bool,
     ) -> None:
-        """Add the rows of `wanted` that no part holds yet. `work` makes the rows of a few names at a time, in order.
+        """Add the rows of `wanted` that no part holds yet.
 
-        `note` says what share of them is correct, beside the progress bar; it is empty where nothing can be. Where none
-        is missing, nothing is written: the store may lie on a disk that can only be read. Rows that other processes
-        work on are waited for.
+        `note` says what share of them is correct, beside the progress bar; it is empty where nothing can be. Where
+        none is missing, nothing is written: the store may lie on a disk that can only be read. Rows that other
+        processes work on are waited for, but not for ever: the machine of such a process may be very slow, or gone
+        without giving up its lock. Rows that are then made twice are the same, and count once.
         """
         done = self.done()
-        missing = [key for key in wanted if key not in done]
+        missing = [name for name in wanted if name not in done]
         if not missing:
             return
-        lock = self._part_lock(selection.shard, selection.shards)
         bar = ProgressBar(what, len(wanted), unit, done=len(wanted) - len(missing), quiet=quiet)
+        each = self.mean_seconds() or 0.0
         with (
             self.writer(selection.shard, selection.shards) as part,
-            Claims(lock, self.columns, self.keys, missing) as claims,
+            Claims(part.lock, self.columns, self.keys, missing) as claims,
             bar,
         ):
-            made, correct, group, own = 0, 0, 1, 0
+            made, correct, group, claiming = 0, 0, 1, 0.0
             while claims.missing:
-                before = len(claims.missing)
-                now = claims.take(group)
-                if others := before - len(claims.missing) - own:
+                before, taken = len(claims.missing), True
+                while taken and executor.idle:
+                    started = time.perf_counter()
+                    now = claims.take(group, patience=max(PATIENCE, 3 * each))
+                    claiming, taken = time.perf_counter() - started, bool(now)
+                    if taken:
+                        executor.submit(now)
+                if others := before - len(claims.missing):
                     bar.advance(others)
-                own = len(now)
-                if not now:
-                    time.sleep(WAIT_SECONDS if claims.missing else 0)
-                    continue
-                started = time.perf_counter()
-                rows = list(work(now))
-                seconds = (time.perf_counter() - started) / len(now)
-                for row in rows:
-                    part.add({**row, "time": clock(seconds)})
-                    made, correct = made + 1, correct + int(bool(row["correct"]))
-                    bar.advance(note=f"{100 * correct / made:.1f} % {note}" if note else "")
-                group = next_group(len(now), seconds)
+                finished = executor.collect()
+                if not finished and claims.missing:
+                    time.sleep(WAIT_SECONDS)
+                for group_made in finished:
+                    each = group_made.seconds / len(group_made.names)
+                    for row in group_made.rows:
+                        part.add({**row, "time": clock(each)})
+                        made, correct = made + 1, correct + int(bool(row["correct"]))
+                        bar.advance(note=f"{100 * correct / made:.1f} % {note}" if note else "")
+                    claims.made(group_made.names)
+                    group = executor.next_group(group_made, claiming)
 
     @contextmanager
-    def writer(self, shard: int, shards: int) -> Iterator[PartWriter]:
-        path = self.folder / f"part-{shard}-of-{shards}.tsv"
+    def writer(self, shard: int | None, shards: int = 1) -> Iterator[PartWriter]:
+        """Of the part of a shard, or, without one, of the first part without a shard that no other process writes."""
         with ExitStack() as held:
             with locked(store_lock(self.folder), None):  # others ask under it who holds a part's lock
-                held.enter_context(locked(self._part_lock(shard, shards), f"another process is writing {path}"))
+                if shard is None:
+                    path = next(path for path in self._auto_parts() if not is_held(part_lock(path)))
+                else:
+                    path = self.folder / f"part-{shard}-of-{shards}.tsv"
+                held.enter_context(locked(part_lock(path), f"another process is writing {path}"))
             try:
                 descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
             except OSError as error:
@@ -193,8 +202,13 @@ class ResultStore:
             held.callback(writer.sync)
             yield writer
 
-    def _part_lock(self, shard: int, shards: int) -> Path:
-        return self.folder / f".part-{shard}-of-{shards}.lock"
+    def _auto_parts(self) -> Iterator[Path]:
+        return (self.folder / f"part-auto-{number}.tsv" for number in count())
+
+
+def part_lock(part: Path) -> Path:
+    """The lock that the writer of a part holds."""
+    return part.with_name(f".{part.stem}.lock")
 
 
 class PartWriter:
@@ -202,6 +216,7 @@ class PartWriter:
 
     def __init__(self, descriptor: int, path: Path, columns: Sequence[str], identity: Mapping[str, Any]) -> None:
         self._descriptor, self._path, self._synced = descriptor, path, time.monotonic()
+        self.lock = part_lock(path)
         lines = read_lines(path, columns)
         if lines.torn:
             os.ftruncate(self._descriptor, lines.size)
@@ -252,11 +267,6 @@ def next_link(previous: str, row: str) -> str:
 
 def _digest(text: str) -> str:
     return sha256(text.encode()).hexdigest()[:16]
-
-
-def next_group(done: int, seconds_each: float) -> int:
-    """How many results to make at once next: as many as a crash may cost, and no sudden jump."""
-    return max(1, min(2 * done, LARGEST_GROUP, int(GROUP_SECONDS / max(seconds_each, 1e-9))))
 
 
 def clock(seconds: float) -> str:

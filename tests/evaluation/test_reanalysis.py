@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 
-from smoothcert.certification.certify import certificate_row
+from smoothcert.certification.certifier import certificate_row
 from smoothcert.data import load_dataset
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.evaluation.reanalysis import reanalyse

@@ -16,7 +16,6 @@ from smoothcert.kernels import prepare as prepare_module
 from smoothcert.kernels.prepare import Prepared, arithmetic, prepare
 from smoothcert.models import build_model
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import next_group
 from tests.kernels.networks import with_statistics
 from tests.results import certify_with
 
@@ -171,16 +170,6 @@ def test_images_of_different_shapes_are_not_taken_together():
         smoothed.certify_many(images, [0, 1])
     with pytest.raises(DataError, match="an index for each"):
         smoothed.certify_many(images, [0])
-
-
-def test_groups_grow_step_by_step_to_half_a_second():
-    sizes, size = [], 1
-    for _ in range(12):
-        size = next_group(size, seconds_each=0.003)
-        sizes.append(size)
-    assert sizes == [2, 4, 8, 16, 32, 64, 128, 166, 166, 166, 166, 166]
-    assert next_group(166, seconds_each=9.0) == 1
-    assert next_group(256, seconds_each=0.0) == 256
 
 
 def test_the_manifest_says_which_network_was_certified(tmp_path):

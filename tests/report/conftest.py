@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from smoothcert.certification.certify import certificate_row
+from smoothcert.certification.certifier import certificate_row
 from smoothcert.report import Certificates
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import from_claim, from_counts

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from smoothcert.runs.executor import Executor, Here, Made
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore
 from tests.processes import Child
@@ -32,7 +33,7 @@ def make_rows(report, folder, shard, shards, seconds):
         return [{"idx": name, "correct": 1} for name in now]
 
     selection = Selection(shard=shard, shards=shards)
-    made(folder).complete(selection.mine(list(range(60))), selection, work, **SETTINGS)
+    made(folder).complete(selection.mine(list(range(60))), selection, Here(work), **SETTINGS)
 
 
 def rows(folder):
@@ -68,7 +69,7 @@ def test_rows_are_not_waited_for_whose_process_is_gone(folder):
     (folder / ".part-0-of-9.claims").write_text("[0, 1, 2]")
     (folder / ".part-0-of-9.lock").touch()
     Child(make_rows, folder, 0, 1, 0.0).result()
-    assert rows(folder) == [list(range(60))]
+    assert rows(folder) == [[*range(3, 60), 0, 1, 2]]
 
 
 def test_claims_of_inputs_and_radii(folder):
@@ -81,9 +82,92 @@ def test_claims_of_inputs_and_radii(folder):
         seen.extend(now)
         if len(seen) == 1:  # another process takes the others meanwhile
             other = Selection(shard=1, shards=2)
-            store.complete(wanted[1:], other, work, **SETTINGS)
+            store.complete(wanted[1:], other, Here(work), **SETTINGS)
         return [{"idx": i, "radius": r, "correct": 1} for i, r in now]
 
-    store.complete(wanted, Selection(shards=2), work, **SETTINGS)
+    store.complete(wanted, Selection(shards=2), Here(work), **SETTINGS)
     assert sorted(seen) == wanted
     assert store.done() == set(wanted)
+
+
+def test_without_shards_each_process_has_a_part_of_its_own_and_goes_on_with_that_of_a_dead_one(folder):
+    slow = Child(make_rows, folder, None, 1, 100.0)
+    assert slow.next_report() == [0]
+    other = Child(make_rows, folder, None, 1, 0.001)
+    while len(made(folder).done()) < 59:
+        time.sleep(0.01)
+    assert slow.kill()
+    other.result()
+    assert rows(folder) == [[], [*range(1, 60), 0]]
+    made(folder).claim(Manifest({"max": 70}, 70, {}))
+    selection = Selection(shard=None)
+    made(folder).complete(list(range(70)), selection, Here(row_of), **SETTINGS)
+    assert rows(folder) == [list(range(60, 70)), [*range(1, 60), 0]]
+    assert sorted(path.name for path in folder.glob("part-*")) == ["part-auto-0.tsv", "part-auto-1.tsv"]
+
+
+def row_of(now):
+    return [{"idx": name, "correct": 1} for name in now]
+
+
+def test_what_is_claimed_for_very_long_is_made_by_others_and_counts_once(folder, monkeypatch):
+    """By a machine that hangs, or that is gone while its disk still holds the lock."""
+    monkeypatch.setattr("smoothcert.runs.store.PATIENCE", 0.0)
+    hanging = Child(make_rows, folder, None, 1, 100.0)
+    assert hanging.next_report() == [0]
+    made(folder).complete(list(range(60)), Selection(shard=None), Here(row_of), **SETTINGS)
+    assert hanging.alive
+    assert made(folder).done() == set(range(60))
+    assert hanging.kill()
+
+
+def test_an_unreadable_claim_of_a_process_that_hangs_claims_nothing(folder):
+    hanging = Child(make_rows, folder, None, 1, 100.0)
+    assert hanging.next_report() == [0]
+    (folder / ".part-auto-0.claims").write_text("[0, 1")
+    made(folder).complete(list(range(60)), Selection(shard=None), Here(row_of), **SETTINGS)
+    assert made(folder).done() == set(range(60))
+    assert hanging.kill()
+
+
+class Several(Executor):
+    """Three groups at a time, given back in another order than they came."""
+
+    def __init__(self):
+        self.waiting, self.most, self.seen = [], 0, []
+
+    @property
+    def idle(self):
+        return len(self.waiting) < 3
+
+    def submit(self, names):
+        self.waiting.append(names)
+        self.seen += names
+        self.most = max(self.most, len(self.waiting))
+
+    def collect(self):
+        names = self.waiting.pop()
+        return [Made(names, row_of(names), 0.1 * len(names))]
+
+
+def test_an_executor_may_have_several_groups_under_way(folder):
+    executor = Several()
+    made(folder).complete(list(range(60)), Selection(), executor, **SETTINGS)
+    assert executor.most == 3
+    assert sorted(executor.seen) == list(range(60))
+    assert rows(folder) != [list(range(60))]
+    assert made(folder).done() == set(range(60))
+
+
+def test_groups_grow_step_by_step_to_half_a_second():
+    def after(size, seconds_each, claiming=0.0):
+        return Here(row_of).next_group(Made(range(size), [], size * seconds_each), claiming)
+
+    sizes, size = [], 1
+    for _ in range(12):
+        size = after(size, 0.003)
+        sizes.append(size)
+    assert sizes == [2, 4, 8, 16, 32, 64, 128, 166, 166, 166, 166, 166]
+    assert after(166, 9.0) == 1
+    assert after(256, 0.0) == 256
+    assert after(20, 1.0, claiming=1.0) == 20  # a twentieth of the time goes into claims, however many processes

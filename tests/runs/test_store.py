@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smoothcert.certification.certify import certificate_row
+from smoothcert.certification.certifier import certificate_row
 from smoothcert.errors import StoreError
 from smoothcert.report import read_store
 from smoothcert.runs.rows import COLUMNS

@@ -3,7 +3,7 @@
 import numpy as np
 
 from smoothcert import CertifyConfig
-from smoothcert.certification.certify import certificate_row
+from smoothcert.certification.certifier import certificate_row
 from smoothcert.runs.store import Manifest, ResultStore, clock, first_link, next_link
 from smoothcert.statistics.bounds import NORMS
 from smoothcert.statistics.certificate import from_claim, from_counts

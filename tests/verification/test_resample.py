@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from smoothcert import CertifyConfig, RunFolder, Selection, build_model, certify_dataset, load_dataset
-from smoothcert.certification.certify import certificate_row
+from smoothcert.certification.certifier import certificate_row
 from smoothcert.errors import ConfigError, ModelError, StoreError
 from smoothcert.runs.folder import ModelSpec
 from smoothcert.runs.store import ResultStore
