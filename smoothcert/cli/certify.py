@@ -82,6 +82,10 @@ def _store(options: Options, name: str) -> ResultStore:
     from smoothcert.runs.remote_store import RemoteStore
 
     run = options.out if options.model is not None else options.run
+    if is_remote(run) and options.shard == "auto":
+        raise ConfigError(
+            "--shard auto asks a disk what others have taken, and a server cannot say it: give --shard i/N"
+        )
     return RemoteStore.at(f"{run}/certify/{name}") if is_remote(run) else ResultStore(run / "certify" / name)
 
 

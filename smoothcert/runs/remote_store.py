@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
@@ -21,12 +21,13 @@ from smoothcert.errors import StoreError
 from smoothcert.files import atomic_write
 from smoothcert.interrupts import before_leaving
 from smoothcert.runs.claims import store_lock
+from smoothcert.runs.executor import Executor, Made
 from smoothcert.runs.identity import require_same, written_out
 from smoothcert.runs.locks import is_held, locked
 from smoothcert.runs.manifest import read_manifest
 from smoothcert.runs.remote import Remote, ServerError, work_folder
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import Key, Manifest, ResultStore, Row
+from smoothcert.runs.store import Key, Manifest, ResultStore, part_lock
 
 UPLOAD_SECONDS = 60.0
 LONGEST_PAUSE = 900.0  # between two tries, where the server does not answer
@@ -62,7 +63,7 @@ class RemoteStore(ResultStore):
                 return
         for path in behind:
             with locked(store_lock(self.folder), None):  # nobody opens a part meanwhile
-                if not is_held(lock_of(path)):
+                if not is_held(part_lock(path)):
                     upload(server, path)
 
     def _bring(self, server: Remote) -> tuple[bytes | None, list[Path]]:
@@ -79,7 +80,7 @@ class RemoteStore(ResultStore):
             content = whole_lines(server.read(path.name) or b"")
             with locked(store_lock(self.folder), None):  # nobody opens a part meanwhile
                 here = whole_lines(path.read_bytes() if path.exists() else b"")
-                if here == content or is_held(lock_of(path)):
+                if here == content or is_held(part_lock(path)):
                     continue
                 if here.startswith(content):
                     behind.append(path)
@@ -109,22 +110,31 @@ class RemoteStore(ResultStore):
                 )
             new.replace(path)
 
-    def complete(
-        self,
-        wanted: Sequence[Key],
-        selection: Selection,
-        work: Callable[[Sequence[Any]], Iterable[Row]],
-        **words: Any,
-    ) -> None:
+    def complete(self, wanted: Sequence[Key], selection: Selection, executor: Executor, **words: Any) -> None:
         own = self.folder / f"part-{selection.shard}-of-{selection.shards}.tsv"
-        uploads = Uploads(Remote(self.url), own)
+        with Uploads(Remote(self.url), own) as uploads, before_leaving(uploads.last_words):
+            super().complete(wanted, selection, Watched(executor, uploads.check), **words)
 
-        def watched(now: Sequence[Any]) -> Iterable[Row]:
-            uploads.check()
-            return work(now)
 
-        with uploads, before_leaving(uploads.last_words):
-            super().complete(wanted, selection, watched, **words)
+class Watched(Executor):
+    """An executor that takes no further group when `check` raises an error."""
+
+    def __init__(self, inner: Executor, check: Callable[[], None]) -> None:
+        self._inner, self._check = inner, check
+
+    @property
+    def idle(self) -> bool:
+        return self._inner.idle
+
+    def submit(self, names: Sequence[Any]) -> None:
+        self._check()
+        self._inner.submit(names)
+
+    def collect(self) -> Sequence[Made]:
+        return self._inner.collect()
+
+    def next_group(self, made: Made, claiming: float = 0.0) -> int:
+        return self._inner.next_group(made, claiming)
 
 
 class Uploads:
@@ -218,7 +228,3 @@ def whole_lines(content: bytes) -> bytes:
 def inputs_of(content: bytes) -> set[bytes]:
     """The inputs that a part has rows of, from its lines."""
     return {line.partition(b"\t")[0] for line in content.splitlines()[1:]}
-
-
-def lock_of(part: Path) -> Path:
-    return part.with_name(f".{part.stem}.lock")

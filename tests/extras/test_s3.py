@@ -94,12 +94,14 @@ from smoothcert.cli import main
 from smoothcert.runs import remote_store, store
 remote_store.UPLOAD_SECONDS = 0.1
 real = store.ResultStore.complete
-def complete(self, wanted, selection, work, **words):
-    def slow(now):
-        if now != wanted[:1]:
+def complete(self, wanted, selection, executor, **words):
+    submit = executor.submit
+    def slow(names):
+        if names != wanted[:1]:
             time.sleep(1e6)  # so that however fast the machine is, it is killed in the middle
-        return work(now)
-    real(self, wanted, selection, slow, **words)
+        submit(names)
+    executor.submit = slow
+    real(self, wanted, selection, executor, **words)
 store.ResultStore.complete = complete
 main(sys.argv[1:])
 """

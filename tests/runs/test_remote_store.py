@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from smoothcert.errors import StoreError
 from smoothcert.runs import remote_store
+from smoothcert.runs.executor import Here
 from smoothcert.runs.remote import Remote, local
 from smoothcert.runs.remote_store import RemoteStore, upload
 from smoothcert.runs.selection import Selection
@@ -40,12 +41,12 @@ def rows_of(now):
 
 def work_on(store, wanted, shard=0, shards=1, work=rows_of, manifest=MANIFEST):
     store.claim(manifest)
-    store.complete(wanted, Selection(shard=shard, shards=shards), work, **WORDS)
+    store.complete(wanted, Selection(shard=shard, shards=shards), Here(work), **WORDS)
 
 
 def unsent(store, wanted):
     """Rows of a process that was killed before it uploaded them."""
-    ResultStore(store.folder).complete(wanted, Selection(), rows_of, **WORDS)
+    ResultStore(store.folder).complete(wanted, Selection(), Here(rows_of), **WORDS)
 
 
 def on_server():
@@ -251,4 +252,5 @@ def test_certify_reads_the_run_from_the_server_and_writes_there(shared_run, serv
     assert table == run(capsys, "report", url + "/certify/six").replace("six", "two")
     assert f"{url}/certify/two: verified: 6 rows" in run(capsys, "verify", url + "/certify/two")
     assert "holds results of another procedure" in fails(capsys, *six[:-1], "300", "--name", "two")
+    assert "give --shard i/N" in fails(capsys, *six, "--name", "two", "--shard", "auto")
     assert fails(capsys, "certify", url, "--out", tmp_path / "x").startswith("error: --out belongs to --model")
