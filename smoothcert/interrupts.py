@@ -65,6 +65,29 @@ def postponed(active: bool = True) -> Iterator[Callable[[], None]]:
             signal.raise_signal(came[0])
 
 
+@contextmanager
+def before_leaving(action: Callable[[], None]) -> Iterator[None]:
+    """Within, a signal first calls `action`, and then does what it did before; a second one does not wait for that."""
+    active = threading.current_thread() is threading.main_thread()
+    before = {number: signal.getsignal(number) for number in _heeded()} if active else {}
+
+    def restore() -> None:
+        for number, handler in before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+
+    def act(number: int, frame: FrameType | None) -> None:
+        restore()
+        action()
+        signal.raise_signal(number)
+
+    for number in before:
+        signal.signal(number, act)
+    try:
+        yield
+    finally:
+        restore()
+
+
 def _heeded() -> list[signal.Signals]:
     """Not those that the parent process wants ignored, as nohup does and shells do for work in the background."""
     return [number for number in SIGNALS if signal.getsignal(number) != signal.SIG_IGN]

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from smoothcert.interrupts import Interrupted, leave_on_signals, postponed
+from smoothcert.interrupts import Interrupted, before_leaving, leave_on_signals, postponed
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training import loop
 from smoothcert.training.steps import Stepper
@@ -119,6 +119,27 @@ def test_the_handler_of_the_caller_is_called_after_the_state_is_saved():
         assert len(seen) == 2  # its handler is back
     finally:
         signal.signal(signal.SIGTERM, before)
+
+
+def test_something_is_done_before_the_handler_of_the_caller_and_a_second_signal_does_not_wait_for_it():
+    seen = []
+
+    def action():
+        seen.append("action")
+        signal.raise_signal(signal.SIGINT)  # the second, of either kind
+
+    before = {number: signal.signal(number, lambda number, frame: seen.append(number)) for number in STATUS}
+    try:
+        with before_leaving(action):
+            signal.raise_signal(signal.SIGTERM)
+        assert seen == ["action", signal.SIGINT, signal.SIGTERM]
+        with before_leaving(action):
+            pass
+        signal.raise_signal(signal.SIGTERM)
+        assert seen[3:] == [signal.SIGTERM]  # its handler is back
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def test_signals_that_are_ignored_stay_ignored():

@@ -25,7 +25,7 @@ from smoothcert.statistics import bounds
 def certify_dataset(
     model: nn.Module,
     dataset: Dataset | LazyDataset,
-    out: Path | str,
+    out: Path | str | ResultStore,
     config: CertifyConfig,
     *,
     selection: Selection | None = None,
@@ -61,7 +61,7 @@ def certify_dataset(
     certifier = Certifier(model, dataset.classes, config, first, seed=seed, alpha=alpha, **where)
     if when_checked is not None:
         when_checked()
-    store = ResultStore(Path(out))
+    store = out if isinstance(out, ResultStore) else ResultStore(Path(out))
     about_data = {"licence": dataset.licence, "preparation": dataset.preparation}
     made = {**certifier.environment, **{name: text for name, text in about_data.items() if text}}
     store.claim(Manifest({**certifier.identity, "noise_seed": seed, **about}, len(indices), made))

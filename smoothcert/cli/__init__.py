@@ -22,6 +22,7 @@ import smoothcert
 from smoothcert.cli.options import print_json
 from smoothcert.config import GONE
 from smoothcert.errors import SmoothcertError
+from smoothcert.runs.remote import shown
 
 _FIRST = ("demo", "train", "doctor", "certify", "predict", "report", "status")  # for a newcomer; the others by name
 
@@ -36,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SmoothcertError as error:
         if parsed[name].get("json"):
             print_json({"error": str(error)})
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {shown(str(error))}", file=sys.stderr)
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output has enough, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -14,19 +14,22 @@ from smoothcert.cli.options import (
     add_trust,
     check_name,
     option,
+    place,
     read_selection,
     read_settings,
 )
 from smoothcert.cli.own_model import Subject, add_own_model, own_subject, run_subject
 from smoothcert.config import CertifyConfig
 from smoothcert.errors import ConfigError
+from smoothcert.runs.remote import is_remote
 from smoothcert.runs.selection import Selection
+from smoothcert.runs.store import ResultStore
 
 ABOUT = "Certify a trained model's answers on a data set; resumes by itself."
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, nargs="?", help="run folder with a finished model; or name one by --model")
+    parser.add_argument("run", type=place, nargs="?", help="run folder with a finished model; or name one by --model")
     add_trust(parser)
     add_own_model(parser)
     option(parser, "--out", Path, None, "with --model: run folder to make; the same command resumes")
@@ -56,7 +59,7 @@ def run(options: Options) -> None:
     store = certify_dataset(
         subject.model,
         subject.data,
-        (options.out if options.model is not None else options.run) / "certify" / name,
+        _store(options, name),
         settings,
         selection=selection,
         device=pick_device(options.device),
@@ -73,6 +76,17 @@ def run(options: Options) -> None:
             print(f"{made} with sigma {subject.spec.sigma:g}, now certified with {options.sigma:g}")
     else:
         print(f"no input for shard {options.shard}: others have them all")
+
+
+def _store(options: Options, name: str) -> ResultStore:
+    from smoothcert.runs.remote_store import RemoteStore
+
+    run = options.out if options.model is not None else options.run
+    if is_remote(run) and options.shard == "auto":
+        raise ConfigError(
+            "--shard auto asks a disk what others have taken, and a server cannot say it: give --shard i/N"
+        )
+    return RemoteStore.at(f"{run}/certify/{name}") if is_remote(run) else ResultStore(run / "certify" / name)
 
 
 def _only_class(subject: Subject, selection: Selection) -> str:

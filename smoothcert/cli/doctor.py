@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
@@ -18,6 +17,7 @@ from smoothcert.cli.options import (
     add_trust,
     aligned,
     option,
+    place,
     print_json,
     read_selection,
     read_settings,
@@ -38,7 +38,7 @@ _SIGNS = {"fine": "ok     ", "warning": "WARNING", "fault": "FAULT  "}
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, nargs="?", help="run folder with a finished model; or name one by --model")
+    parser.add_argument("run", type=place, nargs="?", help="run folder with a finished model; or name one by --model")
     add_trust(parser)
     add_own_model(parser)
     add_inputs(parser)

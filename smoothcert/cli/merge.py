@@ -7,7 +7,7 @@ from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, add_json, option, print_json
+from smoothcert.cli.options import Options, add_json, on_disk, option, place, print_json
 
 ABOUT = "Join certificate stores of one procedure that were made on machines without a common disk."
 
@@ -16,8 +16,8 @@ _SHOWN = 20  # missing inputs, or ranges of them
 
 def add_options(parser: ArgumentParser) -> None:
     text = "certificate stores, run folders with one, or folders with some below"
-    parser.add_argument("stores", type=str, nargs="+", help=text)
-    parser.add_argument("--out", type=Path, required=True, help="the joint store; what it lacks is added")
+    parser.add_argument("stores", type=place, nargs="+", help=text)
+    parser.add_argument("--out", type=on_disk, required=True, help="the joint store; what it lacks is added")
     option(parser, "--name", str, None, "which store of run folders that have several")
     add_json(parser)
 

@@ -15,6 +15,7 @@ from jsonargparse import ArgumentParser
 from smoothcert import __version__
 from smoothcert.config import option_of, settings_of
 from smoothcert.errors import ConfigError
+from smoothcert.runs.remote import is_remote, shown
 from smoothcert.runs.selection import Selection
 
 Options = Any  # jsonargparse's Namespace
@@ -41,7 +42,24 @@ def whole_numbers(text: str | list[int]) -> list[int]:
     return [whole_number(part) for part in text.strip("[] ").split(",") if part.strip()]
 
 
-_WORDS = {int: whole_number, int | None: whole_number, list[int]: whole_numbers}
+def place(text: str | Path) -> str | Path:
+    """A path, or the address of a folder on a server, which must stay text: a path has no double slash."""
+    return text if is_remote(text) else Path(text)
+
+
+def on_disk(text: str | Path) -> Path:
+    """A path, where an address will not do."""
+    if is_remote(text):
+        raise ArgumentTypeError(f"expected a path on this machine, found {text}: copy it here, or upload it after")
+    return Path(text)
+
+
+_WORDS: dict[Any, Callable[[Any], Any]] = {
+    int: whole_number,
+    int | None: whole_number,
+    list[int]: whole_numbers,
+    Path: on_disk,
+}
 """How settings of these types are read from the command line; the others by jsonargparse."""
 
 
@@ -121,9 +139,9 @@ def _read_each(words: Sequence[str] | None, read: Callable[[str], T], expected: 
 def add_run(parser: ArgumentParser, several: bool = False) -> None:
     """Run folders to load models from."""
     if several:
-        parser.add_argument("runs", type=Path, nargs="+", help="run folders with finished models of one data set")
+        parser.add_argument("runs", type=on_disk, nargs="+", help="run folders with finished models of one data set")
     else:
-        parser.add_argument("run", type=Path, help="run folder with a finished model")
+        parser.add_argument("run", type=on_disk, help="run folder with a finished model")
     add_trust(parser)
 
 
@@ -179,8 +197,8 @@ def _plain(value: Any) -> Any:
         return {str(key): _plain(entry) for key, entry in value.items()}
     if isinstance(value, list | tuple):
         return [_plain(entry) for entry in value]
-    if isinstance(value, Path):
-        return value.as_posix()
+    if isinstance(value, str | Path):
+        return shown(value.as_posix() if isinstance(value, Path) else value)
     if hasattr(value, "tolist"):  # of NumPy
         return _plain(value.tolist())
     return None if isinstance(value, float) and not math.isfinite(value) else value

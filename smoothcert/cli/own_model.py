@@ -50,13 +50,14 @@ def run_subject(options: Options) -> Subject:
     from smoothcert.data.corruptions import load_corrupted
     from smoothcert.runs.data_of import data_of_run
     from smoothcert.runs.folder import RunFolder
+    from smoothcert.runs.remote import local
 
     given = [flag for flag in _OWN if options.get(flag[2:].replace("-", "_")) is not None]
     if options.run is None:
         raise ConfigError("no network is named: give a run folder, or --model and --data")
     if given:
         raise ConfigError(f"{given[0]} belongs to --model, but {options.run} has its network already: leave it out")
-    model, spec = RunFolder(options.run).load_model(trust_code=options.trust_code)
+    model, spec = RunFolder(local(options.run, weights=True)).load_model(trust_code=options.trust_code)
     data: Dataset | LazyDataset
     if options.get("corruption") is not None:
         if options.data is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, add_json, add_numbers, option, print_json, read_numbers
+from smoothcert.cli.options import Options, add_json, add_numbers, option, place, print_json, read_numbers
 from smoothcert.cli.report_data import Pictures, read_certificates, training_of
 from smoothcert.errors import ConfigError
 
@@ -21,7 +21,7 @@ ABOUT = "Tables and curves of certificates, also of the field's published logs."
 
 def add_options(parser: ArgumentParser) -> None:
     text = "run folders, certificate stores, folders with some below, or logs of the field"
-    parser.add_argument("results", type=Path, nargs="+", help=text)
+    parser.add_argument("results", type=place, nargs="+", help=text)
     add_numbers(parser, ("--radii", "--radius"), "radii of the table; default: by data")
     parser.add_argument("--rounded", action="store_true", help="round radii to 3 digits first, as published tables do")
     for kind in ("html", "markdown", "latex", "csv"):
@@ -30,7 +30,7 @@ def add_options(parser: ArgumentParser) -> None:
     option(parser, "--bound", Literal["binary", "multiclass"], None, "analyse stored counts again by this bound")
     option(parser, "--norm", Literal["l2", "linf"], None, "show radii in this norm")
     option(parser, "--figure", Path, None, "write the curves as .svg, .pdf or .png")
-    parser.add_argument("--corruptions", type=Path, nargs="+", help="folders of logs SEVERITY/METHOD/CORRUPTION.tsv")
+    parser.add_argument("--corruptions", type=place, nargs="+", help="folders of logs SEVERITY/METHOD/CORRUPTION.tsv")
     option(parser, "--data-dir", Path, None, "where data sets are, for the gallery of the page")
     add_json(parser)
     serving = "show the page to browsers on this machine, and follow the runs until Ctrl-C"
@@ -39,10 +39,13 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Options) -> None:
+    from smoothcert.runs.remote import is_remote, shown
     from smoothcert.runs.rows import NoCertificates
 
     if options.serve and options.json:
         raise ConfigError("--json prints one document and ends, --serve goes on: choose one of them")
+    if options.serve and any(map(is_remote, options.results)):
+        raise ConfigError("--serve follows folders on this machine: those on a server can be reported again later")
     if options.port is not None and not options.serve:
         raise ConfigError("--port is the port of --serve, which is not given")
     pictures = Pictures(options.data_dir)
@@ -51,10 +54,10 @@ def run(options: Options) -> None:
     except NoCertificates as error:
         if not options.serve:
             raise
-        print(f"note: {error}", file=sys.stderr)
+        print(f"note: {shown(str(error))}", file=sys.stderr)
     else:
         for reason in left_out:
-            print(f"note: {reason}", file=sys.stderr)
+            print(f"note: {shown(reason)}", file=sys.stderr)
         _report(options, results, left_out, pictures)
     if options.serve:
         _serve(options, pictures)
@@ -72,6 +75,7 @@ def _report(options: Options, results: list[Certificates], left_out: list[str], 
         save_figure,
         write_report,
     )
+    from smoothcert.runs.remote import local
     from smoothcert.statistics.printed import UNITS
 
     say = partial(print, file=sys.stderr) if options.json else print
@@ -79,7 +83,7 @@ def _report(options: Options, results: list[Certificates], left_out: list[str], 
     table = certificate_table(results, radii=radii, rounded=options.rounded)
     unlabelled = [entry for entry in results if not entry.labelled]
     apart = [unlabelled] if len(unlabelled) not in (0, len(results)) else []  # their shares are no accuracies
-    found = (corrupted_stores(results), *map(read_corruptions, options.corruptions or ()))
+    found = (corrupted_stores(results), *(read_corruptions(local(folder)) for folder in options.corruptions or ()))
     corrupted = [entries for entries in found if entries]
     if not options.json:
         shares = (certificate_table(entries, radii=radii, rounded=options.rounded) for entries in apart)

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, add_machine, add_overrides, given_overrides, option
+from smoothcert.cli.options import Options, add_machine, add_overrides, given_overrides, on_disk, option
 from smoothcert.config import TrainConfig
 from smoothcert.recipes import load_recipe
 
@@ -15,7 +13,7 @@ ABOUT = "Train a model by a recipe; any of its settings can be overridden."
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("recipe", help="name of a shipped recipe (`smoothcert recipes`) or a YAML file")
-    parser.add_argument("--out", type=Path, required=True, help="run folder; the same command resumes a stopped run")
+    parser.add_argument("--out", type=on_disk, required=True, help="run folder; the same command resumes a stopped run")
     add_machine(parser)
     option(parser, "--workers", int, None, "processes that decode pictures, 0 for threads; else by cores and GPUs")
     parser.add_argument("--track", type=str, nargs="+", default=None, help="also log to: tensorboard, wandb")
@@ -23,9 +21,11 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Options) -> None:
+    from smoothcert.runs.remote import is_remote, local
     from smoothcert.training.fit import fit
 
-    config = load_recipe(options.recipe, given_overrides(options, TrainConfig)).config
+    recipe = str(local(options.recipe)) if is_remote(options.recipe) else options.recipe
+    config = load_recipe(recipe, given_overrides(options, TrainConfig)).config
     machine = {"data_dir": options.data_dir, "device": options.device, "workers": options.workers}
     done = fit(config, options.out, track=options.track or (), **machine)
     metrics = done.records("metrics.jsonl")

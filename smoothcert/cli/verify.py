@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, add_json, add_machine, add_trust, option, print_json
+from smoothcert.cli.options import Options, add_json, add_machine, add_trust, option, place, print_json
 
 ABOUT = "Check stored certificates: nothing lost or edited, every bound and radius recomputed by other code."
 
@@ -15,7 +14,7 @@ _SHOWN = 20  # problems and notes of a store
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("place", type=Path, help="run folder, certificate store or pack")
+    parser.add_argument("place", type=place, help="run folder, certificate store or pack")
     option(parser, "--resample", str, None, "also certify this share (1%%) or number of the inputs again")
     option(parser, "--seed", int, None, "seed of the choice of these inputs; default: the system's randomness")
     add_trust(parser)
@@ -25,6 +24,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Options) -> None:
     """Exit status: 0 verified, 1 something differs or is damaged, 3 nothing is wrong but inputs are missing."""
+    from smoothcert.runs.remote import local, shown
     from smoothcert.verification.resample import Resampling
     from smoothcert.verification.verdict import STATUS
     from smoothcert.verification.verify import verify
@@ -32,7 +32,7 @@ def run(options: Options) -> None:
     again = None
     if options.resample is not None:
         again = Resampling(options.resample, options.seed, options.device, options.json, options.trust_code)
-    verdicts = verify(options.place, data_dir=options.data_dir, resampling=again)
+    verdicts = verify(local(options.place, weights=True), data_dir=options.data_dir, resampling=again)
     if options.json:
         print_json({"stores": [verdict.values() for verdict in verdicts]})
     else:
@@ -40,10 +40,10 @@ def run(options: Options) -> None:
             missing = [f"input {index}" for index in verdict.missing]
             for kind, texts in (("problem", verdict.problems), ("missing", missing), ("note", verdict.notes)):
                 for text in texts[:_SHOWN]:
-                    print(f"  {kind}: {_printable(text)}")
+                    print(f"  {kind}: {_printable(shown(text))}")
                 if len(texts) > _SHOWN:
                     print(f"  ... and {len(texts) - _SHOWN} more: --json prints them all")
-            print(f"{verdict.name}: {verdict.text}")
+            print(f"{shown(verdict.name)}: {verdict.text}")
     answers = {verdict.answer for verdict in verdicts}
     status = next((STATUS[answer] for answer in ("differs", "incomplete") if answer in answers), 0)
     if status:

@@ -18,6 +18,7 @@ from smoothcert.runs.chain import broken_rows, cut_off
 from smoothcert.runs.checks import join_checks
 from smoothcert.runs.find import find_results, stores_of
 from smoothcert.runs.identity import differences, written_out
+from smoothcert.runs.remote import local
 from smoothcert.runs.rows import CHECK, Lines, typed_columns
 from smoothcert.runs.store import Manifest, ResultStore
 
@@ -102,7 +103,7 @@ def inputs_of(manifest: Manifest) -> range:
 
 def _stores_at(place: Path | str, out: Path, name: str | None) -> Iterator[Path]:
     """The stores that a source means; the joint one may lie among them, and is not its own source."""
-    folder = Path(place)
+    folder = local(place)
     if not folder.is_dir():
         raise StoreError(f"{place}: no such folder; expected a store, a run folder, or a folder below which some lie")
     results = [folder] if _is_store(folder) or stores_of(folder) else find_results(folder)

@@ -15,6 +15,7 @@ from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.published_comparison import find_published
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.runs.checks import checks_in_words
+from smoothcert.runs.remote import is_remote, shown
 from smoothcert.runs.selection import Selection
 from smoothcert.statistics.printed import at_most
 
@@ -32,7 +33,7 @@ def provenance(c: Certificates, label: str) -> Provenance:
     identity, environment = (_part(c.manifest, key) for key in ("identity", "environment"))
     clean, median, limit, published = clean_accuracy(c), median_radius(c), saturation(c), find_published(c)
     settings = {
-        "source": c.source.as_posix(),
+        "source": shown(c.source.as_posix()),
         "inputs": f"{c.rows} of {c.expected}" if c.expected is not None else str(c.rows),
         "noise level σ": _shown(c.sigma),
         "samples to select the class n0": _shown(c.n0),
@@ -69,11 +70,12 @@ def _commands(c: Certificates, identity: dict[str, Any]) -> str:
     lines = []
     folder = c.source
     if identity and folder.parent.name == "certify":
-        run = folder.parent.parent
+        run = shown(folder.parent.parent.as_posix())
         if c.config is not None:
-            lines.append(_line("train", (run / "config.yaml").as_posix(), "--out", f"{run.as_posix()}-again"))
-        lines.append(_line("certify", run.as_posix(), "--name", folder.name, *_options(c)))
-    return "\n".join([*lines, _line("report", folder.as_posix())])
+            out = run.rsplit("/", 1)[-1] if is_remote(run) else run  # training writes to this machine
+            lines.append(_line("train", f"{run}/config.yaml", "--out", f"{out}-again"))
+        lines.append(_line("certify", run, "--name", folder.name, *_options(c)))
+    return "\n".join([*lines, _line("report", shown(folder.as_posix()))])
 
 
 def _options(c: Certificates) -> list[str]:
