@@ -16,6 +16,7 @@ README = (ROOT / "README.md").read_text()
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "results/README.md"]
 PAGES += [f"docs/{page.name}" for page in sorted(ROOT.glob("docs/*.md"))]
 FOREIGN = {"--nproc-per-node", "--pre-commit", "--resolution"}  # options of other programs
+FOREIGN |= {"--recursive"}  # of the programs of cloud providers
 FOREIGN |= {"--array", "--gpus", "--job-name", "--requeue", "--time"}  # of Slurm
 
 
