@@ -16,9 +16,9 @@ test: check
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal --ignore tests/extras -m "not long" \
 		$(if $(COVERAGE),--cov --cov-report=term:skip-covered --cov-fail-under=90)
 
-# what needs heavy packages (transformers, timm, datasets, diffusers) or takes long
+# what needs heavy packages (transformers, timm, datasets, diffusers, ray) or takes long
 test-extras: $(VENV)/.installed
-	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev,hf,timm,diffusers]"
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev,hf,timm,diffusers,ray]"
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal tests/extras
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m long tests
 

@@ -179,7 +179,8 @@ class ResultStore:
                     for row in group_made.rows:
                         part.add({**row, "time": clock(each)})
                         made, correct = made + 1, correct + int(bool(row["correct"]))
-                        bar.advance(note=f"{100 * correct / made:.1f} % {note}" if note else "")
+                        share = f"{100 * correct / made:.1f} % {note}" if note else ""
+                        bar.advance(note=", ".join(filter(None, (share, executor.note))))
                     claims.made(group_made.names)
                     group = executor.next_group(group_made, claiming)
 
