@@ -6,6 +6,7 @@ import logging
 import os
 import secrets
 import signal
+import socket
 import sys
 import sysconfig
 import threading
@@ -17,8 +18,14 @@ from typing import Any
 
 from smoothcert.errors import ConfigError, MissingExtra, ModelError
 
-_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}  # the second: a warning less
+_QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a warning less
+    "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # of what Ray prints about dead workers: we say it in a line
+}
 _LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # Ray's own switch: on these systems it binds to loopback alone
+
+_CONNECT_SECONDS = 20.0
 
 
 def import_ray(alone: bool) -> Any:
@@ -82,8 +89,11 @@ def _start_here(ray: Any, settings: Mapping[str, Any]) -> None:
 
 def _join(ray: Any, address: str, settings: Mapping[str, Any]) -> None:
     try:
+        if address != "auto":  # asked first, since Ray itself keeps on trying for a minute
+            host, _, port = address.rpartition(":")
+            socket.create_connection((host, int(port)), _CONNECT_SECONDS).close()
         ray.init(address=address, **settings)
-    except Exception as error:  # ConnectionError, ValueError, RuntimeError, by what is wrong with it
+    except Exception as error:  # OSError, ValueError, RuntimeError, by what is wrong with it
         with suppress(Exception):
             ray.shutdown()
         said = str(error).strip().splitlines() or [type(error).__name__]

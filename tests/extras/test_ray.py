@@ -141,7 +141,7 @@ def test_others_do_what_a_killed_worker_had(cluster, model, data, tmp_path, refe
     moments[10] = kill
     assert table(certify(cluster, model, data, tmp_path / "ray", quiet=False)) == reference
     assert len(killed) == 1
-    assert capsys.readouterr().err.count("a worker is gone") == 1
+    assert "a worker is gone" in capsys.readouterr().err
 
 
 def test_a_node_may_leave_and_another_one_join(cluster, model, data, tmp_path, reference, capsys):
@@ -151,7 +151,7 @@ def test_a_node_may_leave_and_another_one_join(cluster, model, data, tmp_path, r
 
     moments[10] = exchange
     assert table(certify(cluster, model, data, tmp_path / "ray", quiet=False)) == reference
-    assert capsys.readouterr().err.count("a worker is gone") == 1
+    assert "a worker is gone" in capsys.readouterr().err
 
 
 def certify_until(report, address, out):
@@ -175,21 +175,22 @@ def test_workers_end_with_a_killed_driver_and_the_same_command_resumes(cluster, 
 
 
 class Deadly(nn.Module):
-    """Ends its process when it sees an image that is white but for some noise."""
+    """Ends its process when it sees an image that is a chessboard but for some noise."""
 
     def __init__(self):
         super().__init__()
         self.scale = nn.Parameter(torch.ones(1))
 
     def forward(self, x):
-        if bool((x.flatten(1).mean(1) > 0.97).any()):
+        flat = x.flatten(1)
+        if bool(((flat[:, ::2].mean(1) > 0.9) & (flat[:, 1::2].mean(1) < 0.1)).any()):
             os._exit(1)
-        return torch.stack([x.flatten(1)[:, 0], x.flatten(1)[:, 1]], 1) * self.scale
+        return flat[:, :2] * self.scale
 
 
 def test_an_input_at_which_three_workers_die_ends_the_command(cluster, tmp_path):
     images = np.zeros((8, 1, 4, 4), np.uint8)
-    images[5] = 255
+    images[5].reshape(-1)[::2] = 255
     data = Dataset("mine", "test", images, np.zeros(8, np.int64), 2)
     with pytest.raises(ModelError, match="5.* 3 workers failed"):
         certify(cluster, Deadly(), data, tmp_path, sigma=0.05, kernels="off")
@@ -257,8 +258,8 @@ def test_workers_of_another_version_are_refused(cluster, model, data, tmp_path, 
     assert not (tmp_path / "ray").exists()
 
 
-def test_code_of_yours_travels_to_the_workers(cluster, tmp_path, monkeypatch, one_thread):
-    monkeypatch.chdir(tmp_path)
+def write_network():
+    """net.py, which needs parts.py beside it."""
     Path("parts.py").write_text("from torch import nn\ndef layer(n):\n    return nn.Linear(28 * 28, n)\n")
     Path("net.py").write_text(
         "import torch\nfrom torch import nn\nimport parts\n"
@@ -268,9 +269,17 @@ def test_code_of_yours_travels_to_the_workers(cluster, tmp_path, monkeypatch, on
         "        self.layer = parts.layer(classes)\n"
         "    def forward(self, x):\n        return self.layer(flat(x))\n"
     )
-    words = ["certify", "--model", "net.py:Net", "--data", "mnist-mini", "--sigma", "0.5", "--n", "200", "--max", "6"]
-    main([*words, "--out", "here", "--device", "cpu"])
-    main([*words, "--out", "there", "--device", "cpu", "--executor", "ray", "--address", cluster.address])
+
+
+NETWORK = ["certify", "--model", "net.py:Net", "--data", "mnist-mini", "--sigma", "0.5", "--device", "cpu"]
+
+
+def test_code_of_yours_travels_to_the_workers(cluster, tmp_path, monkeypatch, one_thread):
+    monkeypatch.chdir(tmp_path)
+    write_network()
+    words = [*NETWORK, "--n", "200", "--max", "6"]
+    main([*words, "--out", "here"])
+    main([*words, "--out", "there", "--executor", "ray", "--address", cluster.address])
     assert table(ResultStore(Path("here/certify/test"))) == table(ResultStore(Path("there/certify/test")))
 
 
@@ -281,13 +290,13 @@ def test_places_that_are_not_there_are_named(head, model, data, tmp_path):
         certify(head, model, data, tmp_path, device="cuda:1")
 
 
-def test_a_cluster_of_our_own_listens_to_this_machine_alone_and_ends_with_a_signal(shared_run, tmp_path):
+def test_a_cluster_of_our_own_listens_to_this_machine_alone_and_ends_with_a_signal(tmp_path, monkeypatch):
     """The command as a user gives it; so many samples that it is at work until it is stopped."""
-    words = ["certify", str(shared_run), "--name", "endless", "--n", "100_000_000", "--executor", "ray"]
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    command = [sys.executable, "-m", "smoothcert", *words[:-4], "--n", "1000000000", *words[-2:]]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=environment) as process:
-        until(lambda: (shared_run / "certify" / "endless" / "manifest.json").exists() or process.poll() is not None)
+    monkeypatch.chdir(tmp_path)
+    write_network()
+    command = [sys.executable, "-m", "smoothcert", *NETWORK, "--n", "1e10", "--out", "run", "--executor", "ray"]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        until(lambda: Path("run/certify/test/manifest.json").exists() or process.poll() is not None)
         family = descendants(process.pid)
         assert any("raylet" in name for name in map(command_of, family))
         heard = {address for pid in family for address in listening(pid)}
