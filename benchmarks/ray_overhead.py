@@ -1,4 +1,4 @@
-"""What one driver of `certify --executor ray` can do: workers that make rows in no time, so that only the driver counts.
+"""What one driver of `certify --executor ray` can do, with workers that make rows in no time.
 
     python benchmarks/ray_overhead.py [--workers 2] [--rows 4000] [--shape 3 224 224]
 

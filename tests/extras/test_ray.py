@@ -192,7 +192,7 @@ def test_an_input_at_which_three_workers_die_ends_the_command(cluster, tmp_path)
     images = np.zeros((8, 1, 4, 4), np.uint8)
     images[5].reshape(-1)[::2] = 255
     data = Dataset("mine", "test", images, np.zeros(8, np.int64), 2)
-    with pytest.raises(ModelError, match="5.* 3 workers failed"):
+    with pytest.raises(ModelError, match=r"5.* 3 workers failed"):
         certify(cluster, Deadly(), data, tmp_path, sigma=0.05, kernels="off")
     done = ResultStore(tmp_path).done()
     assert 0 in done
@@ -284,7 +284,7 @@ def test_code_of_yours_travels_to_the_workers(cluster, tmp_path, monkeypatch, on
 
 
 def test_places_that_are_not_there_are_named(head, model, data, tmp_path):
-    with pytest.raises(ConfigError, match="no Ray cluster to join at address 127.0.0.1:1"):
+    with pytest.raises(ConfigError, match=r"no Ray cluster to join at address 127\.0\.0\.1:1"):
         certify_with(model, data, tmp_path, executor="ray", address="127.0.0.1:1", **SETTINGS)
     with pytest.raises(ConfigError, match="device is auto, cpu or cuda, found cuda:1"):
         certify(head, model, data, tmp_path, device="cuda:1")
