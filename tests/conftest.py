@@ -3,6 +3,7 @@ import os
 import re
 import shlex
 import shutil
+import signal
 from pathlib import Path
 
 # One thread for each process, those of the tests too: tests run in several processes at once (see the Makefile), their
@@ -13,7 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import pytest
 import torch
 from filelock import FileLock
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 from smoothcert.cli import main
 from tests.processes import threads
@@ -27,9 +28,18 @@ if not torch.cuda.is_available():
 # Some virtual machines say that they have AMX, and stop a process that uses it. oneDNN reads this at its first product.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
-# the same examples in every run, and no limit on the time of one: a busy machine is no failure
-settings.register_profile("smoothcert", deadline=None, derandomize=True)
+# the same examples in every run, and no limit on the time that they take: a busy machine is no failure
+settings.register_profile("smoothcert", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("smoothcert")
+
+# shells let what they start in the background ignore Ctrl-C, and processes of tests would inherit that
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_runtest_setup():
+    """What a test draws from PyTorch's generator does not depend on the tests before it in its process."""
+    torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")

@@ -37,10 +37,11 @@ def samples_with_radii(
     test = procedure(n, alpha, sigma, radii=radii)
     assert test is not None
     rng = np.random.default_rng(seed)
-    return float(np.mean([_samples_of(test, float(share), rng) for share in shares for _ in range(_EXAMPLES)]))
+    return float(np.mean([samples_of(test, float(share), rng) for share in shares for _ in range(_EXAMPLES)]))
 
 
-def _samples_of(test: Procedure, p: float, rng: np.random.Generator) -> int:
+def samples_of(test: Procedure, p: float, rng: np.random.Generator) -> int:
+    """Samples that a test takes of an image whose top class has this share of the votes."""
     state, count, before = test.start, 0, 0
     for look, last in enumerate(test.looks):
         count += int(rng.binomial(last - before, p))

@@ -45,9 +45,10 @@ class Claims:
         Then those are claimed too that others have held for longer than `patience` seconds.
         """
         with locked(store_lock(self._folder), None):
+            # claims before rows: a process that ends gives its claims up without the lock, when their rows are there
+            claims, now = self._claims_of_others(), time.monotonic()
             for name in self._new_names():
                 self.missing.pop(name, None)
-            claims, now = self._claims_of_others(), time.monotonic()
             theirs = set().union(*claims.values())
             self._since = {name: self._since.get(name, now) for name in theirs if name in self.missing}
             taken = self._first(count, (name for name in self.missing if name not in theirs))

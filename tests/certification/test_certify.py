@@ -2,7 +2,6 @@
 
 import json
 import signal
-import time
 
 import numpy as np
 import pytest
@@ -13,7 +12,7 @@ from smoothcert.errors import ConfigError, DataError, StoreError
 from smoothcert.interrupts import leave_on_signals
 from smoothcert.models import build_model, load_weights, save_weights
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import COLUMNS
+from smoothcert.runs.store import COLUMNS, PartWriter
 from smoothcert.verification.verify import verify
 from tests.processes import Child
 from tests.results import cells, certify_with
@@ -63,14 +62,26 @@ def test_shards_and_batch_size_change_no_row(model, data, reference, tmp_path, s
     assert len(list(tmp_path.glob("part-*-of-*.tsv"))) == shards
 
 
-def certify_from_files(report, folder, settings):
-    """What the process does that is killed or interrupted."""
+def certify_from_files(report, folder, settings, enough):
+    """What the process does that is killed or interrupted; it reports each row after so many."""
     leave_on_signals()
+    real = PartWriter.add
+
+    def add(self, row):
+        real(self, row)
+        if rows_of(folder / "store" / "part-0-of-1.tsv") >= enough:
+            report()
+
+    PartWriter.add = add
     model = build_model("lenet")
     load_weights(model, folder / "weights.safetensors")
     selection = Selection(start=3, every=7, max=24, shard=0, shards=1)
     data = load_dataset("mnist-mini", "test")
     certify_with(model, data, folder / "store", selection=selection, batch_size=64, **settings)
+
+
+def rows_of(part):
+    return part.read_text().count("\n") - 1
 
 
 @pytest.mark.parametrize(
@@ -83,14 +94,13 @@ def test_stopped_at_any_moment_and_resumed_the_store_is_the_same(model, referenc
     part = tmp_path / "store" / "part-0-of-1.tsv"
     rows = 0
     for enough in stops:
-        child = Child(certify_from_files, tmp_path, SETTINGS)
-        while child.alive and (not part.exists() or part.read_text().count("\n") - 1 < enough):
-            time.sleep(0.002)
+        child = Child(certify_from_files, tmp_path, SETTINGS, enough, waits_at=4)
+        child.next_report()
         assert child.interrupt(number)[0] == status
-        rows = part.read_text().count("\n") - 1
+        rows = rows_of(part)
         with part.open("a") as file:
             file.write("999\t3\t")  # and a line torn by a power cut
-    assert rows >= 15
+    assert 15 <= rows < 24
     selection = Selection(start=3, every=7, max=24, shard=0, shards=2)
     data = load_dataset("mnist-mini", "test")
     certify_with(model, data, tmp_path / "store", selection=selection, **SETTINGS)

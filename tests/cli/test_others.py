@@ -1,7 +1,5 @@
 """The commands explain, input-noise, selftest-noise and demo."""
 
-import time
-
 from tests.cli.commands import fails, run
 
 
@@ -30,10 +28,9 @@ def test_selftest_noise_passes_and_says_what_it_tested(capsys):
 
 
 def test_the_demo_tells_the_whole_story(capsys, tmp_path):
-    started = time.time()
     printed = run(capsys, "demo", "--out", tmp_path / "demo", "--images", 5, "--n", 100, "--epochs", 1)
     assert "gaussian" in printed
     assert "consistency" in printed
-    assert (tmp_path / "demo" / "report.html").stat().st_mtime >= started - 1
+    assert "gaussian" in (tmp_path / "demo" / "report.html").read_text()
     again = run(capsys, "demo", "--out", tmp_path / "demo", "--images", 5, "--n", 100, "--epochs", 1)
     assert again.splitlines()[:4] == printed.splitlines()[:4]

@@ -28,9 +28,9 @@ def live(tmp_path):
 
 @pytest.fixture
 def dead():
-    with socket.socket() as probe:  # a port that was free a moment ago
-        probe.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{probe.getsockname()[1]}"
+    with socket.socket() as mute:  # it has the port, so that nobody else takes it, and does not listen
+        mute.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{mute.getsockname()[1]}"
 
 
 def test_a_good_file_arrives_and_progress_is_told(tmp_path, live):

@@ -9,9 +9,11 @@ import pytest
 from smoothcert.report import read_results, write_report
 from smoothcert.report.page.live import LiveReport, open_server
 from smoothcert.report.page.page import render_report
+from tests.processes import PATIENCE
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="the browser test needs the package playwright")
 CHROMIUM = shutil.which("chromium")
+sync_api.expect.set_options(timeout=1000 * PATIENCE)  # not five seconds: a busy machine is no failure
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the browser test needs chromium: apt-get install chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 
@@ -44,7 +46,7 @@ def file(make, tmp_path_factory):
 @pytest.fixture(scope="module")
 def browser():
     with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=1000 * PATIENCE)
         yield started
         started.close()
 

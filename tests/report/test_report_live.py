@@ -9,7 +9,6 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
-from functools import partial
 
 import pytest
 
@@ -17,6 +16,7 @@ from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import read_results
 from smoothcert.report.page.live import LiveReport, open_server
 from smoothcert.report.page.page import render_report
+from tests.processes import PATIENCE
 
 ROWS = [(0, 1, 1, 0.5), (1, 2, 2, 0.6), (2, 3, -1, 0.0), (3, 1, 1, 0.7)]
 
@@ -42,7 +42,7 @@ def served(report):
 
 def ask(port, path="/", method="GET", host=None):
     """Status, headers and body."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     connection.request(method, path, headers={} if host is None else {"Host": host})
     answer = connection.getresponse()
     body = answer.read().decode()
@@ -131,7 +131,7 @@ def test_new_runs_appear_and_damage_is_told_until_it_is_repaired(write_store, tm
         assert version_of(page) == state(port)["version"] != version_of(before)
         assert ('title="b"' in before, 'title="b"' in page) == (False, True)
         whole = (second / "part-0-of-1.tsv").read_text()
-        (second / "part-0-of-1.tsv").write_text(whole.replace("\t1000\t", "\t1001\t", 1))
+        (second / "part-0-of-1.tsv").write_text(whole.replace("\t1000\t", "\t10001\t", 1))
         page = ask(port)[2]
         assert "The report cannot be made." in page
         assert "part-0-of-1.tsv, line 2" in page
@@ -217,9 +217,7 @@ def test_the_page_of_a_file_asks_nobody(make, tmp_path, write_store):
 def test_the_command_serves_until_it_is_interrupted(write_store):
     store = write_store(ROWS)
     words = [sys.executable, "-m", "smoothcert", "report", str(store.parent.parent), "--serve"]
-    heeded = partial(signal.signal, signal.SIGINT, signal.default_int_handler)  # tests may run where it is ignored
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(words, preexec_fn=heeded, **pipes) as process:
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         address = next(line for line in process.stdout if line.startswith("serving "))
@@ -227,7 +225,7 @@ def test_the_command_serves_until_it_is_interrupted(write_store):
         try:
             assert shown(ask(port)[2]) == 4
             process.send_signal(signal.SIGINT)
-            assert process.wait(60) == 130
+            assert process.wait(PATIENCE) == 130
         finally:
             process.kill()  # or a failure would wait for ever
         assert process.stderr.read() == "interrupted: run the same command to go on\n"

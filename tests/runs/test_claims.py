@@ -23,13 +23,15 @@ def folder(tmp_path):
     return tmp_path
 
 
-def make_rows(report, folder, shard, shards, seconds):
-    """Make the rows of a shard, each in so many seconds; tells when it has begun a row that will take long."""
+def make_rows(report, folder, shard, shards):
+    """Make the rows of a shard; tells which it begins with."""
+    begun = []
 
     def work(now):
-        if seconds > 1:
-            report(list(now))
-        time.sleep(seconds * len(now))
+        if not begun:
+            begun.extend(now)
+            report(begun)
+        time.sleep(0.001 * len(now))
         return [{"idx": name, "correct": 1} for name in now]
 
     selection = Selection(shard=shard, shards=shards)
@@ -42,19 +44,23 @@ def rows(folder):
 
 
 def test_shards_of_different_numbers_do_no_input_twice(folder):
-    children = [Child(make_rows, folder, shard, shards, 0.02) for shard, shards in ((0, 1), (0, 3), (1, 3))]
+    children = [Child(make_rows, folder, *shard, waits_at=1) for shard in ((0, 1), (0, 3), (1, 3))]
+    first = [child.next_report() for child in children]  # now all of them are at work
+    for child in children:
+        child.go_on()
     for child in children:
         child.result()
     parts = rows(folder)
     assert sorted(name for part in parts for name in part) == list(range(60))
-    assert sum(bool(part) for part in parts) >= 2  # they did work at the same time
+    assert [part[0] for part in parts] == [names[0] for names in first]
     assert not list(folder.glob(".part-*.claims"))
 
 
 def test_what_a_killed_process_had_claimed_is_made_by_the_one_that_waits_for_it(folder):
-    slow = Child(make_rows, folder, 0, 1, 100.0)
+    slow = Child(make_rows, folder, 0, 1, waits_at=1)
     assert slow.next_report() == [0]
-    other = Child(make_rows, folder, 0, 3, 0.001)
+    other = Child(make_rows, folder, 0, 3)
+    other.next_report()
     while len(made(folder).done()) < 19:  # all of its twenty but the claimed one
         time.sleep(0.01)
     assert other.alive
@@ -68,7 +74,9 @@ def test_rows_are_not_waited_for_whose_process_is_gone(folder):
     """Its claims are still there, but not its lock."""
     (folder / ".part-0-of-9.claims").write_text("[0, 1, 2]")
     (folder / ".part-0-of-9.lock").touch()
-    Child(make_rows, folder, 0, 1, 0.0).result()
+    child = Child(make_rows, folder, 0, 1)
+    assert child.next_report() == [3]
+    child.result()
     assert rows(folder) == [[*range(3, 60), 0, 1, 2]]
 
 
@@ -91,9 +99,10 @@ def test_claims_of_inputs_and_radii(folder):
 
 
 def test_without_shards_each_process_has_a_part_of_its_own_and_goes_on_with_that_of_a_dead_one(folder):
-    slow = Child(make_rows, folder, None, 1, 100.0)
+    slow = Child(make_rows, folder, None, 1, waits_at=1)
     assert slow.next_report() == [0]
-    other = Child(make_rows, folder, None, 1, 0.001)
+    other = Child(make_rows, folder, None, 1)
+    other.next_report()
     while len(made(folder).done()) < 59:
         time.sleep(0.01)
     assert slow.kill()
@@ -113,7 +122,7 @@ def row_of(now):
 def test_what_is_claimed_for_very_long_is_made_by_others_and_counts_once(folder, monkeypatch):
     """By a machine that hangs, or that is gone while its disk still holds the lock."""
     monkeypatch.setattr("smoothcert.runs.store.PATIENCE", 0.0)
-    hanging = Child(make_rows, folder, None, 1, 100.0)
+    hanging = Child(make_rows, folder, None, 1, waits_at=1)
     assert hanging.next_report() == [0]
     made(folder).complete(list(range(60)), Selection(shard=None), Here(row_of), **SETTINGS)
     assert hanging.alive
@@ -122,7 +131,7 @@ def test_what_is_claimed_for_very_long_is_made_by_others_and_counts_once(folder,
 
 
 def test_an_unreadable_claim_of_a_process_that_hangs_claims_nothing(folder):
-    hanging = Child(make_rows, folder, None, 1, 100.0)
+    hanging = Child(make_rows, folder, None, 1, waits_at=1)
     assert hanging.next_report() == [0]
     (folder / ".part-auto-0.claims").write_text("[0, 1")
     made(folder).complete(list(range(60)), Selection(shard=None), Here(row_of), **SETTINGS)

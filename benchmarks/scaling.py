@@ -1,0 +1,147 @@
+"""How long a large certification takes on 1 to 512 GPUs: a simulation of the scheduler with measured times.
+
+    python benchmarks/scaling.py
+
+One driver hands out groups of images and writes their rows, as `certify --executor ray` does; how many images are in a
+group, the executor itself decides. Seconds per image are those of results/certify-h200.json, the driver's are those of
+results/ray-overhead.json. What is assumed is listed in docs/scaling.md, which has the tables that this prints.
+"""
+
+import heapq
+import itertools
+import json
+from collections import deque
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import norm
+
+from smoothcert.evaluation.outlook import samples_of
+from smoothcert.runs.executor import Here, Made
+from smoothcert.statistics.sequential import procedure
+
+RESULTS = Path(__file__).parents[1] / "results"
+IMAGES, N0, N, SIGMA, ALPHA, RADIUS = 50_000, 100, 100_000, 0.5, 0.001, 0.5
+GPUS = (1, 8, 64, 512)
+GROUP_SECONDS = 5.0
+START = 60.0  # seconds: imports, weights, preparation and checks; not measured on a cluster
+VIT_B = 17.58 / 4.61  # multiply-adds of ViT-B/16 by those of ViT-S/16 on 224 x 224 pixels
+ACCURACY = {0.0: 0.57, 0.5: 0.46, 1.0: 0.37, 1.5: 0.29, 1.9: 0.0}
+"""Share of the images of ImageNet that Gaussian training certifies at a radius (recipes/published.json, sigma 0.5)."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """What takes time beside the work itself, in seconds."""
+
+    per_group: float  # of the driver, for handing out a group and receiving its rows
+    per_row: float  # of the driver, for writing a row
+    start: float  # from the arrival of a worker until it takes a group
+    spread: float = 0.05  # of the speeds of workers, as a share
+    slow: float = 0.02  # this share of the workers has half the speed
+    life: float = float("inf")  # of a worker, on average
+    notice: float = 10.0  # until the driver knows that a worker is gone
+    replaced: float = 300.0  # until another one has taken its place
+
+
+def simulate(seconds: np.ndarray, workers: int, cluster: Cluster, seed: int = 0) -> tuple[float, float]:
+    """Wall clock until all images are certified that take so many seconds on a usual worker, and the driver's share."""
+    rng = np.random.default_rng(seed)
+    speed = np.exp(cluster.spread * rng.standard_normal(workers)) * np.where(rng.random(workers) < cluster.slow, 0.5, 1)
+    rule = Here(list)
+    rule.group_seconds = GROUP_SECONDS
+    waiting, group, done = deque(range(len(seconds))), 1, 0
+    driver = busy = 0.0  # until when the driver is occupied, and for how long it was
+    order, events = itertools.count(), []  # (time, order, kind, worker, images)
+    queue = [deque() for _ in range(workers)]  # (when they arrive, images): one group waits while another is made
+    until, idle = np.zeros(workers), set()  # when a worker will be lost; those without work
+
+    def give(now, worker):
+        nonlocal driver, busy
+        if waiting:
+            driver, busy = max(driver, now) + cluster.per_group, busy + cluster.per_group
+            queue[worker].append((driver, [waiting.popleft() for _ in range(min(group, len(waiting)))]))
+
+    def begin(now, worker):
+        if not queue[worker]:
+            idle.add(worker)
+            return
+        idle.discard(worker)
+        arrives, images = queue[worker].popleft()
+        ends = max(now, arrives) + float(seconds[images].sum()) / speed[worker]
+        if ends <= until[worker]:
+            heapq.heappush(events, (ends, next(order), "made", worker, images))
+            return
+        lost = images + [image for _, others in queue[worker] for image in others]
+        queue[worker].clear()
+        heapq.heappush(events, (until[worker] + cluster.notice, next(order), "lost", worker, lost))
+        heapq.heappush(events, (until[worker] + cluster.replaced + cluster.start, next(order), "joins", worker, []))
+
+    for worker in range(workers):
+        heapq.heappush(events, (cluster.start, next(order), "joins", worker, []))
+    while done < len(seconds):
+        now, _, kind, worker, images = heapq.heappop(events)
+        if kind == "made":
+            spent = cluster.per_row * len(images)
+            driver, busy, done = max(driver, now) + spent, busy + spent, done + len(images)
+            group = rule.next_group(Made(images, [], float(seconds[images].sum()) / speed[worker]))
+            begin(now, worker)
+            give(now, worker)
+        elif kind == "joins":
+            until[worker] = now + (rng.exponential(cluster.life) if np.isfinite(cluster.life) else np.inf)
+            idle.add(worker)
+            give(now, worker)
+        else:
+            waiting.extendleft(reversed(images))
+        for one in sorted(idle) if waiting or kind != "made" else [worker] if worker in idle else []:
+            if not queue[one]:
+                give(now, one)
+            begin(now, one)
+    return max(now, driver), busy / max(now, driver)
+
+
+def images_with_radius(rng: np.random.Generator) -> np.ndarray:
+    """Samples that `certify --radius 0.5 --skip-wrong` takes of each image, if shares are as published for ImageNet.
+
+    Radii are spread evenly between the published ones. Of the images that are not certified at radius 0, half are
+    taken as wrong, and half as right by a share between 40 and 50 %: nothing is published about them.
+    """
+    radii, accuracy = np.array(list(ACCURACY)), np.array(list(ACCURACY.values()))
+    rank = rng.random(IMAGES)
+    radius = np.interp(-rank, -accuracy, radii)  # the larger the rank, the smaller the radius
+    shares = np.where(rank < accuracy[0], norm.cdf(radius / SIGMA), rng.uniform(0.4, 0.5, IMAGES))
+    wrong = rank > (1 + accuracy[0]) / 2
+    test = procedure(N, ALPHA, SIGMA, radii=(RADIUS,))
+    # of images with nearly the same share one is simulated
+    taken = {share: samples_of(test, share, rng) for share in np.unique(shares.round(3))}
+    return np.array([0 if w else taken[share] for w, share in zip(wrong, shares.round(3), strict=True)]) + N0
+
+
+def in_words(seconds: float) -> str:
+    return f"{seconds / 3600:.3g} h" if seconds >= 3600 else f"{seconds / 60:.3g} min"
+
+
+def main() -> None:
+    measured = {row["network"]: row for row in json.loads((RESULTS / "certify-h200.json").read_text())["networks"]}
+    overhead = json.loads((RESULTS / "ray-overhead.json").read_text())
+    per_sample = {
+        "ResNet-50": measured["resnet50"]["seconds"] / measured["resnet50"]["n"],
+        "ViT-S/16": measured["networks.VisionTransformer"]["seconds"] / measured["networks.VisionTransformer"]["n"],
+    }
+    per_sample["ViT-B/16 (estimate)"] = VIT_B * per_sample["ViT-S/16"]
+    samples = {"n = 100,000": np.full(IMAGES, N0 + N), "--radius 0.5": images_with_radius(np.random.default_rng(0))}
+    usual = Cluster(overhead["seconds_per_group"], overhead["seconds_per_row"], START)
+    spot = replace(usual, life=4 * 3600.0)
+    print(f"| network | samples per image | {' | '.join(f'{count} GPUs' for count in GPUS)} | 512, spot | driver busy |")
+    print("|---|---:|" + "---:|" * (len(GPUS) + 2))
+    for network, seconds in per_sample.items():
+        for what, taken in samples.items():
+            times = [simulate(seconds * taken, count, usual) for count in GPUS]
+            unsteady = simulate(seconds * taken, GPUS[-1], spot)
+            cells = [in_words(time) for time, _ in [*times, unsteady]]
+            print(f"| {network}, {what} | {taken.mean():,.0f} | {' | '.join(cells)} | {100 * times[-1][1]:.2g} % |")
+
+
+if __name__ == "__main__":
+    main()
