@@ -144,7 +144,7 @@ def test_damaged_weights(copy, log, damage):
 def test_a_damaged_state(trained, tmp_path, log):
     """Of a training that was killed after its first epoch; with the state put back, it goes on to the same end."""
     out = tmp_path / "run"
-    words = ["train", *RECIPE, "--epochs", 3, "--out", out]
+    words = ["train", *RECIPE, "--out", out]
     process = start(*words)
     wait_until((out / "state.pt").exists, process)
     if not kill(process):
@@ -166,7 +166,7 @@ def test_a_damaged_state(trained, tmp_path, log):
 def test_other_damaged_files_of_a_run(copy, log, name):
     whole = (copy / name).read_bytes()
     (copy / name).write_bytes(b'{"a": [\n' + whole)
-    words = {"config.yaml": ["train", *RECIPE, "--epochs", 3, "--out", copy], "model.json": ["certify", copy, *CERTIFY],
+    words = {"config.yaml": ["train", *RECIPE, "--out", copy], "model.json": ["certify", copy, *CERTIFY],
              "metrics.jsonl": ["status", copy]}[name]  # fmt: skip
     status, said = run(*words)
     log("done", f"a torn line put before {name}, then {words[0]}")

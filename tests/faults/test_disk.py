@@ -8,7 +8,7 @@ import pytest
 from tests.faults.commands import RECIPE, copied, end, good, lines, outcome, refused, rows, start, wait_until
 from tests.faults.conftest import CERTIFY
 
-TRAIN = ["train", *RECIPE, "--epochs", 3, "--out"]
+TRAIN = ["train", *RECIPE, "--out"]
 
 
 def mount(*words):
