@@ -7,7 +7,7 @@ import time
 from tests.faults.commands import RECIPE, copied, end, good, kill, lines, outcome, refused, rows, start, wait_until
 from tests.faults.conftest import CERTIFY
 
-WORK = 60  # seconds that all certificates of the store take, whatever the machine
+WORK = 30  # seconds that all certificates of the store take, whatever the machine
 
 
 def killed(count, chance, longest, *words, watch):
@@ -25,7 +25,7 @@ def killed(count, chance, longest, *words, watch):
 
 
 def test_a_certifier_killed_fifty_times(trained, run_folder, tmp_path, log):
-    """The certificates take a minute altogether, so that the kills meet it at work."""
+    """The certificates take half a minute altogether, so that the kills meet it at work."""
     probe = copied(trained, tmp_path / "probe")
     seconds = [time.monotonic()]
     for images, n in ((1, 100), (20, 2000)):
@@ -41,8 +41,7 @@ def test_a_certifier_killed_fifty_times(trained, run_folder, tmp_path, log):
                 f"killed 50 times, after 0 to {startup + WORK / 30:.1f} s (seeded)")  # fmt: skip
     log("found", f"whole rows after each kill: {' '.join(map(str, seen))}")
     assert seen == sorted(seen)
-    if ended == 0:
-        assert seen[-1] < 1000
+    assert len(set(seen)) > 1  # some kills met it at work
     good(*words)
     whole = copied(trained, tmp_path / "whole")
     good("certify", whole, *words[2:])
