@@ -7,7 +7,7 @@ PROCESSES ?= auto --maxprocesses 8
 # `make test COVERAGE=1` also demands that 90 % of the lines ran, and takes a third longer
 COVERAGE ?=
 
-.PHONY: demo test test-extras check docs clean
+.PHONY: demo test test-extras test-faults check docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/smoothcert demo
@@ -21,6 +21,10 @@ test-extras: $(VENV)/.installed
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev,hf,timm,diffusers,ray]"
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal tests/extras
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m long tests
+
+# kills, fills disks, turns folders read-only and damages files, and tells what came of it
+test-faults: $(VENV)/.installed
+	FAULTS_LOG=results/faults.log $(BIN)/python -m pytest tests/faults
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .
