@@ -1,13 +1,16 @@
 """What one driver of `certify --executor ray` can do, with workers that make rows in no time.
 
-    python benchmarks/ray_overhead.py [--workers 2] [--rows 4000] [--shape 3 224 224]
+    python benchmarks/ray_overhead.py --shape 3 224 224 --json results/ray-overhead.json
 
-For groups of one row and of many, it prints the processor time of the driver per group and per row, and the rows per
-second at which it would be busy all the time. Each row comes with its image, which the driver sends.
+For groups of one row and of many, it prints the processor time that the loop of the driver takes, and the rows per
+second at which it would be busy all the time. Each row comes with its image, which the driver sends. Then it prints
+the two numbers, per group and per row, that fit these times best.
 """
 
 import argparse
 import functools
+import json
+import sys
 import tempfile
 import time
 from pathlib import Path
@@ -55,11 +58,9 @@ def measure(workers, size, rows):
         mine, used = time.thread_time() - mine, time.process_time() - used
         seconds = time.perf_counter() - started
     groups = -(-rows // size)
-    print(
-        f"groups of {size:3}: {rows / seconds:7.0f} rows/s as run; of the driver's loop {1e3 * mine / groups:6.2f} ms "
-        f"per group, {1e3 * mine / rows:6.3f} ms per row: at most {rows / mine:7.0f} rows/s, {groups / mine:6.0f} "
-        f"groups/s; of all its threads {1e3 * used / rows:6.3f} ms per row"
-    )
+    shown = f"{1e3 * mine / groups:.2f} ms per group of the driver's loop, {1e3 * used / groups:.2f} of all its threads"
+    print(f"groups of {size:2}: {shown}; at most {groups / mine:.0f} groups/s, {rows / mine:.0f} rows/s", flush=True)
+    return {"size": size, "groups": groups, "rows": rows, "loop": mine, "threads": used, "seconds": seconds}
 
 
 def main():
@@ -67,9 +68,16 @@ def main():
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rows", type=int, default=4000)
     parser.add_argument("--shape", type=int, nargs=3, default=[3, 32, 32])
+    parser.add_argument("--json", type=Path)
     options = parser.parse_args()
     ray = import_ray(alone=True)
-    ray.init(address="local", num_cpus=options.workers, _node_ip_address="127.0.0.1", include_dashboard=False)
+    ray.init(
+        address="local",
+        num_cpus=options.workers,
+        logging_level="ERROR",
+        _node_ip_address="127.0.0.1",
+        include_dashboard=False,
+    )
     image = np.zeros(options.shape, np.uint8)
 
     def read(names):
@@ -80,8 +88,15 @@ def main():
             workers.collect()
         print(f"{workers.note}, images of {image.nbytes:,} bytes, {options.rows} rows, Ray {ray.__version__}")
         measure(workers, 1, 200)  # warms up
-        for size in (1, 4, 16, 64):
-            measure(workers, size, min(options.rows, 1000 * size))
+        runs = [measure(workers, size, min(options.rows, 1000 * size)) for size in (1, 4, 16, 64)]
+    counts, loops = np.array([[run["groups"], run["rows"]] for run in runs]), np.array([run["loop"] for run in runs])
+    weights = 1 / loops  # every size counts alike
+    per_group, per_row = np.linalg.lstsq(counts * weights[:, None], loops * weights, rcond=None)[0]
+    print(f"the loop takes about {1e3 * per_group:.2f} ms per group and {1e3 * per_row:.3f} ms per row")
+    if options.json:
+        about = {"command": "python " + " ".join(sys.argv), "ray": ray.__version__, **workers.environment}
+        found = {"seconds_per_group": per_group, "seconds_per_row": per_row, "image_bytes": image.nbytes, "runs": runs}
+        options.json.write_text(json.dumps({**found, "environment": about}, indent=2) + "\n")
 
 
 if __name__ == "__main__":

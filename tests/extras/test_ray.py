@@ -258,6 +258,15 @@ def test_workers_of_another_version_are_refused(cluster, model, data, tmp_path, 
     assert not (tmp_path / "ray").exists()
 
 
+@pytest.mark.skipif(torch.cuda.is_available(), reason="the node only says that it has a GPU")
+def test_gpus_of_the_cluster_are_taken_where_it_has_any(cluster, model, data, tmp_path):
+    cluster.add_node(**NODE, num_gpus=1)
+    for device in (None, "cuda"):
+        with pytest.raises(StoreError, match=r"no worker .* sees no GPU"):
+            certify(cluster, model, data, tmp_path / "ray", device=device)
+    assert not (tmp_path / "ray").exists()
+
+
 def write_network():
     """net.py, which needs parts.py beside it."""
     Path("parts.py").write_text("from torch import nn\ndef layer(n):\n    return nn.Linear(28 * 28, n)\n")
