@@ -7,6 +7,7 @@ again when machines join.
 
 from __future__ import annotations
 
+import re
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -69,6 +70,14 @@ def _memory_is_its_own() -> Iterator[None]:
         if str(error) == NO_MEMORY:  # somebody else may use that GPU
             raise Unfit(NO_MEMORY) from None
         raise
+
+
+def _death(error: Exception) -> str:
+    """What Ray says of the end of a worker, which is a page, in a line."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    because = re.search(r"The actor is dead because (.*?)\.(?:\s|$)", str(error))
+    facts = re.findall(r"^\s*((?:pid|ip): \S+)$", str(error), re.MULTILINE)
+    return (because[1] if because else lines[-1].strip()[:300]) + (f" ({', '.join(facts)})" if facts else "")
 
 
 @dataclass(eq=False)
@@ -198,7 +207,7 @@ class RayWorkers(Workers):
             if starting:
                 self._crashed += 1
                 self._next_look = time.monotonic() + min(_REST_SECONDS * self._crashed, _PATIENCE)
-            self._lose(member, " ".join(str(error).split()))
+            self._lose(member, _death(error))
         else:
             if not starting:
                 return self._made(member, reference, *answer)
