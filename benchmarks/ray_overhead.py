@@ -81,7 +81,7 @@ def main():
     image = np.zeros(options.shape, np.uint8)
 
     def read(names):
-        return names, [image] * len(names), [0] * len(names)
+        return names, [image.copy() for _ in names], [0] * len(names)
 
     with OfOneSize(functools.partial(Instant), read, "cpu", None) as workers:
         while int(workers.note.split()[0]) < options.workers:
@@ -94,7 +94,8 @@ def main():
     per_group, per_row = np.linalg.lstsq(counts * weights[:, None], loops * weights, rcond=None)[0]
     print(f"the loop takes about {1e3 * per_group:.2f} ms per group and {1e3 * per_row:.3f} ms per row")
     if options.json:
-        about = {"command": "python " + " ".join(sys.argv), "ray": ray.__version__, **workers.environment}
+        versions = {name: workers.environment[name] for name in ("smoothcert", "commit", "torch", "python")}
+        about = {"command": "python " + " ".join(sys.argv), "ray": ray.__version__, **versions}
         found = {"seconds_per_group": per_group, "seconds_per_row": per_row, "image_bytes": image.nbytes, "runs": runs}
         options.json.write_text(json.dumps({**found, "environment": about}, indent=2) + "\n")
 
