@@ -7,7 +7,7 @@ PROCESSES ?= auto --maxprocesses 8
 # `make test COVERAGE=1` also demands that 90 % of the lines ran, and takes a third longer
 COVERAGE ?=
 
-.PHONY: demo test test-extras check docs clean
+.PHONY: demo test test-extras test-faults check docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/smoothcert demo
@@ -16,11 +16,15 @@ test: check
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal --ignore tests/extras -m "not long" \
 		$(if $(COVERAGE),--cov --cov-report=term:skip-covered --cov-fail-under=90)
 
-# what needs heavy packages (transformers, timm, datasets, diffusers), an S3 server of a package (moto), or takes long
+# what needs heavy packages (transformers, timm, datasets, diffusers, ray), an S3 server of a package (moto), or takes long
 test-extras: $(VENV)/.installed
-	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev,hf,timm,diffusers,remote]" "moto[server]"
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev,hf,timm,diffusers,remote,ray]" "moto[server]"
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal tests/extras
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m long tests
+
+# kills, fills disks, turns folders read-only and damages files, and tells what came of it
+test-faults: $(VENV)/.installed
+	FAULTS_LOG=results/faults.log $(BIN)/python -m pytest tests/faults
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +11,13 @@ import torch
 from torch import nn
 
 from smoothcert.certification.certifier import Certifier
+from smoothcert.certification.images import Image
 from smoothcert.certification.subject import subject
-from smoothcert.config import CertifyConfig
+from smoothcert.certification.workers import Local, Make, Read, Workers
+from smoothcert.config import CertifyConfig, ExecutorName, check_choice
 from smoothcert.data import Dataset, LazyDataset, require_labels
-from smoothcert.errors import DataError
+from smoothcert.errors import ConfigError, DataError
 from smoothcert.runs.checks import note_checks
-from smoothcert.runs.executor import Here, Row
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore
@@ -31,6 +33,8 @@ def certify_dataset(
     selection: Selection | None = None,
     device: str | torch.device | None = None,
     batch_size: int | None = None,
+    executor: ExecutorName = "local",
+    address: str | None = None,
     quiet: bool = False,
     when_checked: Callable[[], None] | None = None,
 ) -> ResultStore:
@@ -42,6 +46,8 @@ def certify_dataset(
     ``config.skip_wrong`` there are no estimation samples where the selected class is not the label; such inputs are
     never certified correct, so certified accuracy and average certified radius stay the same. With
     ``config.simultaneous`` all certificates of the index set hold at once with probability 1 - alpha, not each alone.
+    With ``executor="ray"`` the workers of a Ray cluster make the rows: of the one at `address` (``"auto"``: the one
+    that this machine belongs to), or without one, of a cluster on this machine alone that ends with the call.
     `when_checked` is called when the network has passed its checks, before anything is written.
     """
     chosen = selection or Selection()
@@ -57,25 +63,38 @@ def certify_dataset(
     seed = seed_of_store(vars(config), about["model"], about["data"])
     alpha = config.alpha / len(indices) if config.simultaneous else config.alpha
     first = dataset.image(indices[0])
-    where: dict[str, Any] = {"device": device, "batch_size": batch_size}
-    certifier = Certifier(model, dataset.classes, config, first, seed=seed, alpha=alpha, **where)
-    if when_checked is not None:
-        when_checked()
+    settings: dict[str, Any] = {"seed": seed, "alpha": alpha, "batch_size": batch_size}
+    make = partial(Certifier, model, dataset.classes, config, first, **settings)
+
+    def read(now: Sequence[int]) -> tuple[Sequence[int], list[Image], list[int]]:
+        return now, [dataset.image(index) for index in now], [int(dataset.labels[index]) for index in now]
+
     store = out if isinstance(out, ResultStore) else ResultStore(Path(out))
-    about_data = {"licence": dataset.licence, "preparation": dataset.preparation}
-    made = {**certifier.environment, **{name: text for name, text in about_data.items() if text}}
-    store.claim(Manifest({**certifier.identity, "noise_seed": seed, **about}, len(indices), made))
-
-    def work(now: Sequence[int]) -> Iterator[Row]:
-        labels = [int(dataset.labels[index]) for index in now]
-        return certifier.rows(now, [dataset.image(index) for index in now], labels)
-
-    what = f"certify {dataset.name} {dataset.split}"
-    note = "certified correct" if dataset.labelled else ""
-    try:
-        store.complete(chosen.mine(indices), chosen, Here(work), what=what, unit="images", note=note, quiet=quiet)
-    finally:
-        rows, differing = certifier.rechecked
-        if rows:
-            note_checks(store.folder, chosen.share, rows, differing)
+    with _workers(executor, make, read, device, address, quiet) as workers:
+        if when_checked is not None:
+            when_checked()
+        about_data = {"licence": dataset.licence, "preparation": dataset.preparation}
+        made = {**workers.environment, **{name: text for name, text in about_data.items() if text}}
+        store.claim(Manifest({**workers.identity, "noise_seed": seed, **about}, len(indices), made))
+        what = f"certify {dataset.name} {dataset.split}"
+        note = "certified correct" if dataset.labelled else ""
+        try:
+            store.complete(chosen.mine(indices), chosen, workers, what=what, unit="images", note=note, quiet=quiet)
+        finally:
+            rows, differing = workers.rechecked
+            if rows:
+                note_checks(store.folder, chosen.share, rows, differing)
     return store
+
+
+def _workers(
+    executor: ExecutorName, make: Make, read: Read, device: str | torch.device | None, address: str | None, quiet: bool
+) -> Workers:
+    check_choice("executor", executor, ExecutorName)
+    if executor == "ray":
+        from smoothcert.certification.ray_workers import RayWorkers  # needs an extra
+
+        return RayWorkers(make, read, None if device is None else str(device), address, quiet=quiet)
+    if address is not None:
+        raise ConfigError(f"address {address} is that of a Ray cluster, but the executor is {executor}: name ray")
+    return Local(make, read, device)

@@ -19,7 +19,7 @@ from smoothcert.cli.options import (
     read_settings,
 )
 from smoothcert.cli.own_model import Subject, add_own_model, own_subject, run_subject
-from smoothcert.config import CertifyConfig
+from smoothcert.config import CertifyConfig, ExecutorName
 from smoothcert.errors import ConfigError
 from smoothcert.runs.remote import is_remote
 from smoothcert.runs.selection import Selection
@@ -40,6 +40,8 @@ def add_options(parser: ArgumentParser) -> None:
     add_settings(parser, CertifyConfig)
     add_machine(parser)
     option(parser, "--batch-size", int, None, "noisy copies at once; default: what suits the network")
+    option(parser, "--executor", ExecutorName, "local", "this process, or the workers of a Ray cluster")
+    option(parser, "--address", str, None, "of the Ray cluster, HOST:PORT or auto; default: one on this machine alone")
 
 
 def run(options: Options) -> None:
@@ -62,8 +64,10 @@ def run(options: Options) -> None:
         _store(options, name),
         settings,
         selection=selection,
-        device=pick_device(options.device),
+        device=options.device if options.executor == "ray" else pick_device(options.device),
         batch_size=options.batch_size,
+        executor=options.executor,
+        address=options.address,
         when_checked=subject.keep,
     )
     if one := _only_class(subject, selection):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from smoothcert.config.choices import (
         GONE,
         AttackName,
+        ExecutorName,
         Kernels,
         NoiseMode,
         Precision,
@@ -28,7 +29,10 @@ if TYPE_CHECKING:
 _HOME = {
     "build": ("build_dataclass", "read_mapping"),
     "certification": ("AttackConfig", "CertifyConfig"),
-    "choices": ("AttackName", "GONE", "Kernels", "NoiseMode", "Precision", "TrainingPrecision", "check_choice"),
+    "choices": (
+        *("AttackName", "ExecutorName", "GONE", "Kernels", "NoiseMode", "Precision", "TrainingPrecision"),
+        "check_choice",
+    ),
     "settings": ("ALPHA", "N", "N0", "NOISE", "as_options", "option_of", "setting", "settings_of"),
     "training": ("PRETRAINED", "SelfTraining", "SoftLabels", "TrainConfig", "dump_config", "read_config"),
 }
@@ -42,6 +46,7 @@ __all__ = [
     "AttackConfig",
     "AttackName",
     "CertifyConfig",
+    "ExecutorName",
     "Kernels",
     "N",
     "NoiseMode",

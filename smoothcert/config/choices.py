@@ -12,6 +12,7 @@ TrainingPrecision = Literal["tf32", "float32", "bfloat16"]
 OptimizerName = Literal["sgd", "adam"]
 Kernels = Literal["auto", "off"]
 AttackName = Literal["pgd", "ddn", "stein", "vanilla", "foolbox"]
+ExecutorName = Literal["local", "ray"]
 
 
 GONE = {

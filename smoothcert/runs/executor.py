@@ -30,6 +30,11 @@ class Executor(ABC):
     """How long a group shall take, once it is known how long a row takes: a crash costs no more than that."""
 
     @property
+    def note(self) -> str:
+        """Who is working, for the progress bar, where that is not plain."""
+        return ""
+
+    @property
     @abstractmethod
     def idle(self) -> bool:
         """Whether it takes another group now."""

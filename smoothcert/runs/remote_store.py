@@ -123,6 +123,10 @@ class Watched(Executor):
         self._inner, self._check = inner, check
 
     @property
+    def note(self) -> str:
+        return self._inner.note
+
+    @property
     def idle(self) -> bool:
         return self._inner.idle
 

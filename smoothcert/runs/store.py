@@ -182,11 +182,13 @@ class ResultStore:
                     for name, row in zip(group_made.names, group_made.rows, strict=True):
                         part.add({**row, "time": clock(each)})
                         made, correct = made + 1, correct + int(bool(row["correct"]))
-                        told = f"{100 * correct / made:.1f} % {note}" if note else ""
+                        share = f"{100 * correct / made:.1f} % {note}" if note else ""
+                        told = ", ".join(filter(None, (share, executor.note)))
                         bar.advance(int(name in claims.missing), told)  # another may have made it too
-                    part.sync()  # before the claim is given up: other machines must see rows that nobody claims
-                    claims.made(group_made.names)
                     group = executor.next_group(group_made, claiming)
+                if finished:
+                    part.sync()  # before claims are given up: other machines must see rows that nobody claims
+                    claims.made([name for group_made in finished for name in group_made.names])
 
     @contextmanager
     def writer(self, shard: int | None, shards: int = 1) -> Iterator[PartWriter]:

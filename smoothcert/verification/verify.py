@@ -59,7 +59,10 @@ def _stores(folder: Path, place: Path) -> list[Path]:
 
 def verify_store(folder: Path, name: str, data_dir: Path | None, resampling: Resampling | None) -> Verdict:
     store = ResultStore(folder)
-    verdict = Verdict(folder, name, store.fingerprint())
+    try:
+        verdict = Verdict(folder, name, store.fingerprint())
+    except OSError as error:
+        raise StoreError(f"{error.filename}: cannot be read ({error.strerror})") from error
     try:
         manifest = store.manifest()
         identity, verdict.inputs = dict(manifest.identity), manifest.inputs
