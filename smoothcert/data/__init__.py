@@ -15,7 +15,8 @@ from smoothcert.data.lazy import LazyDataset, faults, require_labels, with_class
 from smoothcert.imports import lazy
 
 if TYPE_CHECKING:
-    from smoothcert.data.batches import Batch, Batches
+    from smoothcert.data.batch import Batch
+    from smoothcert.data.batches import Batches
 
 __all__ = [
     "DATASETS",
@@ -32,4 +33,4 @@ __all__ = [
     "with_classes",
 ]
 
-__getattr__, __dir__ = lazy(__name__, {"Batch": "batches", "Batches": "batches"})
+__getattr__, __dir__ = lazy(__name__, {"Batch": "batch", "Batches": "batches"})

@@ -1,4 +1,4 @@
-"""Training batches on a device, every one of them a function of (seed, epoch, step, rank) alone."""
+"""Training batches on a device, every one of them a function of (seed, epoch, step) and of who takes which images."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from copy import copy
-from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Literal, get_args
 
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from smoothcert.data.augment import crop_flip
+from smoothcert.data.batch import Batch, Share, share_of
 from smoothcert.data.dataset import Dataset
 from smoothcert.data.lazy import LazyDataset, require_labels
 from smoothcert.errors import ConfigError, unknown_name
@@ -25,39 +25,12 @@ Augment = Literal["none", "crop-flip", "imagenet"]
 _AHEAD = 2  # batches of a LazyDataset that are decoded while the device works
 
 
-@dataclass(frozen=True, eq=False)
-class Batch:
-    """Images and labels of one step, on the device."""
-
-    images: Tensor  # [B, C, H, W] float32 in [0, 1]
-    labels: Tensor  # [B] int64
-    index: Tensor  # [B] int64, positions in the data set
-    generator: torch.Generator  # on the device; all noise of the step is drawn from it
-    soft_labels: Tensor | None = None  # [B, classes] float32, each row a distribution; for methods that use them
-    pseudo_labelled: bool = False  # in self-training: whether a network gave these labels
-
-    def split(self, parts: int) -> list[Batch]:
-        """`parts` consecutive batches of B // parts images; the rest is dropped, as the field's code does."""
-        size = len(self.labels) // parts
-        cuts = [slice(i * size, (i + 1) * size) for i in range(parts if size else 0)]
-        return [
-            replace(
-                self,
-                images=self.images[c],
-                labels=self.labels[c],
-                index=self.index[c],
-                soft_labels=None if self.soft_labels is None else self.soft_labels[c],
-            )
-            for c in cuts
-        ]
-
-
 class Batches:
     """The shuffled batches of each epoch.
 
-    `batch_size` is global: of every global batch, rank r of `world_size` takes the r-th of `world_size`
-    contiguous and equal slices, so that all ranks take the same steps, however a method cuts its slice. A batch that
-    does not divide evenly is filled up with its first images, which then count twice.
+    `batch_size` is global. A global batch is cut into `chunks`, as `Batch.split` cuts that of one process, and of every
+    chunk rank r of `world_size` takes the r-th slice, so that all ranks take the steps that one process would take.
+    Slices differ by at most one image, and means over them are weighted accordingly (`Share`).
 
     A `Dataset` is copied to the device once. A `LazyDataset` is decoded ahead by a few threads. `soft_labels` are
     weights of the classes, [images, classes], perhaps memory-mapped; batches get them scaled to sum to 1.
@@ -73,6 +46,7 @@ class Batches:
         augment: Augment = "none",
         rank: int = 0,
         world_size: int = 1,
+        chunks: int = 1,
         soft_labels: np.ndarray | None = None,
     ) -> None:
         if world_size < 1 or not 0 <= rank < world_size:
@@ -93,7 +67,7 @@ class Batches:
                 f"found {list(soft_labels.shape)}"
             )
         self.dataset, self.batch_size, self.seed, self.augment = dataset, batch_size, seed, augment
-        self.rank, self.world_size, self.device = rank, world_size, torch.device(device)
+        self.rank, self.world_size, self.chunks, self.device = rank, world_size, chunks, torch.device(device)
         # a tensor: CUDA divides by a plain number by multiplying with 1/255, which rounds differently
         self._white = torch.tensor(255.0, device=self.device)
         self._labels = _tensor(dataset.labels).to(self.device)
@@ -108,9 +82,9 @@ class Batches:
         return -(-len(self.dataset) // self.batch_size)
 
     def keyed(self, seed: int) -> Batches:
-        """Batches of another seed, on the same memory."""
+        """Batches of another seed, on the same memory. They are not cut, so that no image is left out."""
         other = copy(self)
-        other.seed = seed
+        other.seed, other.chunks = seed, 1
         return other
 
     def epoch(self, epoch: int, start: int = 0, weights: Tensor | None = None) -> Iterator[Batch]:
@@ -145,8 +119,8 @@ class Batches:
             index = order[share if isinstance(share, slice) else self._to_device(share)]
             images = self._images[index]
             if self.augment == "crop-flip":
-                key = derive(self.seed, "augment", epoch, step, self.rank)
-                images = crop_flip(images, torch.Generator().manual_seed(key))
+                generator = torch.Generator().manual_seed(derive(self.seed, "augment", epoch, step, 0))
+                images = crop_flip(images, generator, None if isinstance(share, slice) else self._within(step))
             soft = None if self._soft_labels is None else self._soft_on_device[index]
             yield self._batch(images, index, epoch, step, soft)
 
@@ -174,21 +148,41 @@ class Batches:
         finally:  # also when the caller leaves the loop early
             pool.shutdown(cancel_futures=True)
 
+    def _size(self, step: int) -> int:
+        """Images of a global batch."""
+        return min(self.batch_size, len(self.dataset) - step * self.batch_size)
+
     def _share(self, step: int) -> slice | Tensor:
         """This rank's part of a global batch, as positions in the epoch's order."""
         first = step * self.batch_size
-        size = min(self.batch_size, len(self.dataset) - first)
         if self.world_size == 1:
-            return slice(first, first + size)
-        share = -(-size // self.world_size)
-        return first + torch.arange(self.rank * share, (self.rank + 1) * share) % size
+            return slice(first, first + self._size(step))
+        return first + self._within(step)[0]
+
+    def _within(self, step: int) -> tuple[Tensor, int]:
+        """This rank's part of a global batch, as positions in it, and how many images it has."""
+        size = self._size(step)
+        chunk, chunks = self._chunk(step)
+        first, count, _ = share_of(chunk, self.rank, self.world_size)
+        starts = torch.arange(chunks)[:, None] * chunk + first
+        return (starts + torch.arange(count)).flatten(), size
+
+    def _chunk(self, step: int) -> tuple[int, int]:
+        """The size of a chunk of a global batch, and how many there are; too few images are left whole."""
+        size = self._size(step)
+        return (size // self.chunks, self.chunks) if size >= self.chunks else (size, 1)
 
     def _batch(self, images: Tensor, index: Tensor, epoch: int, step: int, soft_labels: Tensor | None) -> Batch:
         if self.dataset.eight_bit:
             images = images.float() / self._white
-        key = derive(self.seed, "noise", epoch, step, self.rank)
-        generator = torch.Generator(self.device).manual_seed(key)
-        return Batch(images, self._labels[index], index, generator, soft_labels)
+        generator = torch.Generator(self.device).manual_seed(derive(self.seed, "noise", epoch, step, 0))
+        if self.world_size == 1:
+            return Batch(images, self._labels[index], index, generator, soft_labels)
+        total, _ = self._chunk(step)
+        first, _, weight = share_of(total, self.rank, self.world_size)
+        own = torch.Generator(self.device).manual_seed(derive(self.seed, "own noise", epoch, step, self.rank))
+        share = Share(first, total, weight, generator)
+        return Batch(images, self._labels[index], index, own, soft_labels, share=share)
 
     def _to_device(self, tensor: Tensor) -> Tensor:
         """A copy that a CUDA device makes while the host goes on."""

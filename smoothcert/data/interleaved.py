@@ -8,7 +8,8 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from smoothcert.data.batches import Batch, Batches
+from smoothcert.data.batch import Batch
+from smoothcert.data.batches import Batches
 from smoothcert.data.dataset import Dataset
 from smoothcert.keys import derive
 
@@ -32,6 +33,7 @@ class Interleaved:
             augment=labelled.augment,
             rank=labelled.rank,
             world_size=labelled.world_size,
+            chunks=labelled.chunks,
         )
 
     def __len__(self) -> int:
