@@ -37,10 +37,15 @@ def _leave(number: int, frame: FrameType | None) -> None:
         with suppress(Exception):  # it may be in the middle of a write
             stream.flush()
     shown = "\x1b[?25h\n" if os.isatty(2) else ""  # a progress bar hides the cursor
-    if os.environ.get("RANK", "0") == "0":  # one line is enough for all processes that torchrun started
+    if speaks():
         with suppress(OSError):
             os.write(2, f"{shown}interrupted: run the same command to go on\n".encode())
     os._exit(128 + number)
+
+
+def speaks() -> bool:
+    """Whether this process is the one of those that torchrun started that speaks for all of them."""
+    return os.environ.get("RANK", "0") == "0"
 
 
 @contextmanager

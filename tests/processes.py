@@ -7,11 +7,11 @@ import contextlib
 import multiprocessing
 import os
 import signal
-import socket
 import time
 import traceback
 
 import torch
+from torch.distributed import TCPStore
 
 CONTEXT = multiprocessing.get_context("forkserver")
 CONTEXT.set_forkserver_preload(["tests.training.tiny", "tests.results", "torch._dynamo"])
@@ -36,9 +36,13 @@ class Child:
         self._process.start()
         theirs.close()
 
-    def _receive(self, wanted):
+    def next_message(self):
+        """Of what kind it is ("report", "returned", "raised"), and what it says."""
         assert self._messages.poll(PATIENCE), "the process said nothing for long"
-        kind, value = self._messages.recv()  # an EOFError is a process that ended without a word
+        return self._messages.recv()  # an EOFError is a process that ended without a word
+
+    def _receive(self, wanted):
+        kind, value = self.next_message()
         assert kind == wanted, value
         return value
 
@@ -95,13 +99,22 @@ def kill_at(moments, function, *arguments):
         assert child.kill()
 
 
+class Launcher:
+    """Starts processes that know each other as torchrun's do. Like torchrun's its store outlives them."""
+
+    def __init__(self):
+        self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+
+    def start(self, function, *arguments, size=2):
+        shared = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self._store.port)}
+        shared["TORCHELASTIC_USE_AGENT_STORE"] = "True"
+        return [
+            Child(function, *arguments, environment={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+            for rank in range(size)
+        ]
+
+
 def run_ranks(function, *arguments, size=2):
     """What each of `size` processes returns that know each other as torchrun's do."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    shared = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-    ranks = [
-        Child(function, *arguments, environment={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
-        for rank in range(size)
-    ]
-    return [rank.result() for rank in ranks]
+    launcher = Launcher()
+    return [rank.result() for rank in launcher.start(function, *arguments, size=size)]

@@ -18,7 +18,7 @@ import numpy as np
 from smoothcert.config import TrainConfig
 from smoothcert.data import Dataset, LazyDataset, load_dataset, require_labels
 from smoothcert.data.pseudo_labels import load_pseudo_labelled
-from smoothcert.errors import ConfigError
+from smoothcert.errors import ConfigError, ProcessLost
 from smoothcert.methods import build_method, resolved
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training import soft_labels
@@ -55,8 +55,12 @@ def fit(
             test = found if test is None else test
         train_run(config, run, ranks, TrainingData(train, test), track, quiet or not ranks.is_main, checkpoint_seconds)
         ranks.wait()  # PyTorch's threads may abort a rank that exits; torchrun would then stop the main one as it saves
-    finally:
+    except ProcessLost:
+        raise  # to close would be to wait for those that are gone
+    except BaseException:
         ranks.close()
+        raise
+    ranks.close()
     return run
 
 

@@ -11,11 +11,14 @@ connections, which gloo notices at once: `agree`, after every batch, finds out w
 from __future__ import annotations
 
 import os
+import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
+from uuid import uuid4
 
 import torch
 import torch.distributed as dist
@@ -99,9 +102,11 @@ def _together() -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
+        # without the place in gloo's code, and what it advises
+        reason = re.sub(r"^\[[^\]]*\] ", "", str(error).splitlines()[0]).split(". ")[0]
         raise ProcessLost(
-            "another process of this training has ended or cannot be reached: run the same command to go on from the "
-            f"last checkpoint (rank {dist.get_rank()} was told: {str(error).splitlines()[0]})"
+            f"another process of this training has ended or cannot be reached (rank {os.environ.get('RANK')}: "
+            f"{reason}): run the same command to go on from the last checkpoint"
         ) from error
 
 
@@ -111,6 +116,30 @@ def join_ranks(device: str = "auto") -> Ranks:
     chosen = pick_device(device, int(os.environ.get("LOCAL_RANK", "0")))
     if world_size == 1:
         return Ranks(chosen)
-    if not dist.is_initialized():
-        dist.init_process_group("cpu:gloo,cuda:nccl" if chosen.type == "cuda" else "gloo")
-    return Ranks(chosen, rank, world_size, dist.new_group(backend="gloo", timeout=_LONG))
+    with _together():
+        if not dist.is_initialized():
+            backend = "cpu:gloo,cuda:nccl" if chosen.type == "cuda" else "gloo"
+            store, _, _ = next(dist.rendezvous("env://"))  # type: ignore[attr-defined]
+            fresh = _fresh(store, rank, world_size)
+            dist.init_process_group(backend, store=fresh, rank=rank, world_size=world_size)
+        return Ranks(chosen, rank, world_size, dist.new_group(backend="gloo", timeout=_LONG))
+
+
+def _fresh(store: Any, rank: int, world_size: int) -> Any:
+    """A part of the store that belongs to this start alone.
+
+    When torchrun starts the processes again it keeps its store, where the addresses of the former ones still are
+    (PyTorch 2.13). So each process draws a name, and all take that of the main one once it has read theirs.
+    """
+    name, others = uuid4().hex, range(1, world_size)
+    if rank == 0:
+        while not store.check([f"{name}/{other}" for other in others]):
+            store.set("start", " ".join([name, *(store.get(f"here/{other}").decode() for other in others)]))
+            time.sleep(0.01)
+    else:
+        store.set(f"here/{rank}", name)
+        while name not in (found := store.get("start").decode().split()):
+            time.sleep(0.01)
+        name = found[0]
+        store.set(f"{name}/{rank}", "")
+    return dist.PrefixStore(name, store)  # type: ignore[attr-defined]

@@ -15,11 +15,13 @@ from torch.nn import functional as F
 from smoothcert import files
 from smoothcert.config import TrainConfig
 from smoothcert.data import Dataset
-from smoothcert.errors import StoreError
+from smoothcert.errors import ProcessLost, StoreError
+from smoothcert.interrupts import leave_on_signals
 from smoothcert.methods.base import Losses, Method
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training import soft_labels
 from smoothcert.training.fit import fit
+from smoothcert.training.steps import Stepper
 
 HERE = "tests.training.tiny"
 CONFIG = TrainConfig("tiny", f"{HERE}.TinyNet", 0.25, {"name": "gaussian"}, epochs=3, batch_size=16, lr=0.05)
@@ -122,8 +124,38 @@ def train_until_the_disk_is_full(report, out):
         return str(error)
 
 
-def train_as_rank(report, out, config):
+def train_as_rank(report, out, *configs):
+    """One training, or several into numbered folders."""
+    for i, config in enumerate(configs):
+        train(out if len(configs) == 1 else out / str(i), config)
+
+
+def train_as_rank_reporting_states(report, out, config):
+    """As `smoothcert train` does, with a checkpoint after every step; the main rank reports each."""
+    leave_on_signals()
+    train_reporting_states(report, out, config)
+
+
+def train_as_rank_reporting_steps(report, out, config):
+    """Without checkpoints on the way; every rank reports its steps, and waits a little after each."""
+    leave_on_signals()
+    real = Stepper.take
+
+    def take(self, batch):
+        real(self, batch)
+        report()
+        time.sleep(0.02)
+
+    Stepper.take = take
     train(out, config)
+
+
+def train_as_rank_until_left_alone(report, out, config):
+    """Returns what the error says."""
+    try:
+        train_as_rank_reporting_steps(report, out, config)
+    except ProcessLost as error:
+        return str(error)
 
 
 def train_as_rank_that_saves_slowly(report, out, config):
@@ -160,6 +192,27 @@ class Plain(nn.Module):
 
     def forward(self, x):
         return self.fc(x.flatten(1))
+
+
+class Double(nn.Module):
+    """In double precision, so that no last bit switches a ReLU or an answer."""
+
+    def __init__(self, classes=4):
+        super().__init__()
+        layers = nn.Conv2d(1, 6, 3), nn.ReLU(), nn.Flatten(), nn.Linear(6 * 36, classes)
+        self.body = nn.Sequential(*layers).double()
+
+    def forward(self, x):
+        return self.body(x.double())
+
+
+class DoubleDenoiser(nn.Module):
+    def __init__(self, classes=0):
+        super().__init__()
+        self.body = nn.Conv2d(1, 1, 3, padding=1).double()
+
+    def forward(self, x):
+        return self.body(x.double())
 
 
 class ThreeClasses(TinyNet):
