@@ -36,13 +36,9 @@ class Child:
         self._process.start()
         theirs.close()
 
-    def next_message(self):
-        """Of what kind it is ("report", "returned", "raised"), and what it says."""
-        assert self._messages.poll(PATIENCE), "the process said nothing for long"
-        return self._messages.recv()  # an EOFError is a process that ended without a word
-
     def _receive(self, wanted):
-        kind, value = self.next_message()
+        assert self._messages.poll(PATIENCE), "the process said nothing for long"
+        kind, value = self._messages.recv()  # an EOFError is a process that ended without a word
         assert kind == wanted, value
         return value
 

@@ -15,8 +15,7 @@ from smoothcert.data.lazy import LazyDataset, faults, require_labels, with_class
 from smoothcert.imports import lazy
 
 if TYPE_CHECKING:
-    from smoothcert.data.batch import Batch
-    from smoothcert.data.batches import Batches
+    from smoothcert.data.batches import Batch, Batches
 
 __all__ = [
     "DATASETS",
@@ -33,4 +32,4 @@ __all__ = [
     "with_classes",
 ]
 
-__getattr__, __dir__ = lazy(__name__, {"Batch": "batch", "Batches": "batches"})
+__getattr__, __dir__ = lazy(__name__, {"Batch": "batches", "Batches": "batches"})

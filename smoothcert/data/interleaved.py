@@ -8,8 +8,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from smoothcert.data.batch import Batch
-from smoothcert.data.batches import Batches
+from smoothcert.data.batches import Batch, Batches
 from smoothcert.data.dataset import Dataset
 from smoothcert.keys import derive
 

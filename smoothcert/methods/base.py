@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from smoothcert.data.batch import Batch
+from smoothcert.data.batches import Batch
 from smoothcert.errors import ConfigError
 
 __all__ = ["Batch", "Losses", "Method", "Progress", "Shares", "check_domain", "draw_noise", "noisy_copies"]

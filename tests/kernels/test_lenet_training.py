@@ -14,7 +14,7 @@ pytest.importorskip("triton")
 
 from smoothcert.attacks.ascent import smoothed_gradient
 from smoothcert.attacks.objectives import frozen
-from smoothcert.data.batch import Batch
+from smoothcert.data.batches import Batch
 from smoothcert.errors import ModelError
 from smoothcert.kernels.lenet.entry import LENET
 from smoothcert.kernels.lenet.training import FastLeNetTraining, _index, features

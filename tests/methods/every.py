@@ -2,7 +2,7 @@
 
 import torch
 
-from smoothcert.data.batch import Batch
+from smoothcert.data.batches import Batch
 from tests.training.tiny import TinyNet, tiny
 
 EVERY = [

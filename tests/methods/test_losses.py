@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from smoothcert.data.batch import Batch
+from smoothcert.data.batches import Batch
 from smoothcert.methods import METHODS, build_method
 from smoothcert.methods.base import Progress
 from tests.methods import literal

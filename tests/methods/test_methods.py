@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from smoothcert.data.batch import Batch
+from smoothcert.data.batches import Batch
 from smoothcert.errors import ConfigError
 from smoothcert.methods import METHODS, build_method
 from smoothcert.methods.base import Losses, Method, noisy_copies

@@ -9,7 +9,7 @@ from torch import nn
 from smoothcert.attacks import constraints
 from smoothcert.attacks.ascent import ascend
 from smoothcert.config import TrainConfig
-from smoothcert.data.batch import Batch
+from smoothcert.data.batches import Batch
 from smoothcert.methods import build_method
 from smoothcert.methods.base import Progress
 from smoothcert.training.fit import fit

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from smoothcert.data.batch import Batch
+from smoothcert.data.batches import Batch
 from smoothcert.errors import ConfigError, ModelError
 from smoothcert.methods import build_method
 from smoothcert.methods.base import Progress

@@ -22,9 +22,7 @@ from tests.training.tiny import (
     tiny,
     train,
     train_as_rank,
-    train_as_rank_reporting_states,
-    train_as_rank_reporting_steps,
-    train_as_rank_until_left_alone,
+    train_as_rank_struck,
     write_pseudo,
 )
 
@@ -49,7 +47,7 @@ def test_one_process_is_the_main_one(monkeypatch):
 
 
 # batches of 16 images and one of 6, cut into the method's steps: 3 images are shared by two ranks, or by four
-EXACT = dataclasses.replace(CONFIG, model=f"{HERE}.Double", sigma=0.5, epochs=2, evaluate_every=0)
+EXACT = dataclasses.replace(CONFIG, model=f"{HERE}.Double", sigma=0.5, epochs=1, evaluate_every=0)
 ATTACKS = {"noises": 2, "steps": 2, "warmup": 1}
 SETTINGS = {
     "smoothadv": ATTACKS,
@@ -70,10 +68,8 @@ def everything(folder):
     """All ways to train."""
     pseudo = write_pseudo(folder / "pseudo.npz", tiny(seed=2))
     configs = [dataclasses.replace(EXACT, method=method) for method in METHODS_TO_COMPARE]
-    configs = [
-        dataclasses.replace(config, soft_labels={"n": 40, "epochs": 1}) if config.method["name"] == "catrs" else config
-        for config in configs
-    ]
+    special = {"catrs": {"soft_labels": {"n": 40, "epochs": 1}}, "sun": {"epochs": 2}}
+    configs = [dataclasses.replace(config, **special.get(config.method["name"], {})) for config in configs]
     start = train(folder / "start", dataclasses.replace(EXACT, seed=1, epochs=1)).path
     changes = (
         {"augment": "crop-flip"},
@@ -124,59 +120,48 @@ def undisturbed(tmp_path_factory):
     return outcome(RunFolder(out))
 
 
-def test_killed_ranks_go_on_from_a_checkpoint_inside_an_epoch(tmp_path, undisturbed):
-    """Both are killed after some checkpoint, whatever they then do, and each has its own generator back."""
-    launcher, out = Launcher(), tmp_path / "run"
-    for states in (3, 4, 6):
-        main, other = launcher.start(train_as_rank_reporting_states, out, SHORT)
-        for _ in range(states):
-            main.next_report()
-        assert main.kill()
-        other.kill()
-    state = RunFolder(out).load_state()
-    assert len(state["others"]) == 1
-    assert not torch.equal(state["rng"], state["others"][0]["rng"])
+def strike(launcher, out, config, who, number, steps, every=600.0):
+    """Two ranks, of which one gets a signal; how that one ended, and the other one."""
+    ranks = launcher.start(train_as_rank_struck, out, config, who, number, steps, every)
+    return ranks[who], ranks[1 - who]
+
+
+def go_on(launcher, out):
     for rank in launcher.start(train_as_rank, out, SHORT):
         rank.result()
-    assert outcome(RunFolder(out)) == undisturbed
+    return outcome(RunFolder(out))
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("who", [0, 1])
+def test_killed_ranks_go_on_from_a_checkpoint_inside_an_epoch(tmp_path, undisturbed):
+    """The other rank ends with an error, and each has its own generator back when they are started again."""
+    launcher, out = Launcher(), tmp_path / "run"
+    for who, steps in ((0, 4), (1, 9)):
+        killed, other = strike(launcher, out, SHORT, who, signal.SIGKILL, steps, every=0.0)
+        assert "another process of this training has ended or cannot be reached" in other.result()
+        assert killed.kill()  # it has been
+    state = RunFolder(out).load_state()
+    assert state["epoch"] * 10 + state["step"] == 3 + 8
+    assert not torch.equal(state["rng"], state["others"][0]["rng"])
+    assert go_on(launcher, out) == undisturbed
+
+
+@pytest.mark.parametrize(("who", "number"), [(0, signal.SIGINT), (1, signal.SIGTERM)])
 def test_a_signal_to_one_rank_saves_and_ends_all(tmp_path, undisturbed, who, number):
     launcher, out = Launcher(), tmp_path / "run"
-    ranks = launcher.start(train_as_rank_reporting_steps, out, SHORT)
-    for rank in ranks:
-        rank.next_report()
-    ended = [ranks[i].interrupt(number if i == who else 0) for i in (who, 1 - who)]
-    assert [status for status, _ in ended] == 2 * [128 + number]
+    ended = [rank.interrupt(0) for rank in strike(launcher, out, SHORT, who, number, 13)]
+    assert ended == 2 * [(128 + number, 0)]
     state = RunFolder(out).load_state()
-    assert state["epoch"] * 10 + state["step"] == 1 + ended[0][1] == 1 + ended[1][1]  # no step is lost
-    for rank in launcher.start(train_as_rank, out, SHORT):
-        rank.result()
-    assert outcome(RunFolder(out)) == undisturbed
-
-
-@pytest.mark.parametrize("who", [0, 1])
-def test_a_rank_that_is_killed_ends_the_others_with_an_error(tmp_path, who):
-    launcher = Launcher()
-    ranks = launcher.start(train_as_rank_until_left_alone, tmp_path / "run", dataclasses.replace(SHORT, epochs=50))
-    ranks[who].next_report()
-    assert ranks[who].kill()
-    while (message := ranks[1 - who].next_message())[0] == "report":
-        pass
-    assert message[0] == "returned"
-    assert "another process of this training has ended or cannot be reached" in message[1]
+    assert (state["epoch"], state["step"]) == (1, 3)  # no step is lost
+    assert go_on(launcher, out) == undisturbed
 
 
 def test_another_number_of_processes_goes_on(tmp_path):
     """From a checkpoint of two inside an epoch to one process: the means of the epoch are those of all its steps."""
-    out, config = tmp_path / "run", dataclasses.replace(EXACT, method={"name": "consistency"})
-    main, other = Launcher().start(train_as_rank_reporting_states, out, config)
-    for _ in range(4):
-        main.next_report()
-    assert main.kill()
-    other.kill()
+    launcher, out = Launcher(), tmp_path / "run"  # its store must live as long as they do
+    config = dataclasses.replace(EXACT, method={"name": "consistency"})
+    for rank in strike(launcher, out, config, 1, signal.SIGTERM, 4):
+        rank.interrupt(0)
+    assert RunFolder(out).load_state()["step"] == 4
     runs = train(out, config), train(tmp_path / "whole", config)
     one, two = (run.load_state()["model"] for run in runs)
     assert moved(one, two) < 1e-9
@@ -204,6 +189,7 @@ finally:
 """
 
 
+@pytest.mark.long
 def test_torchrun_starts_killed_ranks_again_and_nothing_is_lost(tmp_path, undisturbed):
     (tmp_path / "script.py").write_text(SCRIPT)
     command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]

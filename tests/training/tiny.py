@@ -4,6 +4,8 @@ Networks and methods are given to a training by their dotted paths, as a user gi
 """
 
 import dataclasses
+import itertools
+import os
 import resource
 import time
 
@@ -130,30 +132,19 @@ def train_as_rank(report, out, *configs):
         train(out if len(configs) == 1 else out / str(i), config)
 
 
-def train_as_rank_reporting_states(report, out, config):
-    """As `smoothcert train` does, with a checkpoint after every step; the main rank reports each."""
+def train_as_rank_struck(report, out, config, who, number, steps, every=600.0):
+    """As `smoothcert train` does; in its so many-th step the rank `who` gets a signal. Returns what an error says."""
     leave_on_signals()
-    train_reporting_states(report, out, config)
-
-
-def train_as_rank_reporting_steps(report, out, config):
-    """Without checkpoints on the way; every rank reports its steps, and waits a little after each."""
-    leave_on_signals()
-    real = Stepper.take
+    real, count = Stepper.take, itertools.count(1)
 
     def take(self, batch):
         real(self, batch)
-        report()
-        time.sleep(0.02)
+        if self.ranks.rank == who and next(count) == steps:
+            os.kill(os.getpid(), number)
 
     Stepper.take = take
-    train(out, config)
-
-
-def train_as_rank_until_left_alone(report, out, config):
-    """Returns what the error says."""
     try:
-        train_as_rank_reporting_steps(report, out, config)
+        train(out, config, checkpoint_seconds=every)
     except ProcessLost as error:
         return str(error)
 
