@@ -30,6 +30,10 @@ class TrainingDiverged(SmoothcertError):
     """The loss is no longer a number; nothing certifiable came out of the run."""
 
 
+class ProcessLost(SmoothcertError):
+    """Another of the processes that train together has ended or does not answer."""
+
+
 COLLAPSED = 0.9
 """A classifier that gives one answer to more inputs than this has collapsed, though its ACR may still look fair."""
 

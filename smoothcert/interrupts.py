@@ -19,7 +19,11 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class Interrupted(KeyboardInterrupt):
-    """A signal came while it was `postponed`."""
+    """A signal came while it was `postponed`, here or in another process of the same work."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
 
 
 def leave_on_signals() -> None:
@@ -33,31 +37,36 @@ def _leave(number: int, frame: FrameType | None) -> None:
         with suppress(Exception):  # it may be in the middle of a write
             stream.flush()
     shown = "\x1b[?25h\n" if os.isatty(2) else ""  # a progress bar hides the cursor
-    with suppress(OSError):
-        os.write(2, f"{shown}interrupted: run the same command to go on\n".encode())
+    if speaks():
+        with suppress(OSError):
+            os.write(2, f"{shown}interrupted: run the same command to go on\n".encode())
     os._exit(128 + number)
 
 
-@contextmanager
-def postponed(active: bool = True) -> Iterator[Callable[[], None]]:
-    """Within, a signal waits until the function that is yielded is called, which then raises `Interrupted`.
+def speaks() -> bool:
+    """Whether this process is the one of those that torchrun started that speaks for all of them."""
+    return os.environ.get("RANK", "0") == "0"
 
-    When that leaves the block, the signal is given to the handler that was there before. Other threads than the main
-    one receive no signals, and there nothing is postponed.
+
+@contextmanager
+def postponed() -> Iterator[Callable[[], int]]:
+    """Within, signals wait. The function that is yielded gives the number of the first one that came, or 0.
+
+    Raise `Interrupted` with that number where the work can stop: when it leaves the block, the signal is given to the
+    handler that was there before. Other threads than the main one receive no signals, and there nothing is postponed.
     """
     came: list[int] = []
 
     def note(number: int, frame: FrameType | None) -> None:
         came.append(number)
 
-    def check() -> None:
-        if came:
-            raise Interrupted
-
-    active = active and threading.current_thread() is threading.main_thread()
-    before = {number: signal.signal(number, note) for number in _heeded()} if active else {}
+    main = threading.current_thread() is threading.main_thread()
+    before = {number: signal.signal(number, note) for number in _heeded()} if main else {}
     try:
-        yield check
+        yield lambda: came[0] if came else 0
+    except Interrupted as interrupted:
+        came[:] = [interrupted.number]
+        raise
     finally:
         for number, handler in before.items():
             signal.signal(number, signal.SIG_DFL if handler is None else handler)

@@ -120,13 +120,22 @@ def kill_at(moments, function, *arguments):
         assert child.kill()
 
 
+class Launcher:
+    """Starts processes that know each other as torchrun's do. Like torchrun's its store outlives them."""
+
+    def __init__(self):
+        self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
+
+    def start(self, function, *arguments, size=2):
+        shared = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self._store.port)}
+        shared["TORCHELASTIC_USE_AGENT_STORE"] = "True"
+        return [
+            Child(function, *arguments, environment={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+            for rank in range(size)
+        ]
+
+
 def run_ranks(function, *arguments, size=2):
     """What each of `size` processes returns that know each other as torchrun's do."""
-    store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)  # on a port that is its own all the time
-    shared = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(store.port)}
-    shared |= {"TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0"}  # they meet there
-    ranks = [
-        Child(function, *arguments, environment={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
-        for rank in range(size)
-    ]
-    return [rank.result() for rank in ranks]
+    launcher = Launcher()
+    return [rank.result() for rank in launcher.start(function, *arguments, size=size)]

@@ -23,6 +23,7 @@ from smoothcert.attacks.objectives import by_kernels, frozen, label_probabilitie
 Objective = Callable[[Tensor], Tensor]  # points [B, ...] -> a loss for each point [B]
 Gradient = Callable[[Tensor], Tensor]  # points [B, ...] -> directions of ascent [B, ...], of any length
 Constraint = Callable[[Tensor], Tensor]  # points [B, ...] -> the allowed points that stand for them [B, ...]
+Source = torch.Generator | Callable[[Tensor], Tensor]  # of N(0, I): a generator, or a tensor -> numbers of its shape
 
 
 def input_gradient(objective: Objective) -> Gradient:
@@ -53,7 +54,7 @@ def stein_gradient(model: nn.Module, labels: Tensor, noise: Tensor, beta: float 
     return gradient
 
 
-def unit(gradient: Tensor, generator: torch.Generator | None = None, offset: float = 1e-8) -> Tensor:
+def unit(gradient: Tensor, generator: Source | None = None, offset: float = 1e-8) -> Tensor:
     """g / (||g|| + offset) for each sample; with a generator, g / ||g||, and a vector of N(0, I) where g is exactly 0.
 
     The first is the rule of the attacks in Consistency, SmoothMix and CAT-RS, the second that of SmoothAdv, whose
@@ -65,7 +66,9 @@ def unit(gradient: Tensor, generator: torch.Generator | None = None, offset: flo
     return torch.where(length == 0, _gaussian(gradient, generator), gradient / length)
 
 
-def _gaussian(like: Tensor, generator: torch.Generator) -> Tensor:
+def _gaussian(like: Tensor, generator: Source) -> Tensor:
+    if not isinstance(generator, torch.Generator):
+        return generator(like)
     return torch.randn(like.shape, generator=generator, device=like.device, dtype=like.dtype)
 
 
@@ -76,7 +79,7 @@ def ascend(
     steps: int,
     step: float,
     constrain: Constraint,
-    generator: torch.Generator | None = None,
+    generator: Source | None = None,
     offset: float = 1e-8,
 ) -> Tensor:
     """`steps` times: a step of length `step` up the gradient, then the constraint. Directions are those of `unit`."""
@@ -91,7 +94,7 @@ def _step_up(
     gradient: Tensor,
     step: float,
     constrain: Constraint,
-    generator: torch.Generator | None,
+    generator: Source | None,
     offset: float,
 ) -> Tensor:
     # exactly these classes: a subclass may have another rule
@@ -111,7 +114,7 @@ def pgd(
     *,
     epsilon: float,
     steps: int,
-    generator: torch.Generator,
+    generator: Source,
     beta: float = 1.0,
     gradient_free: bool = False,
 ) -> Tensor:

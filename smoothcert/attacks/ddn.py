@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from smoothcert.attacks.ascent import unit
+from smoothcert.attacks.ascent import Source, unit
 from smoothcert.attacks.constraints import norms, project
 from smoothcert.attacks.objectives import frozen, majority, noisy_logits, smoothed_nll
 
@@ -20,7 +20,7 @@ def ddn(
     *,
     epsilon: float,
     steps: int,
-    generator: torch.Generator,
+    generator: Source,
     gamma: float = 0.05,
     beta: float = 1.0,
     start: float | None = None,

@@ -21,7 +21,7 @@ from jsonargparse import ArgumentParser
 import smoothcert
 from smoothcert.cli.options import print_json
 from smoothcert.config import GONE
-from smoothcert.errors import SmoothcertError
+from smoothcert.errors import ProcessLost, SmoothcertError
 from smoothcert.runs.remote import shown
 
 _FIRST = ("demo", "train", "doctor", "certify", "predict", "report", "status")  # for a newcomer; the others by name
@@ -37,7 +37,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SmoothcertError as error:
         if parsed[name].get("json"):
             print_json({"error": str(error)})
-        print(f"error: {shown(str(error))}", file=sys.stderr)
+        print(f"error: {shown(str(error))}", file=sys.stderr, flush=True)
+        if isinstance(error, ProcessLost):
+            os._exit(2)  # PyTorch would wait for what was sent to the process that is gone
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output has enough, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -6,6 +6,7 @@ from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_machine, add_overrides, given_overrides, on_disk, option
 from smoothcert.config import TrainConfig
+from smoothcert.interrupts import speaks
 from smoothcert.recipes import load_recipe
 
 ABOUT = "Train a model by a recipe; any of its settings can be overridden."
@@ -28,6 +29,8 @@ def run(options: Options) -> None:
     config = load_recipe(recipe, given_overrides(options, TrainConfig)).config
     machine = {"data_dir": options.data_dir, "device": options.device, "workers": options.workers}
     done = fit(config, options.out, track=options.track or (), **machine)
+    if not speaks():
+        return
     metrics = done.records("metrics.jsonl")
     last = ", ".join(f"{name} {value:.4g}" for name, value in metrics[-1].items() if name not in ("epoch", "lr"))
     print(f"{done.path}: {len(metrics)} epochs done; {last}")

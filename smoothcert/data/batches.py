@@ -1,8 +1,8 @@
-"""Training batches on a device, every one of them a function of (seed, epoch, step, rank) alone."""
+"""Training batches on a device, every one of them a function of (seed, epoch, step) and of who takes which images."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, replace
@@ -23,15 +23,43 @@ Augment = Literal["none", "crop-flip", "imagenet"]
 
 
 @dataclass(frozen=True, eq=False)
+class Share:
+    """Where the images of one of several processes stand among the `total` images of a step."""
+
+    first: int
+    total: int
+    weight: float  # of this process's mean in the mean over all images
+    generator: torch.Generator  # in the same state in all processes
+
+
+@dataclass(frozen=True, eq=False)
 class Batch:
     """Images and labels of one step, on the device."""
 
     images: Tensor  # [B, C, H, W] float32 in [0, 1]
     labels: Tensor  # [B] int64
     index: Tensor  # [B] int64, positions in the data set
-    generator: torch.Generator  # on the device; all noise of the step is drawn from it
+    generator: torch.Generator  # on the device, another one in every process
     soft_labels: Tensor | None = None  # [B, classes] float32, each row a distribution; for methods that use them
     pseudo_labelled: bool = False  # in self-training: whether a network gave these labels
+    share: Share | None = None  # None: one process has all images
+
+    @property
+    def total(self) -> int:
+        """Images of this step in all processes together."""
+        return len(self.labels) if self.share is None else self.share.total
+
+    def draw(self, kind: Callable[..., Tensor], shape: Sequence[int], images: int = 0) -> Tensor:
+        """Random numbers by torch.randn or torch.rand; dimension `images` of the shape counts images.
+
+        Several processes draw alike for the images of all of them, and each keeps what belongs to its own: together
+        they use the numbers that one process would draw.
+        """
+        if self.share is None:
+            return kind(shape, generator=self.generator, device=self.images.device)
+        whole = (*shape[:images], self.share.total, *shape[images + 1 :])
+        drawn = kind(whole, generator=self.share.generator, device=self.images.device)
+        return drawn.narrow(images, self.share.first, shape[images])
 
     def split(self, parts: int) -> list[Batch]:
         """`parts` consecutive batches of B // parts images; the rest is dropped, as the field's code does."""
@@ -52,9 +80,9 @@ class Batch:
 class Batches:
     """The shuffled batches of each epoch.
 
-    `batch_size` is global: of every global batch, rank r of `world_size` takes the r-th of `world_size`
-    contiguous and equal slices, so that all ranks take the same steps, however a method cuts its slice. A batch that
-    does not divide evenly is filled up with its first images, which then count twice.
+    `batch_size` is global. A global batch is cut into `chunks`, as `Batch.split` cuts that of one process, and of every
+    chunk rank r of `world_size` takes the r-th slice, so that all ranks take the steps that one process would take.
+    Slices differ by at most one image, and means over them are weighted accordingly (`Share`).
 
     A `Dataset` is copied to the device once. A `LazyDataset` is decoded ahead by `workers` processes, on which the
     batches do not depend; 0 means threads, and None is chosen by the cores and the size of the set. `soft_labels` are
@@ -71,6 +99,7 @@ class Batches:
         augment: Augment = "none",
         rank: int = 0,
         world_size: int = 1,
+        chunks: int = 1,
         soft_labels: np.ndarray | None = None,
         workers: int | None = None,
     ) -> None:
@@ -92,7 +121,7 @@ class Batches:
                 f"found {list(soft_labels.shape)}"
             )
         self.dataset, self.batch_size, self.seed, self.augment = dataset, batch_size, seed, augment
-        self.rank, self.world_size, self.device = rank, world_size, torch.device(device)
+        self.rank, self.world_size, self.chunks, self.device = rank, world_size, chunks, torch.device(device)
         self.workers = workers
         # a tensor: CUDA divides by a plain number by multiplying with 1/255, which rounds differently
         self._white = torch.tensor(255.0, device=self.device)
@@ -108,9 +137,9 @@ class Batches:
         return -(-len(self.dataset) // self.batch_size)
 
     def keyed(self, seed: int) -> Batches:
-        """Batches of another seed, on the same memory."""
+        """Batches of another seed, on the same memory. They are not cut, so that no image is left out."""
         other = copy(self)
-        other.seed = seed
+        other.seed, other.chunks = seed, 1
         return other
 
     def epoch(self, epoch: int, start: int = 0, weights: Tensor | None = None) -> Iterator[Batch]:
@@ -145,8 +174,8 @@ class Batches:
             index = order[share if isinstance(share, slice) else self._to_device(share)]
             images = self._images[index]
             if self.augment == "crop-flip":
-                key = derive(self.seed, "augment", epoch, step, self.rank)
-                images = crop_flip(images, torch.Generator().manual_seed(key))
+                generator = torch.Generator().manual_seed(derive(self.seed, "augment", epoch, step, 0))
+                images = crop_flip(images, generator, None if isinstance(share, slice) else self._within(step))
             soft = None if self._soft_labels is None else self._soft_on_device[index]
             yield self._batch(images, index, epoch, step, soft)
 
@@ -167,26 +196,58 @@ class Batches:
             return Wanted(indices)
         return Wanted(indices, [derive(self.seed, "augment", epoch, i) for i in indices])
 
+    def _size(self, step: int) -> int:
+        """Images of a global batch."""
+        return min(self.batch_size, len(self.dataset) - step * self.batch_size)
+
     def _share(self, step: int) -> slice | Tensor:
         """This rank's part of a global batch, as positions in the epoch's order."""
         first = step * self.batch_size
-        size = min(self.batch_size, len(self.dataset) - first)
         if self.world_size == 1:
-            return slice(first, first + size)
-        share = -(-size // self.world_size)
-        return first + torch.arange(self.rank * share, (self.rank + 1) * share) % size
+            return slice(first, first + self._size(step))
+        return first + self._within(step)[0]
+
+    def _within(self, step: int) -> tuple[Tensor, int]:
+        """This rank's part of a global batch, as positions in it, and how many images it has."""
+        size = self._size(step)
+        chunk, chunks = self._chunk(step)
+        first, count, _ = _share_of(chunk, self.rank, self.world_size)
+        starts = torch.arange(chunks)[:, None] * chunk + first
+        return (starts + torch.arange(count)).flatten(), size
+
+    def _chunk(self, step: int) -> tuple[int, int]:
+        """The size of a chunk of a global batch, and how many there are; too few images are left whole."""
+        size = self._size(step)
+        return (size // self.chunks, self.chunks) if size >= self.chunks else (size, 1)
 
     def _batch(self, images: Tensor, index: Tensor, epoch: int, step: int, soft_labels: Tensor | None) -> Batch:
         if self.dataset.eight_bit:
             images = images.float() / self._white
-        key = derive(self.seed, "noise", epoch, step, self.rank)
-        generator = torch.Generator(self.device).manual_seed(key)
-        return Batch(images, self._labels[index], index, generator, soft_labels)
+        generator = torch.Generator(self.device).manual_seed(derive(self.seed, "noise", epoch, step, 0))
+        if self.world_size == 1:
+            return Batch(images, self._labels[index], index, generator, soft_labels)
+        total, _ = self._chunk(step)
+        first, _, weight = _share_of(total, self.rank, self.world_size)
+        own = torch.Generator(self.device).manual_seed(derive(self.seed, "own noise", epoch, step, self.rank))
+        share = Share(first, total, weight, generator)
+        return Batch(images, self._labels[index], index, own, soft_labels, share=share)
 
     def _to_device(self, tensor: Tensor) -> Tensor:
         """A copy that a CUDA device makes while the host goes on."""
         pinned = tensor.pin_memory() if self.device.type == "cuda" else tensor
         return pinned.to(self.device, non_blocking=True)
+
+
+def _share_of(total: int, rank: int, world_size: int) -> tuple[int, int, float]:
+    """The first and the number of a rank's images among `total`, and the weight of their mean in that of all.
+
+    Where there are fewer images than ranks, some have the same image, and share its weight.
+    """
+    if total < world_size:
+        first = rank % total
+        return first, 1, 1 / (total * len(range(first, world_size, total)))
+    first, end = rank * total // world_size, (rank + 1) * total // world_size
+    return first, end - first, (end - first) / total
 
 
 def _distributions(weights: np.ndarray) -> Tensor:

@@ -32,6 +32,7 @@ class Interleaved:
             augment=labelled.augment,
             rank=labelled.rank,
             world_size=labelled.world_size,
+            chunks=labelled.chunks,
         )
 
     def __len__(self) -> int:

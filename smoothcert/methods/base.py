@@ -64,8 +64,9 @@ class Shares:
 class Method(ABC):
     """Base of every method: a frozen dataclass of hyperparameters with one `loss`.
 
-    A method never steps an optimiser, chooses a device or knows ranks. All its randomness comes from
-    ``batch.generator``. A class of yours works by its dotted path (``--method.name mypkg.MyMethod``).
+    A method never steps an optimiser, chooses a device or knows ranks. All its randomness comes from ``batch.draw``,
+    or from ``batch.generator`` where several processes need not use the numbers of one. Losses are means over the
+    images of the batch. A class of yours works by its dotted path (``--method.name mypkg.MyMethod``).
     """
 
     @property
@@ -120,8 +121,7 @@ def check_domain(
 
 def draw_noise(batch: Batch, sigma: float, noises: int) -> Tensor:
     """N(0, sigma^2 I) for `noises` copies of every image: [m, B, C, H, W]."""
-    shape = (noises, *batch.images.shape)
-    return sigma * torch.randn(shape, generator=batch.generator, device=batch.images.device)
+    return sigma * batch.draw(torch.randn, (noises, *batch.images.shape), images=1)
 
 
 def noisy_copies(batch: Batch, sigma: float, noises: int) -> Tensor:

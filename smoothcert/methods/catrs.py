@@ -84,7 +84,7 @@ class CatRs(Method):
             share = (logits.argmax(-1) == batch.labels).float().mean(0)
         else:
             share = _soft_labels(batch).gather(1, batch.labels[:, None])[:, 0]
-        throws = torch.rand((self.noises, len(share)), generator=batch.generator, device=share.device)
+        throws = batch.draw(torch.rand, (self.noises, len(share)), images=1)
         return (throws < share).sum(0).clamp(min=1)
 
     def _target(self, logits: Tensor, batch: Batch) -> Tensor:

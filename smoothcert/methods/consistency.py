@@ -81,5 +81,5 @@ class Consistency(Method):
                 steps=self.steps,
                 step=2 * epsilon / self.steps,
                 constrain=Within(batch.images, epsilon),
-                offset=1e-8 * len(batch.labels),  # the code adds 1e-8 to the gradient of a mean over images
+                offset=1e-8 * batch.total,  # the code adds 1e-8 to the gradient of a mean over images
             )

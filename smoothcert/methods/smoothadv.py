@@ -68,8 +68,12 @@ class SmoothAdv(Method):
 
     def _attack(self, model: nn.Module, batch: Batch, noise: Tensor, progress: Progress) -> Tensor:
         where = (model, batch.images, batch.labels, noise)
-        epsilon, generator = self.epsilon * progress.ramp(self.warmup), batch.generator
+        epsilon = self.epsilon * progress.ramp(self.warmup)
+
+        def random(like: Tensor) -> Tensor:
+            return batch.draw(torch.randn, like.shape)
+
         if self.attack == "ddn":
-            return ddn(*where, epsilon=epsilon, steps=self.steps, gamma=self.gamma, beta=self.beta, generator=generator)
+            return ddn(*where, epsilon=epsilon, steps=self.steps, gamma=self.gamma, beta=self.beta, generator=random)
         free = self.attack == "stein"
-        return pgd(*where, epsilon=epsilon, steps=self.steps, beta=self.beta, gradient_free=free, generator=generator)
+        return pgd(*where, epsilon=epsilon, steps=self.steps, beta=self.beta, gradient_free=free, generator=random)

@@ -53,7 +53,7 @@ class SmoothMix(Method):
     def loss(self, model: nn.Module, batch: Batch, sigma: float, progress: Progress) -> Losses:
         ramp = progress.ramp(self.warmup)
         noise = draw_noise(batch, sigma, self.noises)  # [m, B, C, H, W]
-        lam = 0.5 * torch.rand(len(batch.labels), generator=batch.generator, device=noise.device)  # [B]
+        lam = 0.5 * batch.draw(torch.rand, batch.labels.shape)  # [B]
         start, end = self._attack(model, batch, noise, ramp)
 
         logits = noisy_logits(model, start, noise)  # [m, B, classes]

@@ -13,7 +13,7 @@ from smoothcert.methods.base import Batch
 
 @torch.inference_mode()
 def denoising_error(
-    model: nn.Module, batches: Iterable[Batch], sigma: float, check: Callable[[], None] = lambda: None
+    model: nn.Module, batches: Iterable[Batch], sigma: float, check: Callable[[], object] = lambda: None
 ) -> tuple[float, float]:
     """Mean squared error per pixel with one noise draw per image, and the same as PSNR in dB. `check` may stop it."""
     model.eval()

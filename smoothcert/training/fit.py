@@ -20,7 +20,7 @@ from smoothcert.config import TrainConfig
 from smoothcert.data import Dataset, LazyDataset, load_dataset, require_labels
 from smoothcert.data.decoding import check_workers
 from smoothcert.data.pseudo_labels import load_pseudo_labelled
-from smoothcert.errors import ConfigError
+from smoothcert.errors import ConfigError, ProcessLost
 from smoothcert.methods import build_method, resolved
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training import soft_labels
@@ -60,8 +60,12 @@ def fit(
         data = TrainingData(train, test, workers=workers)
         train_run(config, run, ranks, data, track, quiet or not ranks.is_main, checkpoint_seconds)
         ranks.wait()  # PyTorch's threads may abort a rank that exits; torchrun would then stop the main one as it saves
-    finally:
+    except ProcessLost:
+        raise  # to close would be to wait for those that are gone
+    except BaseException:
         ranks.close()
+        raise
+    ranks.close()
     return run
 
 

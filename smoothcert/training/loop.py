@@ -27,6 +27,7 @@ from smoothcert.methods.base import Method, Progress, Shares
 from smoothcert.progress import ProgressBar
 from smoothcert.runs.environment import environment
 from smoothcert.runs.folder import ModelSpec, RunFolder
+from smoothcert.training.checkpoint import gathered, restore
 from smoothcert.training.denoising_error import denoising_error
 from smoothcert.training.network import Beginning
 from smoothcert.training.noisy_accuracy import noisy_accuracy
@@ -82,6 +83,7 @@ class Loop:
             augment=config.augment,
             rank=ranks.rank,
             world_size=ranks.world_size,
+            chunks=method.chunks,
             soft_labels=votes,
             workers=data.workers,
         )
@@ -103,9 +105,14 @@ class Loop:
             steps = len(self.batches)
             total, done = config.epochs * steps, self.epoch * steps + self.step
             bar = ProgressBar(f"train {self.run.path.name}", total, "steps", done=done, quiet=quiet)
-            # several ranks would have to agree on a step to stop at; they end at once, and go on from the last epoch
-            stoppable = postponed(self.ranks.world_size == 1)
-            with stoppable as check, ExitStack() as opened, bar, products(config.precision, config.kernels):
+            with postponed() as came, ExitStack() as opened, bar, products(config.precision, config.kernels):
+
+                def check(due: bool = False) -> bool:
+                    number = self.ranks.agree(came() or int(due))  # no signal that is heeded has the number 1
+                    if number > 1:
+                        raise Interrupted(number)
+                    return bool(number)
+
                 for tracker in trackers:
                     opened.callback(tracker.close)
                 try:
@@ -115,12 +122,16 @@ class Loop:
                             tracker.log(metrics, int(metrics["epoch"]))
                 except Interrupted:
                     self._save()
+                    self.ranks.wait()  # torchrun stops all processes when one has ended
                     raise
         if self.ranks.is_main:
             self.run.save_model(self.model, self._spec())
 
-    def _train_epoch(self, bar: ProgressBar, every: float, check: Callable[[], None]) -> dict[str, float]:
-        """`check` raises Interrupted if the state shall be saved now; it is called where that can be continued."""
+    def _train_epoch(self, bar: ProgressBar, every: float, check: Callable[..., bool]) -> dict[str, float]:
+        """`check` raises Interrupted if a signal came to any process, and tells whether a checkpoint is due.
+
+        All processes call it equally often, and where the state that is saved then can be continued.
+        """
         config, epoch = self.config, self.epoch
         for group in self.optimizer.param_groups:
             group["lr"] = config.learning_rate(epoch)
@@ -135,14 +146,12 @@ class Loop:
             self.stepper.take(batch)
             self.step += 1
             bar.advance(note=f"epoch {epoch + 1} of {config.epochs}")
-            # with several ranks only epochs are saved: clocks differ, and all ranks must save the same step
-            if self.ranks.world_size == 1 and time.monotonic() - saved > every:
+            if check(self.ranks.is_main and time.monotonic() - saved > every):  # clocks differ: that of the main one
                 self._save()
                 saved = time.monotonic()
-            check()
         return self._end_epoch(started, self.step - first, check)
 
-    def _shares(self, epoch: int, check: Callable[[], None]) -> Shares:
+    def _shares(self, epoch: int, check: Callable[[], object]) -> Shares:
         def of_copies(copies: int) -> Tensor:
             batches = self.labelled.keyed(derive(self.config.seed, "shares", copies)).epoch(epoch)
             where = (self.made.network, batches, len(self.data.train), self.config.sigma, copies)
@@ -155,7 +164,7 @@ class Loop:
 
         return Shares(of_copies, of_soft_labels)
 
-    def _end_epoch(self, started: float, steps: int, check: Callable[[], None]) -> dict[str, float]:
+    def _end_epoch(self, started: float, steps: int, check: Callable[[], object]) -> dict[str, float]:
         config, epoch = self.config, self.epoch
         self.ranks.share_buffers(self.model)
         measured: dict[str, float] = {}
@@ -183,7 +192,8 @@ class Loop:
         self.epoch, self.step = epoch + 1, 0
         if self.ranks.is_main:
             self.metrics_length = self.run.append("metrics.jsonl", metrics)
-            self._save()
+        self._save()
+        if self.ranks.is_main:
             record = {"epoch": epoch, "seconds": round(seconds, 3), "steps": steps, "device": str(self.ranks.device)}
             self.run.append("timing.jsonl", record)
         return metrics
@@ -196,7 +206,7 @@ class Loop:
             )
         return self.stepper.means()
 
-    def _evaluate(self, test: Dataset | LazyDataset, check: Callable[[], None]) -> dict[str, float]:
+    def _evaluate(self, test: Dataset | LazyDataset, check: Callable[[], object]) -> dict[str, float]:
         seed = derive(self.config.seed, "evaluate")
         device, workers = self.ranks.device, self.data.workers
         batches = Batches(test, 4 * self.config.batch_size, seed=seed, device=device, workers=workers).epoch(0)
@@ -207,19 +217,20 @@ class Loop:
         return {"noisy_test_accuracy": accuracy, "most_frequent_answer": most_frequent}
 
     def _save(self) -> None:
+        """All processes call this, since each has a part of the state; the main one writes it."""
+        own = gathered(self.stepper, self.model, self.ranks)
+        if not self.ranks.is_main:
+            return
         state: dict[str, Any] = {
             "epoch": self.epoch,
             "step": self.step,
-            **self.stepper.state(),
+            **own,
             "metrics_length": self.metrics_length,
             "model": self.model.state_dict(),
             "optimizer": self.optimizer.state_dict(),
-            "rng": torch.get_rng_state(),
             "data": self.data.fingerprint,
             "sampling": self.sampling,
         }
-        if self.ranks.device.type == "cuda":
-            state["cuda_rng"] = torch.cuda.get_rng_state(self.ranks.device)
         self.run.save_state(state)
 
     def _resume(self) -> None:
@@ -228,12 +239,10 @@ class Loop:
             require_same_data(self.run, state["data"], self.data.fingerprint)
             self.epoch, self.step, self.metrics_length = state["epoch"], state["step"], state["metrics_length"]
             self.sampling = state.get("sampling")  # older versions had none
-            self.stepper.load_state(state)
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
-            torch.set_rng_state(state["rng"])
-            if "cuda_rng" in state and self.ranks.device.type == "cuda":
-                torch.cuda.set_rng_state(state["cuda_rng"], self.ranks.device)
+            anew = derive(self.config.seed, "global", self.ranks.rank, self.epoch, self.step)
+            restore(state, self.stepper, self.model, self.ranks, anew)
         if self.ranks.is_main:
             self.run.truncate("metrics.jsonl", self.metrics_length)
             for name in ("timing.jsonl", "environment.jsonl"):

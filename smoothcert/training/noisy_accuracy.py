@@ -16,7 +16,7 @@ def noisy_accuracy(
     batches: Iterable[Batch],
     sigma: float,
     classes: int,
-    check: Callable[[], None] = lambda: None,
+    check: Callable[[], object] = lambda: None,
 ) -> tuple[float, float]:
     """Accuracy with one noise draw per image, and the share of the most frequent answer. `check` may stop it."""
     model.eval()

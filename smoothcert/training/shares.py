@@ -23,7 +23,7 @@ def shares_of_copies(
     sigma: float,
     copies: int,
     ranks: Ranks,
-    check: Callable[[], None] = lambda: None,
+    check: Callable[[], object] = lambda: None,
 ) -> Tensor:
     """The share of so many noisy copies of each image that the network answers with the label; ranks share the work."""
     votes, seen = torch.zeros(2, images, dtype=torch.float64, device=ranks.device)

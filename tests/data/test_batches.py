@@ -1,5 +1,3 @@
-from itertools import chain
-
 import numpy as np
 import pytest
 import torch
@@ -116,19 +114,39 @@ def test_a_resumed_epoch_is_the_tail_of_the_whole(augment, start):
     assert all(same(a, b) for a, b in zip(whole[start:], tail, strict=True))
 
 
-@given(size=st.integers(1, 40), world=st.integers(1, 7), extra=st.integers(0, 12))
-def test_ranks_share_each_global_batch(size, world, extra):
+@given(size=st.integers(1, 40), world=st.integers(1, 7), extra=st.integers(0, 12), chunks=st.integers(1, 4))
+def test_ranks_share_every_chunk_of_a_global_batch(size, world, extra, chunks):
+    """Together they have the images, the random numbers and, weighted, the means of one process, step by step."""
     data, batch_size = toy(size, (1, 1, 1)), world + extra
-    ranks = [list(Batches(data, batch_size, seed=0, rank=r, world_size=world).epoch(1)) for r in range(world)]
-    for step, whole in enumerate(Batches(data, batch_size, seed=0).epoch(1)):
-        parts = [rank[step].index.tolist() for rank in ranks]
-        share = -(-len(whole.labels) // world)
-        assert [len(part) for part in parts] == [share] * world  # equal, so that no rank takes other steps
-        assert list(chain(*parts)) == [whole.index.tolist()[i % len(whole.labels)] for i in range(share * world)]
-    assert len({len(rank) for rank in ranks}) == 1
+
+    def steps(**options):
+        batches = Batches(data, batch_size, seed=0, augment="crop-flip", chunks=chunks, **options)
+        for batch in batches.epoch(1):
+            for chunk in batch.split(chunks):
+                noise = chunk.draw(torch.randn, (3, len(chunk.labels)), images=1)
+                yield chunk, noise, chunk.draw(torch.rand, chunk.labels.shape)
+
+    alone = list(steps())
+    ranks = [list(steps(rank=rank, world_size=world)) for rank in range(world)]
+    assert {len(rank) for rank in ranks} == {len(alone)}
+    for step, (whole, noise, throws) in enumerate(alone):
+        seen, mean = set(), 0.0
+        for part, its_noise, its_throws in (rank[step] for rank in ranks):
+            first = 0 if part.share is None else part.share.first
+            rows = slice(first, first + len(part.labels))
+            assert torch.equal(part.index, whole.index[rows])
+            assert torch.equal(part.images, whole.images[rows])  # cropped as by one process
+            assert torch.equal(its_noise, noise[:, rows])
+            assert torch.equal(its_throws, throws[rows])
+            assert part.total == len(whole.labels)
+            seen.update(range(first, first + len(part.labels)))
+            mean += (1.0 if part.share is None else part.share.weight) * float(part.index.double().mean())
+        assert seen == set(range(len(whole.labels)))
+        assert mean == pytest.approx(float(whole.index.double().mean()))
+        assert max(len(rank[step][0].labels) for rank in ranks) <= -(-len(whole.labels) // world)
 
 
-def test_noise_is_keyed_by_seed_epoch_step_and_rank_and_not_by_augmentation():
+def test_a_generator_of_its_own_is_keyed_by_seed_epoch_step_and_rank_and_not_by_augmentation():
     def noises(**options):
         batches = Batches(toy(), 8, **{"seed": 0, "world_size": 2, **options})
         return [torch.randn(3, generator=b.generator).tolist() for e in (0, 1) for b in batches.epoch(e)]
@@ -154,7 +172,7 @@ def test_crop_flip_is_the_per_image_recipe(dtype):
         assert torch.equal(out, crop.flip(2) if flip else crop)
 
 
-def test_crop_flip_changes_with_epoch_step_and_rank():
+def test_crop_flip_changes_with_epoch_and_step_and_place_in_the_batch():
     data = Dataset("toy", "train", np.repeat(toy(1).images, 16, 0), np.zeros(16, np.int64), 1)  # one image 16 times
     runs = [
         batch.images

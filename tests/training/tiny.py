@@ -4,6 +4,8 @@ Networks and methods are given to a training by their dotted paths, as a user gi
 """
 
 import dataclasses
+import itertools
+import os
 import resource
 import time
 
@@ -15,11 +17,13 @@ from torch.nn import functional as F
 from smoothcert import files
 from smoothcert.config import TrainConfig
 from smoothcert.data import Dataset
-from smoothcert.errors import StoreError
+from smoothcert.errors import ProcessLost, StoreError
+from smoothcert.interrupts import leave_on_signals
 from smoothcert.methods.base import Losses, Method
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training import soft_labels
 from smoothcert.training.fit import fit
+from smoothcert.training.steps import Stepper
 
 HERE = "tests.training.tiny"
 CONFIG = TrainConfig("tiny", f"{HERE}.TinyNet", 0.25, {"name": "gaussian"}, epochs=3, batch_size=16, lr=0.05)
@@ -122,8 +126,27 @@ def train_until_the_disk_is_full(report, out):
         return str(error)
 
 
-def train_as_rank(report, out, config):
-    train(out, config)
+def train_as_rank(report, out, *configs):
+    """One training, or several into numbered folders."""
+    for i, config in enumerate(configs):
+        train(out if len(configs) == 1 else out / str(i), config)
+
+
+def train_as_rank_struck(report, out, config, who, number, steps, every=600.0):
+    """As `smoothcert train` does; in its so many-th step the rank `who` gets a signal. Returns what an error says."""
+    leave_on_signals()
+    real, count = Stepper.take, itertools.count(1)
+
+    def take(self, batch):
+        real(self, batch)
+        if self.ranks.rank == who and next(count) == steps:
+            os.kill(os.getpid(), number)
+
+    Stepper.take = take
+    try:
+        train(out, config, checkpoint_seconds=every)
+    except ProcessLost as error:
+        return str(error)
 
 
 def train_as_rank_that_saves_slowly(report, out, config):
@@ -160,6 +183,27 @@ class Plain(nn.Module):
 
     def forward(self, x):
         return self.fc(x.flatten(1))
+
+
+class Double(nn.Module):
+    """In double precision, so that no last bit switches a ReLU or an answer."""
+
+    def __init__(self, classes=4):
+        super().__init__()
+        layers = nn.Conv2d(1, 6, 3), nn.ReLU(), nn.Flatten(), nn.Linear(6 * 36, classes)
+        self.body = nn.Sequential(*layers).double()
+
+    def forward(self, x):
+        return self.body(x.double())
+
+
+class DoubleDenoiser(nn.Module):
+    def __init__(self, classes=0):
+        super().__init__()
+        self.body = nn.Conv2d(1, 1, 3, padding=1).double()
+
+    def forward(self, x):
+        return self.body(x.double())
 
 
 class ThreeClasses(TinyNet):
