@@ -3,8 +3,7 @@
 A step of a small network is hundreds of kernels that each run for microseconds, so that launching them one by one
 costs far more than running them. On CUDA, the second step of every epoch is captured and the later ones replayed: the
 same kernels on the same numbers, launched at once. What may change between epochs (learning rate, warm-up) is captured
-anew; labelled and pseudo-labelled batches have a graph each, since their losses have different weights. With several
-processes a graph ends with the gradients: these are added up over the processes, and then the optimiser steps.
+anew; labelled and pseudo-labelled batches have a graph each, since their losses have different weights.
 """
 
 from __future__ import annotations
@@ -32,7 +31,6 @@ class _BatchGroup:
     sums: dict[str, Tensor] = field(default_factory=dict)
     graph_batch: Batch | None = None  # the memory that the graph reads each batch from
     graph: torch.cuda.CUDAGraph | None = None
-    gradients: list[Tensor | None] = field(default_factory=list)  # with several processes: the memory it leaves them in
 
 
 class Stepper:
@@ -52,10 +50,9 @@ class Stepper:
         self._labelled = _BatchGroup("", 1.0)
         self._pseudo_labelled = _BatchGroup("pseudo_labelled_", pseudo_weight)
         self._groups = (self._labelled, self._pseudo_labelled)
-        self.capture = capture and ranks.device.type == "cuda"
-        self._generator, self._shared = torch.Generator(ranks.device), torch.Generator(ranks.device)
-        # with several processes a thread of NCCL's asks the device for news while a step is captured, which is no error
-        self._errors = "global" if ranks.world_size == 1 else "thread_local"
+        # several processes add their gradients up between backward and step, which is not captured
+        self.capture = capture and ranks.device.type == "cuda" and ranks.world_size == 1
+        self._generator = torch.Generator(ranks.device)
         self._progress = Progress(0, 1)
 
     @property
@@ -67,16 +64,12 @@ class Stepper:
         self._progress = progress
         for group in self._groups:
             group.graph_batch = group.graph = None
-            group.gradients = []
 
     def take(self, batch: Batch) -> None:
         """One optimiser step for each of the method's chunks of a batch."""
         # one generator object for all batches, since a graph is bound to it; seeded with the batch's key
         self._generator.manual_seed(batch.generator.initial_seed())
         batch = replace(batch, generator=self._generator)
-        if batch.share is not None:
-            self._shared.manual_seed(batch.share.generator.initial_seed())
-            batch = replace(batch, share=replace(batch.share, generator=self._shared))
         group = self._pseudo_labelled if batch.pseudo_labelled else self._labelled
         for chunk in batch.split(self.method.chunks):
             group.images += chunk.total
@@ -85,7 +78,7 @@ class Stepper:
             elif group.graph_batch is None:
                 self._step(chunk, group)  # not captured: momentum and sums are created outside of a graph
                 group.graph_batch = _copy(chunk)
-            elif (group.graph_batch.images.shape, group.graph_batch.total) != (chunk.images.shape, chunk.total):
+            elif group.graph_batch.images.shape != chunk.images.shape:
                 self._step(chunk, group)  # the last batch of an epoch
             else:
                 self._replay(chunk, group)
@@ -122,18 +115,14 @@ class Stepper:
         for mine, theirs in zip(_tensors(group.graph_batch), _tensors(chunk), strict=True):
             mine.copy_(theirs)
         group.graph.replay()
-        if self.ranks.world_size > 1:
-            for parameter, gradient in zip(self.model.parameters(), group.gradients, strict=True):
-                parameter.grad = gradient
-            self._update()
 
     def _record(self, group: _BatchGroup) -> bool:
         """Capture one step; False (and plain steps from now on) if the method cannot be captured."""
         assert group.graph_batch is not None
         graph = self._graph()
         try:
-            with torch.cuda.graph(graph, capture_error_mode=self._errors):
-                self._captured(group.graph_batch, group)
+            with torch.cuda.graph(graph):
+                self._step(group.graph_batch, group)
         except RuntimeError as error:
             reason = str(error).splitlines()[0]
             warnings.warn(f"this method's step cannot be captured ({reason}): training goes on, slower", stacklevel=2)
@@ -141,13 +130,11 @@ class Stepper:
             self._close_generators()
             return False
         group.graph = graph
-        if self.ranks.world_size > 1:
-            group.gradients = [parameter.grad for parameter in self.model.parameters()]
         return True
 
     def _close_generators(self) -> None:
         """After a failed capture PyTorch 2.11 leaves its generators in capture mode; a successful one ends that."""
-        with torch.cuda.graph(self._graph(), capture_error_mode=self._errors):
+        with torch.cuda.graph(self._graph()):
             torch.zeros(1, device=self.ranks.device)
 
     def _graph(self) -> torch.cuda.CUDAGraph:
@@ -155,25 +142,9 @@ class Stepper:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)  # PyTorch 2.12 and later register generators themselves
             graph.register_generator_state(self._generator)
-            if self.ranks.world_size > 1:
-                graph.register_generator_state(self._shared)
         return graph
 
-    def _captured(self, chunk: Batch, group: _BatchGroup) -> None:
-        """What of a step can be in a graph: all of it, or, with several processes, all before they add gradients up."""
-        self._backward(chunk, group)
-        if self.ranks.world_size == 1:
-            self._update()
-
     def _step(self, chunk: Batch, group: _BatchGroup) -> None:
-        self._backward(chunk, group)
-        self._update()
-
-    def _update(self) -> None:
-        self.ranks.add_gradients(self.model)
-        self.optimizer.step()
-
-    def _backward(self, chunk: Batch, group: _BatchGroup) -> None:
         losses = self.method.loss(self.model, chunk, self.sigma, self._progress)
         if not isinstance(losses, Losses):
             raise ConfigError(
@@ -183,6 +154,8 @@ class Stepper:
         self.optimizer.zero_grad(set_to_none=True)
         share = 1.0 if chunk.share is None else chunk.share.weight
         (group.weight * share * losses.total).backward()  # type: ignore[no-untyped-call]
+        self.ranks.add_gradients(self.model)
+        self.optimizer.step()
         for name, value in {"loss": losses.total, **losses.terms}.items():
             if name not in group.sums:
                 group.sums[name] = torch.zeros((), dtype=torch.float64, device=self.ranks.device)
