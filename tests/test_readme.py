@@ -16,8 +16,12 @@ README = (ROOT / "README.md").read_text()
 PAGES = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "results/README.md"]
 PAGES += [f"docs/{page.name}" for page in sorted(ROOT.glob("docs/*.md"))]
 FOREIGN = {"--nproc-per-node", "--pre-commit", "--resolution"}  # options of other programs
+FOREIGN |= {"--max-restarts", "--node-rank", "--nnodes", "--standalone"}  # of torchrun
+FOREIGN |= {"--rdzv-backend", "--rdzv-endpoint", "--rdzv-id"}
+FOREIGN |= {"--head"}  # of Ray
 FOREIGN |= {"--recursive"}  # of the programs of cloud providers
-FOREIGN |= {"--array", "--gpus", "--job-name", "--requeue", "--time"}  # of Slurm
+FOREIGN |= {"--array", "--gpus", "--gpus-per-node", "--job-name", "--nodes"}  # of Slurm
+FOREIGN |= {"--ntasks-per-node", "--requeue", "--signal", "--time"}
 
 
 def blocks(language):
