@@ -30,7 +30,7 @@ _LOOK_SECONDS = 2.0  # between two looks at what the cluster has
 _REST_SECONDS = 10.0  # before another start after a worker that died while it started; longer after several
 _WAIT_SECONDS = 0.5
 _PATIENCE = 60.0  # after which it is said that there is no worker, or a group is given to a second one
-_SAME = ("smoothcert", "commit", "torch")  # versions that all workers of a store share
+_SAME = ("smoothcert", "torch")  # versions that all workers of a store share
 
 
 def group_seconds(workers: int) -> float:
