@@ -1,15 +1,19 @@
 """How long a large certification takes on 1 to 512 GPUs: a simulation of the scheduler with measured times.
 
-    python benchmarks/scaling.py
+    python benchmarks/scaling.py            # the table of docs/scaling.md, which lists what is assumed
+    python benchmarks/scaling.py --claims   # how long a claim takes on this disk, for `--shard auto`
 
 One driver hands out groups of images and writes their rows, as `certify --executor ray` does; how many images are in a
-group, the executor itself decides. Seconds per image are those of results/certify-h200.json, the driver's are those of
-results/ray-overhead.json. What is assumed is listed in docs/scaling.md, which has the tables that this prints.
+group is decided by the executor's own rule. Seconds per image are those of results/certify-h200.json, and the driver's
+those of results/ray-overhead.json.
 """
 
+import argparse
 import heapq
 import itertools
 import json
+import tempfile
+import time
 from collections import deque
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,14 +21,16 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import norm
 
+from smoothcert.certification.ray_workers import group_seconds
 from smoothcert.evaluation.outlook import samples_of
+from smoothcert.runs.claims import Claims
 from smoothcert.runs.executor import Here, Made
+from smoothcert.runs.store import Manifest, ResultStore, part_lock
 from smoothcert.statistics.sequential import procedure
 
 RESULTS = Path(__file__).parents[1] / "results"
 IMAGES, N0, N, SIGMA, ALPHA, RADIUS = 50_000, 100, 100_000, 0.5, 0.001, 0.5
 GPUS = (1, 8, 64, 512)
-GROUP_SECONDS = 5.0
 START = 60.0  # seconds: imports, weights, preparation and checks; not measured on a cluster
 VIT_B = 17.58 / 4.61  # multiply-adds of ViT-B/16 by those of ViT-S/16 on 224 x 224 pixels
 ACCURACY = {0.0: 0.57, 0.5: 0.46, 1.0: 0.37, 1.5: 0.29, 1.9: 0.0}
@@ -50,7 +56,7 @@ def simulate(seconds: np.ndarray, workers: int, cluster: Cluster, seed: int = 0)
     rng = np.random.default_rng(seed)
     speed = np.exp(cluster.spread * rng.standard_normal(workers)) * np.where(rng.random(workers) < cluster.slow, 0.5, 1)
     rule = Here(list)
-    rule.group_seconds = GROUP_SECONDS
+    rule.group_seconds = group_seconds(workers)
     waiting, group, done = deque(range(len(seconds))), 1, 0
     driver = busy = 0.0  # until when the driver is occupied, and for how long it was
     order, events = itertools.count(), []  # (time, order, kind, worker, images)
@@ -122,7 +128,33 @@ def in_words(seconds: float) -> str:
     return f"{seconds / 3600:.3g} h" if seconds >= 3600 else f"{seconds / 60:.3g} min"
 
 
+def print_claims() -> None:
+    """With as many parts and claims as there would be processes, half of the rows done, none of the others at work."""
+    columns = ("idx", "correct", "time")
+    print("| processes | one claim |\n|---:|---:|")
+    for processes in GPUS:
+        with tempfile.TemporaryDirectory() as folder:
+            store = ResultStore(Path(folder), columns)
+            store.claim(Manifest({"max": IMAGES}, IMAGES, {}))
+            for process in range(1, processes):
+                rows = "".join(f"{index}\t1\t0:00:01\n" for index in range(process, IMAGES // 2, processes))
+                path = store.folder / f"part-auto-other-{process}.tsv"
+                path.write_text("\t".join(columns) + "\n" + rows)
+                part_lock(path).with_suffix(".claims").write_text(json.dumps([IMAGES - process]))
+            with store.writer(None) as part, Claims(part.lock, columns, store.keys, range(IMAGES)) as claims:
+                claims.take(1, 60.0)  # reads all rows, once
+                started = time.perf_counter()
+                for _ in range(20):
+                    claims.take(1, 60.0)
+                print(f"| {processes} | {50 * (time.perf_counter() - started):.1f} ms |")
+
+
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--claims", action="store_true")
+    if parser.parse_args().claims:
+        print_claims()
+        return
     measured = {row["network"]: row for row in json.loads((RESULTS / "certify-h200.json").read_text())["networks"]}
     overhead = json.loads((RESULTS / "ray-overhead.json").read_text())
     per_sample = {
