@@ -303,9 +303,10 @@ def test_a_cluster_of_our_own_listens_to_this_machine_alone_and_ends_with_a_sign
     """The command as a user gives it; so many samples that it is at work until it is stopped."""
     monkeypatch.chdir(tmp_path)
     write_network()
-    command = [sys.executable, "-m", "smoothcert", *NETWORK, "--n", "1e10", "--out", "run", "--executor", "ray"]
+    command = [sys.executable, "-m", "smoothcert", *NETWORK, "--n", "1e9", "--out", "run", "--executor", "ray"]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         until(lambda: Path("run/certify/test/manifest.json").exists() or process.poll() is not None)
+        assert process.poll() is None, process.stderr.read()
         family = descendants(process.pid)
         assert any("raylet" in name for name in map(command_of, family))
         heard = {address for pid in family for address in listening(pid)}
