@@ -163,17 +163,19 @@ def main() -> None:
     }
     per_sample["ViT-B/16 (estimate)"] = VIT_B * per_sample["ViT-S/16"]
     samples = {"n = 100,000": np.full(IMAGES, N0 + N), "--radius 0.5": images_with_radius(np.random.default_rng(0))}
-    usual = Cluster(overhead["seconds_per_group"], overhead["seconds_per_row"], START)
-    spot = replace(usual, life=4 * 3600.0)
-    heads = " | ".join(f"{count} GPUs" for count in GPUS)
-    print(f"| network | samples per image | {heads} | 512, spot | driver busy |")
-    print("|---|---:|" + "---:|" * (len(GPUS) + 2))
+    steady = Cluster(overhead["seconds_per_group"], overhead["seconds_per_row"], START)
+    spot = replace(steady, life=4 * 3600.0)
+    columns = ["1 GPU", *(f"{count} GPUs" for count in GPUS[1:]), "8, spot", "busy at 512", "driver at 512"]
+    print(f"| network, procedure | samples per image | {' | '.join(columns)} |")
+    print("|---|" + "---:|" * (1 + len(columns)))
     for network, seconds in per_sample.items():
         for what, taken in samples.items():
-            times = [simulate(seconds * taken, count, usual) for count in GPUS]
-            unsteady = simulate(seconds * taken, GPUS[-1], spot)
-            cells = [in_words(time) for time, _ in [*times, unsteady]]
-            print(f"| {network}, {what} | {taken.mean():,.0f} | {' | '.join(cells)} | {100 * times[-1][1]:.2g} % |")
+            times = [simulate(seconds * taken, count, steady) for count in GPUS]
+            cells = [in_words(time) for time, _ in [*times, simulate(seconds * taken, 8, spot)]]
+            longest, driver = times[-1]
+            busy = seconds * taken.sum() / GPUS[-1] / longest
+            cells += [f"{100 * busy:.0f} %", f"{100 * driver:.0f} %"]
+            print(f"| {network}, {what} | {taken.mean():,.0f} | {' | '.join(cells)} |")
 
 
 if __name__ == "__main__":
