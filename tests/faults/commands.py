@@ -19,8 +19,8 @@ TRAINED = ("weights.safetensors", "metrics.jsonl", "model.json", "config.yaml")
 _DROP, _OVERRIDE, _SEARCH = 24, 1, 2  # of linux/prctl.h and linux/capability.h
 
 
-def start(*words, within=None, environment=None, limit=None):
-    """`smoothcert WORDS` in the folder `within`; no file may grow beyond `limit` bytes."""
+def start(*words, environment=None, path="", limit=None):
+    """`smoothcert WORDS`; Python also looks for modules in `path`, and no file may grow beyond `limit` bytes."""
 
     def prepare():
         signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -29,11 +29,10 @@ def start(*words, within=None, environment=None, limit=None):
         for power in (_OVERRIDE, _SEARCH):  # file permissions hold for root too
             ctypes.CDLL(None).prctl(_DROP, power, 0, 0, 0)
 
-    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join(filter(None, [str(path), str(ROOT), os.environ.get("PYTHONPATH")]))
     surroundings = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1", **(environment or {})}
     return subprocess.Popen(
         [sys.executable, "-m", "smoothcert", *map(str, words)],
-        cwd=within,
         env=surroundings,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

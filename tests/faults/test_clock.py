@@ -2,33 +2,33 @@
 
 import itertools
 import time
-from pathlib import Path
-
-import pytest
 
 from tests.faults.commands import RECIPE, end, good, outcome, rows, start
 from tests.faults.conftest import CERTIFY
 
-LIBRARIES = sorted(Path("/usr/lib").glob("*/faketime/libfaketime.so.1"))
-pytestmark = pytest.mark.skipif(not LIBRARIES, reason="needs libfaketime: apt-get install faketime")
+JUMPING = """
+import os, time
+def shifted(real, unit):
+    def clock():
+        with open(os.environ["SHIFT"]) as file:
+            return real() + int(file.read()) * unit
+    return clock
+time.time, time.time_ns = shifted(time.time, 1), shifted(time.time_ns, 10**9)
+"""
+"""What Python runs at its start. As when a clock is set, what measures durations goes on."""
 
 
 def jumping(place, *words):
     """Run a command whose clock jumps to and fro by a day every tenth of a second; what it says, and how often."""
     clock = place / "clock"
-    clock.write_text("+0d")
-    environment = {
-        "LD_PRELOAD": str(LIBRARIES[0]),
-        "FAKETIME_TIMESTAMP_FILE": str(clock),
-        "FAKETIME_NO_CACHE": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",  # as when a clock is set: what measures durations goes on
-    }
-    process = start(*words, environment=environment)
-    offsets = itertools.cycle(["+1d", "-1d"])
+    clock.write_text("0")
+    (place / "sitecustomize.py").write_text(JUMPING)
+    process = start(*words, environment={"SHIFT": str(clock)}, path=place)
+    offsets = itertools.cycle([24 * 3600, -24 * 3600])
     jumps = 0
     while process.poll() is None:
         following = clock.with_suffix(".next")
-        following.write_text(next(offsets))
+        following.write_text(str(next(offsets)))
         following.replace(clock)  # never half a file
         jumps += 1
         time.sleep(0.1)
