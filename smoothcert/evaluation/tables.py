@@ -19,7 +19,6 @@ from smoothcert.data.corruptions import CORRUPTIONS, SEVERITIES
 from smoothcert.errors import unknown_name
 from smoothcert.evaluation.reproduce import Job, outcome
 from smoothcert.methods import build_method
-from smoothcert.recipes import load_recipe
 from smoothcert.recipes.published import published_row
 from smoothcert.recipes.tables import Table, TableRow
 
@@ -81,17 +80,17 @@ def _job(
     place, name = out / row.dataset, row.recipe.partition("/")[2]
     folder = place / ",".join([name, *_words(changes)]) / f"seed{seed}"
     shared = None
-    if build_method(load_recipe(row.recipe, changes).config.method).uses_soft_labels:
+    if build_method(row.settings["method"]).uses_soft_labels:
         # another network or other data have soft labels of their own
-        shared = place / "-".join(
-            ["soft-labels", *(str(changes[key]) for key in ("model", "dataset") if key in changes)]
-        )
+        others: dict[str, Any] = {key: changes[key] for key in ("model", "dataset") if key in changes}
+        shared = place / ",".join(["soft-labels", *_words(others)])
     return Job(row.recipe, seed, folder, shared, changes, every, corruption)
 
 
 def _words(changes: Mapping[str, Any]) -> list[str]:
     flat = {**{key: value for key, value in changes.items() if key != "method"}, **changes.get("method", {})}
-    return [re.sub(r"[^\w.=-]", "", f"{key}={value}") for key, value in flat.items()]
+    # of data of one's own the last part of its path, since names of folders are limited
+    return [re.sub(r"[^\w.=-]", "", f"{key}={str(value).rpartition('/')[2]}") for key, value in flat.items()]
 
 
 def table_outcomes(
