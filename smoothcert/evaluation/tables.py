@@ -7,6 +7,7 @@ common with each other and with `reproduce DATASET`.
 from __future__ import annotations
 
 import fnmatch
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +17,7 @@ from typing import Any
 
 from smoothcert.data import DATASETS
 from smoothcert.data.corruptions import CORRUPTIONS, SEVERITIES
-from smoothcert.errors import unknown_name
+from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.evaluation.reproduce import Job, outcome
 from smoothcert.methods import build_method
 from smoothcert.recipes.published import published_row
@@ -40,6 +41,8 @@ def plan_table(
     dataset: str | None = None,
 ) -> list[RowJob]:
     """Jobs for the rows of a table (or those whose label or recipe matches `rows`), maybe on another data set."""
+    if table.corruptions and dataset is not None:
+        raise ConfigError(f"{table.name} is about {table.corruptions}: it cannot be made on other data ({dataset})")
     names = {name for row in table.rows for name in (row.label, row.recipe)}
     for pattern in rows:
         if not fnmatch.filter(names, pattern):
@@ -149,17 +152,20 @@ def _ours(table: Table, entries: Sequence[Mapping[str, Any]]) -> list[float]:
     }
     if table.measure:
         values = measures[table.measure]
-        own = [values.get((kind, table.severity), float("nan")) for kind in table.columns if kind != "mean"]
+        own = [values.get((kind, table.severity), math.nan) for kind in table.columns if kind != "mean"]
         return [*own, mean(own)]
     cells = []
     for values in measures.values():  # the table of all severities: means over the types, then over all
-        graded = [mean(value for (_, own), value in values.items() if own == severity) for severity in SEVERITIES]
+        kinds = CORRUPTIONS[table.corruptions]
+        graded = [mean(values.get((kind, severity), math.nan) for kind in kinds) for severity in SEVERITIES]
         cells += [*graded, mean(graded)]
     return cells
 
 
 def _printed(table: Table, column: int, values: Sequence[float]) -> str:
-    """Column -1 is the ACR of a table with radii."""
+    """Column -1 is the ACR of a table with radii; a value that waits for a run that is not finished is a dash."""
+    if math.isnan(mean(values)):
+        return "-"
     percent = column >= 0 and (not table.columns or table.in_percent(column))
     digits = (1 if percent else 3) if len(values) == 1 else (2 if percent else 4)
     text = f"{mean(values):.{digits}f}"

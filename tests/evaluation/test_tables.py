@@ -8,6 +8,7 @@ import pytest
 from smoothcert.cli import build_parser, main
 from smoothcert.cli.options import given_overrides
 from smoothcert.config import TrainConfig
+from smoothcert.data.corruptions import CORRUPTIONS
 from smoothcert.errors import ConfigError
 from smoothcert.evaluation.tables import comparison_table, plan_table, table_outcomes
 from smoothcert.recipes import load_recipe
@@ -104,14 +105,17 @@ def test_cells_of_corruptions_are_means_over_types():
         ]  # fmt: skip
 
     table = load_table("catrs-supplement/table-13")
-    line = comparison_table(table, entries(table, ["fog", "snow"])).splitlines()[5]
-    ours = ["0.105", "0.205", "0.305", "0.405", "0.505", "0.305", *["50.0"] * 6]
-    assert line == f"|  |  | ours | {' | '.join(ours)} | - |"
-    table = load_table("catrs-supplement/table-14")
-    kinds = [kind for kind in table.columns if kind != "mean"]
+    kinds = CORRUPTIONS["cifar10-c"]
     line = comparison_table(table, entries(table, kinds)).splitlines()[5]
-    assert line.split(" | ")[3:5] == ["0.100", "0.110"]
-    assert line.split(" | ")[-2] == "0.170"  # the mean of 0.1 to 0.24
+    ours = ["0.170", "0.270", "0.370", "0.470", "0.570", "0.370", *["50.0"] * 6]
+    assert line == f"|  |  | ours | {' | '.join(ours)} | - |"
+    _, *others = entries(table, kinds)
+    line = comparison_table(table, others).splitlines()[5]  # no mean over fewer types than the paper's
+    assert line.split(" | ")[3:9] == ["-", "0.270", "0.370", "0.470", "0.570", "-"]
+    table = load_table("catrs-supplement/table-14")
+    cells = comparison_table(table, entries(table, kinds)).splitlines()[5].split(" | ")
+    assert dict(zip(table.columns, cells[3:], strict=False))[kinds[1]] == "0.110"
+    assert cells[-2] == "0.170"
 
 
 def test_several_seeds_are_a_mean_and_a_standard_deviation():
@@ -155,6 +159,7 @@ def test_unknown_rows_and_tables_are_refused_before_anything_is_written(capsys, 
     for words, said in (
         (["smoothmix-supplement/table-99"], "unknown published table"),
         (["mnist", "--dataset", "mnist-mini"], "--dataset is for the rows of a table"),
+        (["catrs-supplement/table-24", "--dataset", "mnist-mini"], "is about mnist-c: it cannot be made on other data"),
     ):
         with pytest.raises(SystemExit):
             main(["reproduce", *words, "--out", str(tmp_path / "new")])
