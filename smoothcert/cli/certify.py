@@ -35,7 +35,7 @@ def add_options(parser: ArgumentParser) -> None:
     option(parser, "--out", Path, None, "with --model: run folder to make; the same command resumes")
     option(parser, "--name", str, None, "name of the certificate store; default: the split or the corruption")
     add_inputs(parser)
-    option(parser, "--corruption", str, None, "certify on this corruption of CIFAR-10-C or MNIST-C")
+    option(parser, "--corruption", str, None, "certify on this corruption of CIFAR-10-C or MNIST-C, or on all of them")
     option(parser, "--severity", int, None, "severity 1 to 5 of the corruption; default: all")
     add_settings(parser, CertifyConfig)
     add_machine(parser)
@@ -45,13 +45,41 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Options) -> None:
+    if options.severity is not None and options.corruption is None:
+        raise ConfigError(f"--severity {options.severity} is of a corruption: name it by --corruption, or leave it out")
+    stores = _corrupted(options)
+    if len(stores) > 1 and options.name is not None:
+        raise ConfigError(f"--name {options.name} is for one store, but these are {len(stores)}: leave it out")
+    for store in stores:
+        _certify(store)
+
+
+def _corrupted(options: Options) -> list[Options]:
+    """The same for each corruption and severity that is asked for; each has a store of its own."""
+    from smoothcert.data.corruptions import CORRUPTIONS, SEVERITIES
+    from smoothcert.runs.folder import RunFolder
+
+    if options.corruption is None or options.run is None:
+        return [options]
+    benchmark = f"{RunFolder(options.run).spec().dataset}-c"
+    all_of_them = options.corruption == "all" and benchmark in CORRUPTIONS
+    kinds = CORRUPTIONS[benchmark] if all_of_them else (options.corruption,)
+    graded = options.severity is None and benchmark == "cifar10-c"
+    chosen = []
+    for kind in kinds:
+        for severity in SEVERITIES if graded else (options.severity,):
+            one = options.clone()
+            one.corruption, one.severity = kind, severity
+            chosen.append(one)
+    return chosen
+
+
+def _certify(options: Options) -> None:
     from smoothcert.certification.certify import certify_dataset
     from smoothcert.devices.pick import pick_device
     from smoothcert.report import certificate_table, read_store
     from smoothcert.statistics.printed import UNITS
 
-    if options.severity is not None and options.corruption is None:
-        raise ConfigError(f"--severity {options.severity} is of a corruption: name it by --corruption, or leave it out")
     selection = read_selection(options)
     subject = own_subject(options) if options.model is not None else run_subject(options)
     if not subject.spec.sigma and options.sigma is None:

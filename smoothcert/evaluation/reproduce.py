@@ -1,8 +1,8 @@
 """`smoothcert reproduce`: whole tables of the papers, trained, certified and tabulated; resumable, several at once.
 
-Each row is a recipe, and each seed of it a run folder. A run is the ordinary `train` and `certify` commands in
-processes of their own, so the same command continues a killed table and skips what is done. results.json holds every
-outcome with the commands that led to it.
+Each row is a recipe, maybe with changes, and each seed of it a run folder. A run is the ordinary `train` and `certify`
+commands in processes of their own, so the same command continues a killed table and skips what is done. results.json
+holds every outcome with the commands that led to it.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -39,19 +39,47 @@ CLOSE_TO_ONE_RUN = 0.01
 
 @dataclass(frozen=True)
 class Job:
+    """One certification of one run; a run that is certified on several corruptions has several jobs."""
+
     recipe: str
     seed: int
     folder: Path
     soft_labels: Path | None = None  # shared by all rows that need them: they are the same for every sigma and seed
+    changes: Mapping[str, Any] = field(default_factory=dict)  # of the recipe
+    every: int | None = None  # certify every k-th image; None: as the command says
+    corruption: tuple[str, int | None] | None = None  # type and severity
 
     @property
     def train(self) -> list[str]:
         shared = [] if self.soft_labels is None else ["--soft-labels.folder", str(self.soft_labels)]
-        return ["train", self.recipe, "--seed", str(self.seed), "--out", str(self.folder), *shared]
+        words = ["train", self.recipe, "--seed", str(self.seed), "--out", str(self.folder), *shared]
+        return [*words, *change_words(self.changes)]
 
     @property
     def certify(self) -> list[str]:
-        return ["certify", str(self.folder), "--seed", "0"]
+        words = ["certify", str(self.folder), "--seed", "0"]
+        words += ["--every", str(self.every)] if self.every else []
+        if self.corruption:
+            kind, severity = self.corruption
+            words += ["--corruption", kind, *([] if severity is None else ["--severity", str(severity)])]
+        return words if self.store.name == "test" else [*words, "--name", self.store.name]
+
+    @property
+    def store(self) -> Path:
+        """Tables on fewer images than others have a store of their own in the same run."""
+        names = ["test"] if self.corruption is None else [str(part) for part in self.corruption if part]
+        return self.folder / "certify" / "-".join([*names, *([f"every{self.every}"] if (self.every or 1) > 1 else [])])
+
+    @property
+    def log(self) -> Path:
+        return self.folder.with_suffix(".log" if self.corruption is None else f".{self.store.name}.log")
+
+
+def change_words(changes: Mapping[str, Any]) -> list[str]:
+    """The changes of a recipe as options of `smoothcert train`."""
+    flat = {key.replace("_", "-"): value for key, value in changes.items() if key != "method"}
+    flat |= {f"method.{key}": value for key, value in changes.get("method", {}).items()}
+    return [word for key, value in flat.items() for word in (f"--{key}", json.dumps(value).strip('"'))]
 
 
 def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int] = (0,)) -> list[Job]:
@@ -88,9 +116,11 @@ def run_jobs(jobs: Sequence[Job], train: Sequence[str], certify: Sequence[str], 
     """
     if parallel < 1:
         raise ConfigError(f"jobs must be at least 1, found {parallel}")
+    runs = list({job.folder: job for job in reversed(jobs)}.values())[::-1]  # the first job of each
     with ThreadPoolExecutor(parallel) as pool:
-        failures = list(pool.map(lambda job: _run(job, [*job.train, *train], parallel), jobs))
-    trained = [job for job, failure in zip(jobs, failures, strict=True) if failure is None]
+        failures = list(pool.map(lambda job: _run(job, [*job.train, *train], parallel), runs))
+    lost = {job.folder for job, failure in zip(runs, failures, strict=True) if failure}
+    trained = [job for job in jobs if job.folder not in lost]
     pair = min(2, parallel)
     with ThreadPoolExecutor(pair) as pool:
         failures += pool.map(lambda job: _run(job, [*job.certify, *certify], pair), trained)
@@ -102,33 +132,42 @@ def _run(job: Job, command: list[str], parallel: int) -> str | None:
     # more threads than cores wait for each other in busy loops
     threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // parallel))} if parallel > 1 else {}
     job.folder.parent.mkdir(parents=True, exist_ok=True)
-    log = job.folder.with_suffix(".log")
-    with log.open("a") as file:
+    with job.log.open("a") as file:
         file.write(f"$ smoothcert {' '.join(command)}\n")
         file.flush()
         words = [sys.executable, "-m", "smoothcert", *command]
         code = subprocess.run(words, stdout=file, stderr=file, env={**threads, **os.environ}).returncode
     if code:
-        last = log.read_text().strip().splitlines()[-1]
-        return f"{job.recipe}, seed {job.seed}: `{command[0]}` failed ({last}); see {log}"
+        last = job.log.read_text().strip().splitlines()[-1]
+        return f"{job.recipe}, seed {job.seed}: `{command[0]}` failed ({last}); see {job.log}"
     print(f"{job.recipe}, seed {job.seed}: {command[0]} done", flush=True)
     return None
 
 
-def outcome(job: Job, train: Sequence[str] = (), certify: Sequence[str] = ()) -> dict[str, Any] | None:
-    """What came out of a finished job, with all that is needed to make it again; None if it is not finished."""
-    run, store = RunFolder(job.folder), ResultStore(job.folder / "certify" / "test")
+def outcome(
+    job: Job,
+    train: Sequence[str] = (),
+    certify: Sequence[str] = (),
+    radii: Sequence[float] = (),
+    printed: PublishedRow | None = None,
+) -> dict[str, Any] | None:
+    """What came out of a finished job, with all that is needed to make it again; None if it is not finished.
+
+    `printed` is the row that it is compared with, where that is not to be found by its settings.
+    """
+    run, store = RunFolder(job.folder), ResultStore(job.store)
     if not run.finished or not store.exists:
         return None
     manifest = store.manifest()
     if len(store.done()) < manifest.inputs:
         return None
     found = read_store(store.folder)
-    radii = default_radii([found])
+    radii = radii or default_radii([found])
     identity = manifest.identity
     return {
         "recipe": job.recipe,
         "seed": job.seed,
+        **({"changes": dict(job.changes)} if job.changes else {}),
         "commands": [f"smoothcert {' '.join(command)}" for command in ([*job.train, *train], [*job.certify, *certify])],
         "version": smoothcert.__version__,
         "device": manifest.environment["device"],
@@ -143,16 +182,17 @@ def outcome(job: Job, train: Sequence[str] = (), certify: Sequence[str] = ()) ->
                 (f"{r:g}" for r in radii), certified_accuracy(found, radii, rounded=True).round(4).tolist(), strict=True
             )
         ),
-        "published": _published(find_published(found), found),
+        "published": published_outcome(printed or find_published(found), found),
     }
 
 
-def _published(row: PublishedRow | None, found: Any) -> dict[str, Any] | None:
+def published_outcome(row: PublishedRow | None, found: Any) -> dict[str, Any] | None:
     if row is None:
         return None
     acr = average_certified_radius(found, rounded=True)
     allowed = CLOSE_TO_ONE_RUN if row.std is None else max(3 * row.std, CLOSE)
-    near = any(abs(acr - value) <= allowed for value in (row.mean, row.acr) if value is not None)
+    values = [value for value in (row.mean, row.acr) if value is not None]
+    near = any(abs(acr - value) <= allowed for value in values) if values else None
     return {
         "acr": row.acr,
         "mean": row.mean,

@@ -1,7 +1,7 @@
-"""Recipes (named training configurations, one YAML file each) and the catalogue of values that the papers print.
+"""Recipes (named training configurations, one YAML file each) and the catalogue of tables that the papers print.
 
 It must not know how a recipe is trained, and imports neither PyTorch nor NumPy. Names load on first use, so that a
-report reads the catalogue without a YAML parser.
+report of logs needs no YAML parser.
 """
 
 from __future__ import annotations

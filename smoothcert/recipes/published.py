@@ -1,29 +1,32 @@
-"""The catalogue of published values, `published.json`: the only place where they live.
+"""Which published values belong to a configuration: rows of the catalogue of tables with the same settings.
 
 A row belongs to a configuration with the same data set, network, sigma, method and hyperparameters. A hyperparameter
-that is not given has the method's default; defaults are in the file too, since reading them from the code would import
-PyTorch, and a test keeps both equal. Numbers agree within 1 %: the papers' 255/255 is the code's 255/256. The training
-schedule is not compared. Of several rows for the same settings a recipe shows the first.
+that is not given has the method's default. Numbers agree within 1 %: the papers' 255/255 is the code's 255/256.
+The training schedule counts only where rows of the same settings have different ones: then those with the schedule of
+the configuration are its own, else those with the schedule of the recipe.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
-from importlib.resources import files
 from typing import Any
 
+from smoothcert.recipes.tables import Table, TableRow, method_defaults, tables_by_preference
 from smoothcert.statistics.saturation import saturation_radius
 
 N, ALPHA = 100_000, 0.001  # of every published row
 
+_SCHEDULE = ("epochs", "batch_size", "lr", "lr_step", "lr_late", "lr_drops", "weight_decay", "normalisation")
+
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """One published row: a single run's `acr` and `accuracy` (shares at 0, step, 2 step, ...), or a mean over seeds."""
+    """A single run's `acr` and `accuracy` (shares at 0, step, 2 step, ...), and the mean over seeds, where printed."""
 
     dataset: str
     model: str
@@ -36,8 +39,10 @@ class PublishedRow:
     mean: float | None = None
     std: float | None = None
     seeds: int = 1  # how many the mean is over
-    accuracy: tuple[float, ...] = ()
+    accuracy: tuple[float | None, ...] = ()
     note: str = ""
+    schedule: Mapping[str, Any] = field(default_factory=dict)
+    of_recipe: bool = True  # whether the schedule is the recipe's own
 
     @property
     def reference(self) -> float:
@@ -60,29 +65,61 @@ class PublishedRow:
 
 
 @cache
-def _content() -> dict[str, Any]:
-    return dict(json.loads((files(__package__) / "published.json").read_text(encoding="utf-8")))
+def published_rows(dataset: str | None = None) -> tuple[PublishedRow, ...]:
+    """The rows of all tables: what several tables print of the same settings and inputs is put together.
+
+    The single run comes from the first table that has one, the mean over seeds from the first that has that.
+    """
+    found: dict[str, PublishedRow] = {}
+    for table in tables_by_preference():
+        for printed in table.rows:
+            if dataset not in (None, printed.dataset) or (printed.acr is None and printed.mean is None):
+                continue
+            row = published_row(table, printed)
+            place = (row.dataset, row.model, row.sigma, row.inputs, dict(row.method), dict(row.schedule))
+            key = json.dumps(place, sort_keys=True)
+            found[key] = _together(found[key], row) if key in found else row
+    return tuple(found.values())
 
 
-@cache
-def published_rows() -> tuple[PublishedRow, ...]:
-    """Every row of the catalogue."""
-    content, rows = _content(), []
-    for row in content["rows"]:
-        changed = {
-            "model": content["models"][row["dataset"]],
-            "step": content["steps"][row["dataset"]],
-            "method": content["defaults"][row["method"]["name"]] | row["method"],
-            "accuracy": tuple(percent / 100 for percent in row.get("accuracy", ())),
-            "source": _cited(row["source"], content["sources"]),
-        }
-        rows.append(PublishedRow(**(row | changed)))
-    return tuple(rows)
+def published_row(table: Table, row: TableRow) -> PublishedRow:
+    """A printed row with the settings of its recipe."""
+    settings = row.settings
+    return PublishedRow(
+        dataset=row.dataset,
+        model=settings["model"],
+        method=method_settings(settings),
+        sigma=float(settings["sigma"]),
+        inputs=row.inputs,
+        source=table.cited,
+        step=table.radii[1] if len(table.radii) > 1 else 0.25,
+        acr=row.acr,
+        mean=row.mean,
+        std=row.std,
+        seeds=row.seeds,
+        accuracy=tuple(None if percent is None else percent / 100 for percent in row.accuracy),
+        note=row.note,
+        schedule=_schedule(settings),
+        of_recipe=not {*_SCHEDULE} & row.change.keys(),
+    )
 
 
-def method_defaults() -> dict[str, dict[str, Any]]:
-    """The default hyperparameters of each method."""
-    return dict(_content()["defaults"])
+def _together(first: PublishedRow, second: PublishedRow) -> PublishedRow:
+    """`first`, with the single run or the mean over seeds of `second` where it has none."""
+    if first.mean is None and second.mean is not None:
+        source = _cited(first.source, second.source)
+        return dataclasses.replace(first, mean=second.mean, std=second.std, seeds=second.seeds, source=source)
+    if first.acr is None and second.acr is not None:
+        source = _cited(second.source, first.source)
+        return dataclasses.replace(second, mean=first.mean, std=first.std, seeds=first.seeds, source=source)
+    return first
+
+
+def _cited(single: str, mean: str) -> str:
+    """Both; two tables of one paper as `paper, tables 2 and 3`."""
+    paper, comma, place = single.rpartition(", table ")
+    other, _, second = mean.rpartition(", table ")
+    return f"{paper}, tables {place} and {second}" if comma and paper == other else f"{single}; {mean}"
 
 
 def method_settings(config: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -93,11 +130,22 @@ def method_settings(config: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def rows_of(config: Mapping[str, Any]) -> list[PublishedRow]:
-    """The rows with the settings of a configuration, in the order of the catalogue."""
+    """The rows with the settings of a configuration, in the order of preference."""
     if config.get("self_training") or config.get("init_from"):  # no row was trained with more data
         return []
-    own, place = method_settings(config), tuple(config.get(name) for name in ("dataset", "model", "sigma"))
-    return [row for row in published_rows() if (row.dataset, row.model, row.sigma) == place and _equal(row.method, own)]
+    own, rows = method_settings(config), published_rows(str(config.get("dataset")))
+    place = config.get("model"), config.get("sigma")
+    fits = [row for row in rows if (row.model, row.sigma) == place and _equal(row.method, own)]
+    given = {name: config[name] for name in _SCHEDULE if name in config}
+    same = [row for row in fits if _equal({name: row.schedule[name] for name in given}, given)]
+    return same or [row for row in fits if row.of_recipe]
+
+
+def _schedule(settings: Mapping[str, Any]) -> dict[str, Any]:
+    from smoothcert.config import TrainConfig  # loads a YAML parser, which reports of logs can do without
+
+    fields = {entry.name: entry for entry in dataclasses.fields(TrainConfig)}
+    return {name: settings.get(name, [] if name == "lr_drops" else fields[name].default) for name in _SCHEDULE}
 
 
 def _equal(row: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
@@ -107,9 +155,3 @@ def _equal(row: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
         return a == b
 
     return row.keys() == own.keys() and all(same(value, own[name]) for name, value in row.items())
-
-
-def _cited(source: str, titles: Mapping[str, str]) -> str:
-    """`smoothmix, table 5; catrs-logs` -> the titles in place of the short names."""
-    parts = [part.partition(", ") for part in source.split("; ")]
-    return "; ".join(f"{titles[name]}{comma}{place}" for name, comma, place in parts)

@@ -3,9 +3,13 @@
 import json
 import re
 
+import numpy as np
 import pytest
 
 from smoothcert.cli import main
+from smoothcert.data.corruptions import CORRUPTIONS
+from smoothcert.models import build_model
+from smoothcert.runs.folder import ModelSpec, RunFolder
 from tests.cli.commands import fails, run
 
 
@@ -75,3 +79,35 @@ def test_damaged_weights_never_certify(capsys, certified, tmp_path):
 )
 def test_what_no_store_can_be_called_and_what_would_change_nothing_is_refused(capsys, certified, words, said):
     assert said in fails(capsys, "certify", certified, "--max", 1, "--n", 100, *words)
+
+
+@pytest.fixture
+def cifar_run(tmp_path, monkeypatch):
+    """A small network for CIFAR-10, and CIFAR-10-C with fog alone; its images are zeros, stored sparsely."""
+    folder = tmp_path / "data" / "CIFAR-10-C"
+    folder.mkdir(parents=True)
+    np.lib.format.open_memmap(folder / "fog.npy", "w+", np.uint8, (50_000, 32, 32, 3)).flush()
+    np.save(folder / "labels.npy", np.zeros(50_000, np.uint8))
+    monkeypatch.setenv("SMOOTHCERT_DATA", str(folder.parent))
+    run = RunFolder(tmp_path / "run")
+    run.path.mkdir()
+    spec = ModelSpec("resnet8", 10, "cifar10", 0.5, "cifar10", (3, 32, 32))
+    run.save_model(build_model("resnet8", 10, "cifar10", seed=0), spec)
+    return run.path
+
+
+def test_a_corruption_without_a_severity_is_certified_at_all_of_them(capsys, cifar_run):
+    words = ["certify", cifar_run, "--corruption", "fog", "--max", 1, "--n", 50]
+    run(capsys, *words, "--severity", 3)
+    assert {path.name for path in (cifar_run / "certify").iterdir()} == {"fog-3"}
+    run(capsys, *words)
+    assert {path.name for path in (cifar_run / "certify").iterdir()} == {f"fog-{i}" for i in (1, 2, 3, 4, 5)}
+    assert "--name mine is for one store, but these are 5" in fails(capsys, *words, "--name", "mine")
+    assert "severities 1 to 5, found 6" in fails(capsys, *words, "--severity", 6)
+
+
+def test_all_corruptions_are_those_of_the_benchmark(capsys, cifar_run):
+    assert CORRUPTIONS["cifar10-c"][0] == "gaussian_noise"
+    assert "gaussian_noise.npy: no such file" in fails(
+        capsys, "certify", cifar_run, "--corruption", "all", "--max", 1, "--n", 50
+    )

@@ -14,7 +14,7 @@ from tests.cli.commands import fails, run
 
 COMMANDS = ["demo", "train", "soft-labels", "certify", "predict", "attack", "explain", "report", "status", "reproduce"]
 COMMANDS += ["input-noise", "selftest-noise", "import", "models", "methods", "recipes", "datasets"]
-COMMANDS += ["verify", "pack", "unpack", "doctor", "denoised", "ensemble"]
+COMMANDS += ["verify", "pack", "unpack", "doctor", "denoised", "ensemble", "tables"]
 WITHOUT_TORCH = """
 import contextlib, io, json, sys
 from smoothcert.cli import main

@@ -7,7 +7,7 @@ import pytest
 
 from smoothcert.cli import main
 from smoothcert.errors import ConfigError
-from smoothcert.evaluation.reproduce import _published, outcome, plan, results_table, run_jobs
+from smoothcert.evaluation.reproduce import outcome, plan, published_outcome, results_table, run_jobs
 from smoothcert.recipes import recipe_names
 from smoothcert.recipes.published import published_rows
 from smoothcert.report.read.certificates import Certificates
@@ -113,7 +113,7 @@ def test_reproduced_means_near_a_published_value_on_the_same_inputs(acr, inputs,
     # radii of three digits whose mean is the ACR: 1.0 and 2.0 in the right shares
     radius = np.where(np.arange(inputs) < round((acr - 1) * inputs), 2.0, 1.0)
     found = Certificates("x", np.arange(inputs), ones, ones, radius, ones.astype(bool), 0.5, 100, 100_000, 0.001)
-    assert _published(row, found)["reproduced"] is reproduced
+    assert published_outcome(row, found)["reproduced"] is reproduced
 
 
 def test_a_single_published_run_is_met_less_closely():
@@ -125,7 +125,7 @@ def test_a_single_published_run_is_met_less_closely():
     for twos, reproduced in ((640, True), (680, False)):  # 0.008 and 0.012 from it
         radius = np.where(np.arange(10_000) < twos, 2.0, 1.0)
         found = Certificates("x", np.arange(10_000), ones, ones, radius, ones.astype(bool), 0.5, 100, 100_000, 0.001)
-        assert _published(row, found)["reproduced"] is reproduced
+        assert published_outcome(row, found)["reproduced"] is reproduced
 
 
 def test_the_table_is_markdown():

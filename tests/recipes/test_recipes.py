@@ -123,7 +123,7 @@ def test_an_unknown_recipe_offers_the_nearest():
         ("mnist/gaussian-0.50", {"acr": 1.553, "acr_mean": 1.5581}),
         ("mnist/macer-1.00", {"acr": 1.598, "acr_mean": 1.595}),  # not 1.570, another run of the same settings
         ("fashion-mnist/gaussian-0.50", {"acr": 1.056}),
-        ("cifar10/gaussian-0.50", {"acr": 0.525, "acr_mean": 0.5406}),  # the mean is of 2,000 images
+        ("cifar10/gaussian-0.50", {"acr": 0.525}),  # not the mean 0.5406 of a longer schedule
         ("cifar10/gaussian-1.00", {"acr": 0.5105}),  # all 10,000 images, not the 0.542 of 500
         ("cifar10/stability-0.50", {"acr": 0.521, "acr_mean": 0.5254}),
         ("cifar10/catrs-0.50", {"acr": 0.757, "acr_mean": 0.7525}),

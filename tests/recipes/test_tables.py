@@ -1,0 +1,167 @@
+"""The catalogue of tables: well-formed, true to the papers and to the authors' logs."""
+
+import os
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from smoothcert.cli import main
+from smoothcert.data.corruptions import CORRUPTIONS
+from smoothcert.errors import ConfigError
+from smoothcert.methods import build_method
+from smoothcert.recipes import load_recipe
+from smoothcert.recipes.published import rows_of
+from smoothcert.recipes.tables import load_table, table_names
+from smoothcert.report import average_certified_radius, certified_accuracy, read_log
+from tests.report.papers import paper_columns, paper_table
+
+LOGS = os.environ.get("SMOOTHCERT_PUBLISHED_LOGS", "")
+
+
+def supplement(numbers, paper):
+    return {f"{paper}-supplement/table-{number}" for number in numbers}
+
+
+def test_the_tables_of_the_papers_are_there():
+    asked = supplement(range(4, 12), "smoothmix") | supplement(range(2, 8), "consistency")
+    asked |= supplement(range(3, 26), "catrs")
+    assert asked <= set(table_names())
+    assert table_names().index("catrs-supplement/table-9") < table_names().index("catrs-supplement/table-10")
+
+
+@pytest.mark.parametrize("name", table_names())
+def test_a_table_is_well_formed(name):
+    table = load_table(name)
+    assert table.title
+    assert table.cited
+    assert table.rows
+    assert bool(table.corruptions) == bool(table.columns)
+    assert list(table.radii) == sorted(table.radii)
+    assert {float(radius) / (table.radii[1] if len(table.radii) > 1 else 1) for radius in table.radii} == set(
+        map(float, range(len(table.radii)))
+    )  # a lookup by radius counts on even steps from 0
+    assert max(Counter((row.label, row.recipe) for row in table.rows).values()) == 1
+    for row in table.rows:
+        assert len(row.accuracy) in ({len(table.radii)} if table.radii else {0})
+        assert len(row.accuracy_std) in (0, len(table.radii))
+        assert len(row.values) == len(table.columns)
+        assert (row.acr, row.mean, row.accuracy_std, row.values) != (None, None, (), ())
+        assert (row.mean is None) == (row.std is None)
+        assert (row.seeds > 1) == (row.mean is not None or bool(row.accuracy_std))
+        assert {"name", "dataset", "sigma"}.isdisjoint(row.change)
+        known = [percent for percent in row.accuracy if percent is not None]
+        assert known == sorted(known, reverse=True)
+        assert all(0 <= percent <= 100 for percent in known)
+        assert len(row.printed_cells(table)) in (0, len(table.head))
+
+
+def test_every_row_can_be_trained():
+    """Each recipe takes its changes; a misspelt setting or hyperparameter would be refused."""
+    rows = {(row.recipe, str(row.change)): row for name in table_names() for row in load_table(name).rows}
+    tried = {}
+    for row in rows.values():
+        method = build_method(row.settings["method"])
+        assert all(getattr(method, key) == value for key, value in row.change.get("method", {}).items())
+        if row.change:
+            tried[frozenset(row.change)] = row  # checking a whole recipe takes long: one for each set of changes
+    assert len(tried) > 4
+    for row in tried.values():
+        config = vars(load_recipe(row.recipe, row.change).config)
+        assert all(config[key] == value for key, value in row.change.items() if key != "method")
+
+
+@pytest.mark.parametrize("number", range(14, 26))
+def test_tables_of_corruptions_are_the_printed_ones(number):
+    table, methods = load_table(f"catrs-supplement/table-{number}"), paper_columns("catrs", number)[1:]
+    assert {*table.columns} == {*CORRUPTIONS[table.corruptions], "mean"}
+    ours = {
+        (kind, row.settings["method"]["name"]): cell
+        for row in table.rows
+        for kind, cell in zip(table.columns, row.printed_cells(table), strict=True)
+    }
+    means = {"mACR": "mean", "mAcc": "mean"}
+    assert ours == {
+        (means.get(kind, kind), method): cell
+        for kind, *cells in paper_table("catrs", number)
+        for method, cell in zip(methods, cells, strict=True)
+    }
+
+
+@pytest.mark.parametrize("number", [8, 9, 10, 11])
+def test_ablations_are_the_printed_ones(number):
+    table = load_table(f"smoothmix-supplement/table-{number}")
+    printed = [[row.printed_acr(), *row.printed_cells(table)] for row in table.rows if row.label != "Gaussian"]
+    assert printed == [cells for _, *cells in paper_table("smoothmix", number)]
+
+
+def test_rows_made_with_another_schedule_are_not_compared():
+    """CAT-RS's table 12 trained Gaussian for 150 epochs; the released models' row is of 90."""
+    own = load_recipe("cifar10/gaussian-0.50").config
+    longer = load_recipe("cifar10/gaussian-0.50", {"epochs": 150, "batch_size": 256, "lr_step": 50, "lr_late": True})
+    short = load_recipe("cifar10/gaussian-0.50", {"epochs": 3})
+    assert [(row.acr, row.mean) for row in rows_of(vars(own))] == [(0.525, None)]
+    assert [(row.acr, row.mean, row.inputs) for row in rows_of(vars(longer.config))] == [(None, 0.5406, 2000)]
+    assert [(row.acr, row.mean) for row in rows_of(vars(short.config))] == [(0.525, None)]
+
+
+def test_ablations_are_found_by_their_settings():
+    config = load_recipe("mnist/smoothmix-1.00-eta1", {"method": {"eta": 16.0}}).config
+    (row,) = rows_of(vars(config))
+    assert (row.acr, row.source.rpartition(", ")[2]) == (1.812, "table 8")
+    config = load_recipe("mnist/consistency-1.00", {"method": {"lam": 10.0}}).config
+    (row,) = rows_of(vars(config))
+    assert (row.accuracy_at(0.5), row.accuracy_at(0.25)) == (pytest.approx(0.886), None)  # a table with steps of 0.5
+
+
+def test_the_list_and_a_table_are_printed_without_torch_or_numpy(capsys):
+    main(["tables"])
+    assert "smoothmix-supplement/table-8    mnist" in capsys.readouterr().out
+    main(["tables", "consistency-supplement/table-7"])
+    printed = capsys.readouterr().out
+    assert "cifar10/consistency-0.25  10000   0.552  75.8  67.6  58.1  46.7" in printed
+    assert "note on Stability, lambda = 1 (sigma 0.5): the value at radius 1 could not be read" in printed
+    main(["tables", "smoothmix-supplement/table-7"])
+    assert "0.733  57   " in capsys.readouterr().out
+    code = (
+        "import sys; from smoothcert.recipes.tables import *; [load_table(name) for name in table_names()]; "
+        "assert not {'torch', 'numpy', 'yaml'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_an_unknown_table_offers_the_nearest():
+    with pytest.raises(ConfigError, match="did you mean smoothmix-supplement/table-8"):
+        load_table("smoothmix-suplement/table-8")
+
+
+def logged(pattern):
+    places = [path for path in (Path(LOGS) / "data").glob(pattern) if not path.name.endswith("_acc")]
+    assert places, pattern
+    return [read_log(path) for path in places]
+
+
+@pytest.mark.skipif(not LOGS, reason="SMOOTHCERT_PUBLISHED_LOGS is not set")
+@pytest.mark.parametrize("name", table_names())
+def test_rows_with_a_log_are_its_numbers_to_the_digit(name):
+    table = load_table(name)
+    for row in table.rows:
+        results = logged(row.log or row.log_of_columns) if row.log or row.log_of_columns else []
+        if not results:
+            continue
+        shares = 100 * np.array([certified_accuracy(c, table.radii) for c in results]) if table.radii else None
+        radius = np.array([average_certified_radius(c) for c in results])
+        assert len(results) == row.seeds
+        if row.acr is not None:
+            known = [i for i, percent in enumerate(row.accuracy) if percent is not None]
+            assert [f"{shares[0][i]:.{table.digits}f}" for i in known] == [row.printed_cells(table)[i] for i in known]
+            assert (f"{radius[0]:.3f}" == f"{row.acr:.3f}") == bool(row.log), row
+        if row.mean is not None:
+            assert f"{radius.mean():.4f}" == f"{row.mean:.4f}", row
+            assert f"{row.std:.4f}" in (f"{radius.std(ddof=1):.4f}", f"{radius.std():.4f}"), row
+        if row.accuracy_std:
+            assert [f"{value:.2f}" for value in shares.mean(0)] == [f"{value:.2f}" for value in row.accuracy]
+            assert [f"{value:.2f}" for value in shares.std(0, ddof=1)] == [f"{value:.2f}" for value in row.accuracy_std]
