@@ -24,6 +24,7 @@ test-extras: $(VENV)/.installed
 
 # kills, fills disks, turns folders read-only and damages files, and tells what came of it
 test-faults: $(VENV)/.installed
+	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev,ray]"
 	FAULTS_LOG=results/faults.log $(BIN)/python -m pytest tests/faults
 
 check: $(VENV)/.installed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from smoothcert.certification.subject import subject
 from smoothcert.certification.workers import Local, Make, Read, Workers
 from smoothcert.config import CertifyConfig, ExecutorName, check_choice
 from smoothcert.data import Dataset, LazyDataset, require_labels
-from smoothcert.errors import ConfigError, DataError
+from smoothcert.errors import ConfigError, DataError, StoreError
 from smoothcert.runs.checks import note_checks
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.selection import Selection
@@ -81,10 +82,15 @@ def certify_dataset(
         try:
             store.complete(chosen.mine(indices), chosen, workers, what=what, unit="images", note=note, quiet=quiet)
         finally:
-            rows, differing = workers.rechecked
-            if rows:
-                note_checks(store.folder, chosen.share, rows, differing)
+            _note(store, chosen, workers)
     return store
+
+
+def _note(store: ResultStore, chosen: Selection, workers: Workers) -> None:
+    rows, differing = workers.rechecked
+    if rows:
+        with suppress(StoreError):  # it decides nothing, and must not hide why certification ended
+            note_checks(store.folder, chosen.share, rows, differing)
 
 
 def _workers(

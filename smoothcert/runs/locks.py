@@ -48,7 +48,7 @@ def is_held(path: Path) -> bool:
     lock = _lock(path, 0)
     try:
         lock.acquire()
-    except Timeout:
+    except (Timeout, PermissionError):  # of another user, who may be at work
         return True
     lock.release()
     return False

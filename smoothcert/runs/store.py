@@ -249,7 +249,10 @@ class PartWriter:
 
     def sync(self) -> None:
         """Rows are in the file as soon as they are added; this makes them survive a power cut too."""
-        os.fsync(self._descriptor)
+        try:
+            os.fsync(self._descriptor)
+        except OSError as error:
+            raise write_error(self._path, error) from error
         self._synced = time.monotonic()
 
     def _write(self, text: str) -> None:

@@ -14,7 +14,7 @@ from tests.cli.commands import fails, run
 
 COMMANDS = ["demo", "train", "soft-labels", "certify", "predict", "attack", "explain", "report", "status", "reproduce"]
 COMMANDS += ["input-noise", "selftest-noise", "import", "models", "methods", "recipes", "datasets"]
-COMMANDS += ["verify", "pack", "unpack", "doctor", "denoised", "ensemble", "tables"]
+COMMANDS += ["verify", "pack", "unpack", "doctor", "denoised", "ensemble", "tables", "merge"]
 WITHOUT_TORCH = """
 import contextlib, io, json, sys
 from smoothcert.cli import main
@@ -85,7 +85,7 @@ def test_python_m_is_the_command():
             ["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--model", "resnet20"],
             "cannot take the data's images",
         ),
-        (["certify", "{run}", "--shard", "3"], "--shard takes i/N"),
+        (["certify", "{run}", "--shard", "3"], "--shard takes auto or i/N"),
         (["certify", "{run}", "--shard", "4/4"], "0 <= i < N, found 4/4"),
         (["certify", "{run}", "--max", "6", "--n", "300", "--name", "six"], "n: 200 there, 300 asked"),
         (["status", "{}/nothing"], "no run folder at"),
