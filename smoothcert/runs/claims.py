@@ -54,8 +54,8 @@ class Claims:
             self._since = {name: self._since.get(name, now) for name in theirs if name in self.missing}
             taken = self._first(count, (name for name in self.missing if name not in theirs))
             if not taken:  # only now it is asked who is alive: with many processes, that takes long
-                gone = (path for path in claims if not is_held(path.with_suffix(".lock")))
-                taken = self._first(count, (name for path in gone for name in claims[path] if name in self.missing))
+                alive = set().union(*(names for path, names in claims.items() if is_held(path.with_suffix(".lock"))))
+                taken = self._first(count, (name for name in self.missing if name not in alive))
             if not taken:
                 taken = self._first(count, (name for name, since in self._since.items() if now - since > patience))
             self._mine.update(taken)

@@ -1,5 +1,6 @@
 """Several processes at one store: no row is made twice, and what a killed one was making, others make."""
 
+import json
 import time
 
 import pytest
@@ -70,6 +71,21 @@ def test_what_a_killed_process_had_claimed_is_made_by_the_one_that_waits_for_it(
     assert slow.kill()
     other.result()
     assert rows(folder) == [[], [*range(3, 60, 3), 0]]
+
+
+def test_what_a_dead_process_had_claimed_is_made_by_one_of_the_others(folder):
+    """Its claims stay, and the first who takes them over is alive."""
+    (folder / ".part-0-of-9.claims").write_text(json.dumps(list(range(60))))
+    (folder / ".part-0-of-9.lock").touch()
+    first = Child(make_rows, folder, None, 1, waits_at=1)
+    assert first.next_report() == [0]
+    second = Child(make_rows, folder, None, 1, waits_at=1)
+    assert second.next_report() == [1]
+    for child in (first, second):
+        child.go_on()
+    for child in (first, second):
+        child.result()
+    assert sorted(name for part in rows(folder) for name in part) == list(range(60))
 
 
 def test_rows_are_not_waited_for_whose_process_is_gone(folder):
