@@ -114,7 +114,7 @@ def _records(content: bytes, path: Path, place: int) -> dict[str, bytes]:
         if (key := match[2].decode("ascii", "replace")) in ("path", "size"):
             found[key] = content[match.end() : length - 1]
         elif key.startswith("GNU.sparse."):
-            raise DataError(f"{path}: expected plain files, found one with holes at byte {place}: pack without --sparse")
+            raise DataError(f"{path}: expected plain files, found one with holes at byte {place}: pack it whole")
         content = content[length:]
     if not _SIZE.fullmatch(found.get("size", b"0")):
         raise _damaged(path, place, "a size that is no number")

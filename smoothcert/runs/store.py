@@ -9,6 +9,7 @@ process may be killed, restarted or moved: what is missing is what no part holds
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import socket
@@ -285,9 +286,11 @@ def _seconds(part: Lines, row: int) -> float:
     text = part.checked(row)[part.header.index("time")]
     try:
         hours, minutes, rest = text.split(":")
-        return int(hours) * 3600 + int(minutes) * 60 + float(rest)
-    except ValueError:
-        raise part.error(row, f"column time: expected hours:minutes:seconds, found '{text}'") from None
+        if 0 <= (seconds := int(hours) * 3600 + int(minutes) * 60 + float(rest)) < math.inf:
+            return seconds
+    except (ValueError, OverflowError):
+        pass
+    raise part.error(row, f"column time: expected hours:minutes:seconds, found '{text[:40]}'")
 
 
 def clock(seconds: float) -> str:

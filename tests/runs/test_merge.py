@@ -184,9 +184,23 @@ REFUSED = {
     "no such inputs": (lambda a, b: edit(a / "manifest.json", '"inputs": 20', '"inputs": -2'), "no certification has"),
     "binary rows": (lambda a, b: (a / PART).write_bytes(b"\xff\xfe\n"), "found binary data"),
     "another log": (lambda a, b: (b / "part-0-of-1.tsv").write_text("no\trows\n"), "expected a tab-separated header"),
+    "no labels": (lambda a, b: add(b, 7, label=-1, correct=0), "some stores have labels and others none"),
+    "no time": (lambda a, b: add(b, 7, time="long"), "column time: expected hours:minutes:seconds, found 'long'"),
+    "an endless time": (lambda a, b: add(b, 7, time="0:00:inf"), "column time: expected"),
+    "a time beyond numbers": (lambda a, b: add(b, 7, time=f"{'9' * 400}:00:00"), "column time: expected"),
+    "probes of other lengths": (
+        lambda a, b: (remake(a, behaviour=[[0, 1.0, 2.0]]), remake(b, behaviour=[[0, 1.0]])),
+        "behaviour: the network answers probe images differently",
+    ),
     "nothing": (lambda a, b: shutil.rmtree(a), "/a: no such folder"),
     "an empty folder": (lambda a, b: (shutil.rmtree(a), a.mkdir()), "/a: expected a store, .*; found none"),
 }
+
+
+def add(folder, index, **cells):
+    """One row more, with other cells and a chain that is whole."""
+    with ResultStore(folder).writer(1, 2) as part:
+        part.add({**row(index), **cells})
 
 
 def remake(folder, **changes):
