@@ -180,7 +180,7 @@ class ResultStore:
                     time.sleep(WAIT_SECONDS)
                 for group_made in finished:
                     each = group_made.seconds / len(group_made.names)
-                    for name, row in zip(group_made.names, group_made.rows, strict=True):
+                    for name, row in group_made.by_name():
                         part.add({**row, "time": clock(each)})
                         made, correct = made + 1, correct + int(bool(row["correct"]))
                         share = f"{100 * correct / made:.1f} % {note}" if note else ""
