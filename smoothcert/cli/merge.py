@@ -23,9 +23,10 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Options) -> None:
+    from smoothcert.report import read_store
     from smoothcert.runs.merge import merge
 
-    merged = merge(options.stores, options.out, options.name)
+    merged = merge(options.stores, options.out, options.name, check=read_store)
     done, inputs = len(merged.inputs) - len(merged.missing), len(merged.inputs)
     if options.json:
         counts = {"sources": merged.sources, "added": merged.added, "done": done, "inputs": inputs}

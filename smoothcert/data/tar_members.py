@@ -18,7 +18,8 @@ _PLAIN, _LINKS, _FOLDER, _LONG_NAME, _PAX = (b"0", b"\0", b"7"), (b"1", b"2"), b
 _PASSED_OVER = (_FOLDER, b"K", b"g")  # long names of links, and remarks on the whole file
 _LONGEST = 1_000_000  # bytes of a long name or of pax records
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
-_RECORD = re.compile(rb"(\d+) ([^=]+)=")
+_RECORD = re.compile(rb"(\d{1,9}) ([^=]+)=")
+_SIZE = re.compile(rb"\d{1,18}")  # Python reads longer numbers too, and from 4301 digits on refuses them
 
 
 class Member(NamedTuple):
@@ -53,9 +54,9 @@ def _members(file: BinaryIO, path: Path) -> Iterator[Member]:
             raise _cut_off(path, f"no end mark after {place} bytes")
         if header[0] == 0 and not any(header):
             return _check_rest(file, path, place, end)
-        size = _size(header, path, place)
-        size = int(renamed.get("size", size))
-        kind, offset = header[156:157], place + _BLOCK
+        size, kind, offset = _size(header, path, place), header[156:157], place + _BLOCK
+        if kind not in (_LONG_NAME, _PAX):
+            size = int(renamed.get("size", size))
         if offset + size > end:
             raise _cut_off(path, f"the member at byte {place} has {size} bytes, of which {end - offset} are there")
         place = offset + -(-size // _BLOCK) * _BLOCK
@@ -78,14 +79,22 @@ def _members(file: BinaryIO, path: Path) -> Iterator[Member]:
 def _size(header: bytes, path: Path, place: int) -> int:
     """Of the contents; the checksum tells whether this is a header at all."""
     try:
-        written = int(header[148:156].strip(b"\0 "), 8)
+        written = _octal(header[148:156])
         if written != 8 * ord(" ") + sum(header) - sum(header[148:156]):
             raise ValueError
         if header[124] & 0x80:  # GNU's way of writing sizes from 8 GiB on
             return int.from_bytes(header[125:136], "big")
-        return int(header[124:136].strip(b"\0 ") or b"0", 8)
+        return _octal(header[124:136])
     except ValueError:
         raise _damaged(path, place, "no header of a member") from None
+
+
+def _octal(field: bytes) -> int:
+    """A number of a header. One with a sign would lead back to where reading has been, for ever."""
+    digits = field.strip(b"\0 ") or b"0"
+    if not digits.isdigit():
+        raise ValueError
+    return int(digits, 8)
 
 
 def _name(header: bytes) -> bytes:
@@ -104,8 +113,10 @@ def _records(content: bytes, path: Path, place: int) -> dict[str, bytes]:
             raise _damaged(path, place, "no pax record")
         if (key := match[2].decode("ascii", "replace")) in ("path", "size"):
             found[key] = content[match.end() : length - 1]
+        elif key.startswith("GNU.sparse."):
+            raise DataError(f"{path}: expected plain files, found one with holes at byte {place}: pack it whole")
         content = content[length:]
-    if not found.get("size", b"0").isdigit():
+    if not _SIZE.fullmatch(found.get("size", b"0")):
         raise _damaged(path, place, "a size that is no number")
     return found
 

@@ -38,18 +38,28 @@ def _by_origin(folder: Path) -> dict[str, list[dict[str, Any]]]:
     try:
         made = json.loads((folder / "manifest.json").read_bytes())["environment"]
         texts = (folder / "checks.jsonl").read_text().splitlines()
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
     own = sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:16]
     found: dict[str, list[dict[str, Any]]] = {}
     for text in texts:
         try:
-            line = json.loads(text)
-        except ValueError:  # it is being written
+            line = _read(text)
+        except ValueError:  # it is being written, or damaged
             continue
-        if isinstance(line, dict):
-            found.setdefault(str(line.get("of", own)), []).append(line)
+        found.setdefault(str(line.get("of", own)), []).append(line)
     return found
+
+
+def _read(text: str) -> dict[str, Any]:
+    """A line that anyone may have written."""
+    try:
+        line = json.loads(text)
+    except RecursionError:
+        raise ValueError(text[:80]) from None
+    if not (isinstance(line, dict) and all(type(line.get(name)) is int for name in ("rechecked", "differ"))):
+        raise ValueError(text[:80])
+    return line
 
 
 def _append(folder: Path, lines: Iterable[dict[str, Any]]) -> None:
@@ -64,8 +74,8 @@ def _append(folder: Path, lines: Iterable[dict[str, Any]]) -> None:
 def checks_in_words(folder: Path) -> str | None:
     """The sums of all processes; None where nothing was noted, or the file is damaged."""
     try:
-        lines = [json.loads(line) for line in (folder / "checks.jsonl").read_text().splitlines()]
-        rechecked, differ = (sum(int(line[name]) for line in lines) for name in ("rechecked", "differ"))
-    except (OSError, ValueError, KeyError, TypeError):
+        lines = [_read(line) for line in (folder / "checks.jsonl").read_text().splitlines()]
+    except (OSError, ValueError):
         return None
+    rechecked, differ = (sum(line[name] for line in lines) for name in ("rechecked", "differ"))
     return f"{rechecked:,} answers evaluated again, {differ:,} differed"

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from smoothcert.errors import StoreError
+
 Row = Mapping[str, object]  # column -> value, without the time that it took
 
 LARGEST_GROUP = 256
@@ -21,6 +23,13 @@ class Made:
     names: Sequence[Any]
     rows: Sequence[Row]
     seconds: float
+
+    def by_name(self) -> list[tuple[Any, Row]]:
+        """Each name with its row; an error if they are rows of other inputs, as a worker elsewhere may give."""
+        asked = [name[0] if isinstance(name, tuple) else name for name in self.names]
+        if (found := [row["idx"] for row in self.rows]) != asked:
+            raise StoreError(f"expected rows of the inputs {asked}, found those of {found}: none of them was written")
+        return list(zip(self.names, self.rows, strict=True))
 
 
 class Executor(ABC):

@@ -55,7 +55,10 @@ def _alike(there: Any, asked: Any) -> bool:
     """
     if there is None or asked is None:
         return True
-    if len(there) != len(asked) or sum(a[0] != b[0] for a, b in zip(there, asked, strict=True)) > 1:
+    if (
+        list(map(len, there)) != list(map(len, asked))
+        or sum(a[0] != b[0] for a, b in zip(there, asked, strict=True)) > 1
+    ):
         return False
     return all(
         abs(a - b) <= _ROUNDING * row[-1] + _ROUNDING / 100 * abs(row[1])

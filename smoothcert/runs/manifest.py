@@ -69,6 +69,7 @@ def read_manifest(path: Path) -> tuple[dict[str, Any], int, dict[str, Any]]:
             raise TypeError("it is nested too deeply")
         _require("inputs", inputs, _whole, "a whole number")
         _require("values", environment.get("values", 0), _whole, "a whole number")
+        _require("skipped", environment.get("skipped") or [], _texts, "a list of texts")
         for fits, (kind, names) in _KINDS.items():
             for name in names.split():
                 found = identity.get(name.rstrip("?"), _ABSENT)

@@ -8,7 +8,8 @@ They are chained anew: the chain of a part begins with its name and its manifest
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -19,7 +20,7 @@ from smoothcert.runs.checks import join_checks
 from smoothcert.runs.find import find_results, stores_of
 from smoothcert.runs.identity import differences, written_out
 from smoothcert.runs.remote import local
-from smoothcert.runs.rows import CHECK, Lines, typed_columns
+from smoothcert.runs.rows import CHECK, Lines, NoCertificates, typed_columns
 from smoothcert.runs.store import Manifest, ResultStore
 
 _SHOWN = 10  # inputs that an error names
@@ -50,6 +51,7 @@ class _Source:
             _require_whole(part, self.manifest)
             for row in part.rows():
                 self._add(row, part)
+        self.store.mean_seconds()  # whoever goes on with the joint store reads all times
 
     @cached_property
     def inputs(self) -> range:
@@ -64,10 +66,16 @@ class _Source:
         self.rows.setdefault(index, row)
 
 
-def merge(sources: Sequence[Path | str], out: Path | str, name: str | None = None) -> Merged:
+def merge(
+    sources: Sequence[Path | str],
+    out: Path | str,
+    name: str | None = None,
+    check: Callable[[Path], object] = lambda folder: None,
+) -> Merged:
     """Add what the sources have to the store at `out`, which is made where there is none.
 
-    A source is a store, a run folder with one store (or one called `name`), or a folder below which these lie.
+    A source is a store, a run folder with one store (or one called `name`), or a folder below which these lie. `check`
+    raises an error about a store that nobody would read: rows that are in the joint store stay there.
     """
     target = ResultStore(Path(out))
     _require_place(target)
@@ -79,6 +87,9 @@ def merge(sources: Sequence[Path | str], out: Path | str, name: str | None = Non
     read = [*there, *map(_Source, found.values())]
     _require_same_procedure(read)
     rows = _joined(read)
+    for source in read:
+        with suppress(NoCertificates):
+            check(source.store.folder)
     # the same one, in whatever order they are given; its max may be larger than that of the store that is there
     largest = max(read, key=lambda source: (source.manifest.inputs, json.dumps(vars(source.manifest), sort_keys=True)))
     made = {**largest.manifest.environment, "merged": True}  # and the machine that it names is one of several
@@ -182,6 +193,8 @@ def _joined(read: Sequence[_Source]) -> dict[int, dict[str, str]]:
             f"stores disagree about {len(wrong)} inputs: {', '.join(wrong[:_SHOWN])}{more}. One of them is not what "
             "the command gives: find out which by `smoothcert verify STORE --resample`. Nothing was written"
         )
+    if len({int(row["label"]) < 0 for row in rows.values()}) > 1:
+        raise StoreError("some stores have labels and others none, so that they are about different data")
     return rows
 
 

@@ -27,6 +27,7 @@ WEIGHTS = (".safetensors",)
 _SCHEME = r"([a-z][a-z0-9+.-]*)"
 _PACKAGES = {"s3": ("s3fs", "remote"), "gs": ("gcsfs", "gcs")}  # and the extra that installs it
 _AT_ONCE = 8  # files that are fetched side by side
+_LONGEST_NAME = 200  # bytes: disks know 255, and beside a copy lie files with somewhat longer names
 _TOLD = 20_000_000  # bytes of a file whose fetching is told, since it takes a while
 
 
@@ -43,7 +44,8 @@ def local(place: str | Path, *, weights: bool = False) -> Path:
     if not is_remote(place):
         return Path(place)
     asked = Remote(str(place))
-    run = Remote(asked.url.rsplit("/", 2)[0]) if asked.url.split("/")[-2] == "certify" else asked
+    in_run = asked.path.parts[2:][-2:-1] == ("certify",)  # behind scheme and bucket, which may be called so too
+    run = Remote(asked.url.rsplit("/", 2)[0]) if in_run else asked
     below = f"{asked.url.removeprefix(run.url)}/".lstrip("/")  # empty, or certify/NAME/
     files, copy = run.files(), _cache("remote") / run.path
     if "" in files:  # the address of a file
@@ -179,4 +181,5 @@ class Remote:
 
 def _plain(name: str) -> bool:
     """Whether it is the name of one file or folder, on any system, and not hidden."""
-    return bool(name) and Path(name).name == name and not name.startswith(".") and name.isprintable()
+    usual = bool(name) and Path(name).name == name and not name.startswith(".") and name.isprintable()
+    return usual and len(name.encode()) <= _LONGEST_NAME

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from smoothcert.errors import StoreError
+from smoothcert.errors import ConfigError, StoreError
 from smoothcert.files import atomic_write
 from smoothcert.interrupts import before_leaving
 from smoothcert.runs.claims import store_lock
@@ -111,6 +111,8 @@ class RemoteStore(ResultStore):
             new.replace(path)
 
     def complete(self, wanted: Sequence[Key], selection: Selection, executor: Executor, **words: Any) -> None:
+        if selection.shard is None:
+            raise ConfigError("a server cannot say what others have taken: give a shard, such as shard=0, shards=2")
         own = self.folder / f"part-{selection.shard}-of-{selection.shards}.tsv"
         with Uploads(Remote(self.url), own) as uploads, before_leaving(uploads.last_words):
             super().complete(wanted, selection, Watched(executor, uploads.check), **words)

@@ -9,6 +9,7 @@ process may be killed, restarted or moved: what is missing is what no part holds
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import socket
@@ -179,7 +180,7 @@ class ResultStore:
                     time.sleep(WAIT_SECONDS)
                 for group_made in finished:
                     each = group_made.seconds / len(group_made.names)
-                    for name, row in zip(group_made.names, group_made.rows, strict=True):
+                    for name, row in group_made.by_name():
                         part.add({**row, "time": clock(each)})
                         made, correct = made + 1, correct + int(bool(row["correct"]))
                         share = f"{100 * correct / made:.1f} % {note}" if note else ""
@@ -285,9 +286,11 @@ def _seconds(part: Lines, row: int) -> float:
     text = part.checked(row)[part.header.index("time")]
     try:
         hours, minutes, rest = text.split(":")
-        return int(hours) * 3600 + int(minutes) * 60 + float(rest)
-    except ValueError:
-        raise part.error(row, f"column time: expected hours:minutes:seconds, found '{text}'") from None
+        if 0 <= (seconds := int(hours) * 3600 + int(minutes) * 60 + float(rest)) < math.inf:
+            return seconds
+    except (ValueError, OverflowError):
+        pass
+    raise part.error(row, f"column time: expected hours:minutes:seconds, found '{text[:40]}'")
 
 
 def clock(seconds: float) -> str:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothcert.config import TrainConfig
+from smoothcert.config import TrainConfig, dump_config
 from smoothcert.data import Dataset, LazyDataset, load_dataset, require_labels
 from smoothcert.data.decoding import check_workers
 from smoothcert.data.pseudo_labels import load_pseudo_labelled
@@ -109,10 +109,12 @@ def train_run(
     if not run.finished:  # a finished run needs its sources no more
         beginning.start(config.model)
         method = method.equipped(lambda path: frozen_classifier(path, data.train, ranks.device))
+    ranks.require_same("settings", dump_config(config))
+    ranks.require_same("data", data.fingerprint if ranks.world_size > 1 else "")
     with run.lock() if ranks.is_main else nullcontext():
         if ranks.is_main:
             run.claim(config)
-        ranks.wait()
+        ranks.require_same("run folders", str(run.finished))
         if run.finished:
             require_same_data(run, run.spec().data, data.fingerprint)
             return

@@ -243,6 +243,7 @@ class Loop:
             self.optimizer.load_state_dict(state["optimizer"])
             anew = derive(self.config.seed, "global", self.ranks.rank, self.epoch, self.step)
             restore(state, self.stepper, self.model, self.ranks, anew)
+        self.ranks.require_same("checkpoints", f"{self.epoch} {self.step}")
         if self.ranks.is_main:
             self.run.truncate("metrics.jsonl", self.metrics_length)
             for name in ("timing.jsonl", "environment.jsonl"):

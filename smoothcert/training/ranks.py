@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
@@ -25,7 +26,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from smoothcert.devices.pick import pick_device
-from smoothcert.errors import ProcessLost
+from smoothcert.errors import ConfigError, ProcessLost
 
 _LONG = timedelta(days=30)
 """How long one process may work while the others wait for it, as when it makes soft labels or waits for a lock."""
@@ -76,6 +77,18 @@ class Ranks:
         with _together():
             dist.all_reduce(largest, op=dist.ReduceOp.MAX)
         return int(largest)
+
+    def require_same(self, what: str, value: str) -> None:
+        """An error in every process unless all of them give the same value, which may take each its time."""
+        if self.world_size == 1:
+            return
+        number = int.from_bytes(sha256(value.encode()).digest()[:7], "big")
+        self.wait()
+        if self.agree(number) != -self.agree(-number):
+            raise ConfigError(
+                f"the processes of this training have different {what}: give all of them the same command, the same "
+                "data and one run folder, on a disk that all machines share"
+            )
 
     def gather(self, state: dict[str, Any]) -> list[dict[str, Any]]:
         """For the main process: what each one gives, in the order of their ranks. Tensors are in the host's memory."""

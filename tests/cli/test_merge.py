@@ -6,6 +6,7 @@ import shutil
 import pytest
 
 from smoothcert.cli.merge import _ranges
+from smoothcert.runs.store import ResultStore
 from tests.cli.commands import fails, run
 
 SIX = ("--name", "six", "--max", 6, "--n", 200)
@@ -51,6 +52,26 @@ def test_shards_of_machines_without_a_common_disk_become_one_store(capsys, certi
 )
 def test_missing_inputs_in_words(every, missing, text):
     assert _ranges(missing, every) == text
+
+
+def test_a_source_that_nobody_would_read_is_not_merged(capsys, machines, tmp_path):
+    """A radius that its counts do not prove, in a part whose chain is whole: report would refuse the joint store."""
+    good, bad, empty = (place / "certify" / "six" for place in machines)
+    for number, place in enumerate(machines[:2]):
+        run(capsys, "certify", place, *SIX, "--shard", f"{number}/3")
+    empty.mkdir(parents=True)
+    shutil.copy(good / "manifest.json", empty)
+    run(capsys, "merge", good, empty, "--out", tmp_path / "whole")
+
+    store = ResultStore(bad)
+    rows = list(store.rows())
+    next(bad.glob("part-*.tsv")).unlink()
+    with store.writer(1, 3) as part:
+        for row in rows:
+            part.add({**row, "radius": "9.5"})
+    before = ResultStore(tmp_path / "whole").fingerprint()
+    assert "as its counts prove, found '9.5'" in fails(capsys, "merge", bad, "--out", tmp_path / "whole")
+    assert ResultStore(tmp_path / "whole").fingerprint() == before
 
 
 def test_what_is_refused_is_one_line(capsys, certified, tmp_path):

@@ -3,6 +3,7 @@
 import gzip
 import pickle
 import tarfile
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -220,6 +221,47 @@ def test_damaged_files_are_refused(tmp_path, name):
     (tmp_path / "a.tar").write_bytes(damage(whole))
     with pytest.raises(DataError, match=f"a.tar: .*{message}"):
         load_dataset(f"tar:{tmp_path / 'a.tar'}")
+
+
+def header(kind=b"0", size=b"1"):
+    block = bytearray(tarfile.TarInfo("a.txt").tobuf(tarfile.USTAR_FORMAT))
+    block[124:136], block[156:157] = size.ljust(12, b"\0"), kind
+    block[148:156] = b"%06o\0 " % (256 + sum(block[:148]) + sum(block[156:]))
+    return bytes(block)
+
+
+def with_records(records):
+    """A member of one byte, behind records of pax."""
+    padded = records + bytes(-len(records) % 512)
+    return header(b"x", b"%o" % len(records)) + padded + header() + b"?".ljust(512, b"\0")
+
+
+HOSTILE = {
+    "a size below zero": header(size=b"-1000"),  # whose end is where it begins
+    "a long name with such a size": header(b"L", b"-1000"),
+    "a size with a line below": header(size=b"1_0") + bytes(512),
+    "a record of endless size": with_records(b"5008 size=" + b"9" * 4997 + b"\n"),
+    "a record of endless length": with_records(b"9" * 5000 + b" path=a\n"),
+    "a file with holes": with_records(b"22 GNU.sparse.major=1\n"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_headers_that_no_program_writes_are_refused(tmp_path, name):
+    path = tmp_path / "a.tar"
+    path.write_bytes(HOSTILE[name] + bytes(1024))
+    with pytest.raises(DataError, match=r"a.tar: expected"):
+        for _ in islice(members(path), 10):
+            pass
+
+
+def test_the_size_that_a_record_says_is_that_of_the_file_alone(tmp_path):
+    """A long name may stand between the record and the file."""
+    path = tmp_path / "a.tar"
+    between = header(b"L", b"6") + b"b.png\0".ljust(512, b"\0")
+    record = b"12 size=700\n".ljust(512, b"\0")
+    path.write_bytes(header(b"x", b"14") + record + between + header() + bytes(1024) + bytes(1024))
+    assert [(member.name, member.size) for member in members(path)] == [("b.png", 700)]
 
 
 def test_folders_of_other_things_are_refused(tmp_path):

@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from smoothcert.errors import StoreError
 from smoothcert.runs.claims import store_lock
 from smoothcert.runs.executor import Executor, Here, Made
 from smoothcert.runs.locks import locked
@@ -202,6 +203,21 @@ def test_an_executor_may_have_several_groups_under_way(folder):
     assert sorted(executor.seen) == list(range(60))
     assert rows(folder) != [list(range(60))]
     assert made(folder).done() == set(range(60))
+
+
+@pytest.mark.parametrize("given", [[], [0], [1, 0], [0, 0], [0, 7], [0, 1, 2]])
+def test_rows_of_other_inputs_than_those_asked_for_are_not_written(folder, given):
+    store = made(folder)
+    with store.writer(0) as part:
+        part.add({"idx": 9, "correct": 1, "time": "0:00:01"})
+
+    class Confused(Several):
+        def collect(self):
+            return [Made([0, 1], row_of(given), 0.1)]
+
+    with pytest.raises(StoreError, match=r"expected rows of the inputs \[0, 1\], found those of"):
+        store.complete([0, 1], Selection(), Confused(), **SETTINGS)
+    assert store.done() == {9}
 
 
 def test_a_row_that_another_made_too_counts_once_beside_the_bar(folder, capsys):

@@ -181,12 +181,30 @@ REFUSED = {
     "an input of another set": (lambda a, b: make(a, [77], 0, 2), f"{PART}: the manifest beside it has no input 77"),
     "no manifest": (lambda a, b: (a / "manifest.json").unlink(), "/a: expected a store, .*; found none"),
     "a damaged manifest": (lambda a, b: (a / "manifest.json").write_text("{"), "manifest.json is damaged"),
+    "odd reasons": (
+        lambda a, b: edit(a / "manifest.json", '"host": "a"', '"skipped": [3]'),
+        r"expected skipped as a list of texts, found \[3\]",
+    ),
     "no such inputs": (lambda a, b: edit(a / "manifest.json", '"inputs": 20', '"inputs": -2'), "no certification has"),
     "binary rows": (lambda a, b: (a / PART).write_bytes(b"\xff\xfe\n"), "found binary data"),
     "another log": (lambda a, b: (b / "part-0-of-1.tsv").write_text("no\trows\n"), "expected a tab-separated header"),
+    "no labels": (lambda a, b: add(b, 7, label=-1, correct=0), "some stores have labels and others none"),
+    "no time": (lambda a, b: add(b, 7, time="long"), "column time: expected hours:minutes:seconds, found 'long'"),
+    "an endless time": (lambda a, b: add(b, 7, time="0:00:inf"), "column time: expected"),
+    "a time beyond numbers": (lambda a, b: add(b, 7, time=f"{'9' * 400}:00:00"), "column time: expected"),
+    "probes of other lengths": (
+        lambda a, b: (remake(a, behaviour=[[0, 1.0, 2.0]]), remake(b, behaviour=[[0, 1.0]])),
+        "behaviour: the network answers probe images differently",
+    ),
     "nothing": (lambda a, b: shutil.rmtree(a), "/a: no such folder"),
     "an empty folder": (lambda a, b: (shutil.rmtree(a), a.mkdir()), "/a: expected a store, .*; found none"),
 }
+
+
+def add(folder, index, **cells):
+    """One row more, with other cells and a chain that is whole."""
+    with ResultStore(folder).writer(1, 2) as part:
+        part.add({**row(index), **cells})
 
 
 def remake(folder, **changes):
@@ -260,6 +278,16 @@ def test_a_place_that_cannot_be_the_joint_store(tmp_path, out, message):
     with pytest.raises(StoreError, match=message):
         merge([a], tmp_path / out)
     assert content(tmp_path) == before
+
+
+@pytest.mark.parametrize("line", ['{"rechecked": Infinity, "differ": 0}', "[" * 100_000, "3", '{"differ": 0}', "{"])
+def test_checks_that_cannot_be_read_are_passed_over(tmp_path, line):
+    a = make(tmp_path / "a", [0])
+    (a / "checks.jsonl").write_text(f"{line}\n")
+    assert checks_in_words(a) is None
+    note_checks(a, "0/1", 10, 0)
+    merge([a], tmp_path / "out")
+    assert checks_in_words(tmp_path / "out") == "10 answers evaluated again, 0 differed"
 
 
 def test_checks_are_added_once(tmp_path):

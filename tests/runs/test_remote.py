@@ -117,12 +117,17 @@ def test_a_copy_follows_the_server_and_is_fetched_once(server):
 
 
 def test_names_cannot_lead_out_of_the_copy(server, tmp_path):
-    for name in ("config.yaml", "../../../../x.json", ".config.yaml.tag", ".h/x.json"):
+    for name in ("config.yaml", "../../../../x.json", ".config.yaml.tag", ".h/x.json", f"{'x' * 250}.json"):
         path = f"{RUN.removeprefix('memory:/')}/{name}"
         server.store[path] = MemoryFile(server, path, b"{}")  # as a server takes it that knows no folders
     assert set(Remote(RUN).files()) == {"config.yaml"}
     local(RUN)
     assert [Path(name).name for name in copied(tmp_path)] == ["config.yaml"]
+
+
+def test_a_bucket_may_have_the_name_of_the_folder_of_stores(server):
+    server.pipe_file("memory://certify/test/manifest.json", b"{}")
+    assert copied(local("memory://certify/test")) == ["manifest.json"]
 
 
 def test_a_log_and_a_pack_are_files(shared_run, server, tmp_path, capsys):

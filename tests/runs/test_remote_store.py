@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothcert.errors import StoreError
+from smoothcert.errors import ConfigError, StoreError
 from smoothcert.runs import remote_store
 from smoothcert.runs.executor import Here
 from smoothcert.runs.remote import Remote, local
@@ -254,3 +254,12 @@ def test_certify_reads_the_run_from_the_server_and_writes_there(shared_run, serv
     assert "holds results of another procedure" in fails(capsys, *six[:-1], "300", "--name", "two")
     assert "give --shard i/N" in fails(capsys, *six, "--name", "two", "--shard", "auto")
     assert fails(capsys, "certify", url, "--out", tmp_path / "x").startswith("error: --out belongs to --model")
+
+
+def test_a_process_without_a_shard_is_refused(machine):
+    """Its part would have another name than the one that is uploaded."""
+    store = machine("A")
+    store.claim(MANIFEST)
+    with pytest.raises(ConfigError, match="give a shard"):
+        store.complete([0], Selection(shard=None), Here(rows_of), **WORDS)
+    assert not store.part_paths()

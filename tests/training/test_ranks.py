@@ -21,6 +21,7 @@ from tests.training.tiny import (
     outcome,
     tiny,
     train,
+    train_as_differing_ranks,
     train_as_rank,
     train_as_rank_struck,
     write_pseudo,
@@ -96,6 +97,19 @@ def compare(folder, size):
         assert [entry.pop("kept_images", None) for entry in one] == [entry.pop("kept_images", None) for entry in other]
         for entry, its in zip(one, other, strict=True):
             assert entry == pytest.approx(its, rel=1e-6), config
+
+
+@pytest.mark.parametrize("differ", ["settings", "data", "run folders", "checkpoints"])
+def test_processes_that_would_train_different_things_are_refused(tmp_path, differ):
+    """As on machines with other files, or without a common disk; each would finish, and the run would be neither's."""
+    if differ in ("run folders", "checkpoints"):
+        train(tmp_path / "0", test=None)  # only the main one has it
+    if differ == "checkpoints":
+        (tmp_path / "0" / "model.json").unlink()
+    place = "run folders" if differ == "checkpoints" else differ
+    for said in run_ranks(train_as_differing_ranks, tmp_path, place):
+        assert f"have different {differ}" in said
+    assert not (tmp_path / "config.yaml").exists()
 
 
 def test_two_processes_train_like_one_by_every_method(tmp_path):

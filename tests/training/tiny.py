@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from smoothcert import files
 from smoothcert.config import TrainConfig
 from smoothcert.data import Dataset
-from smoothcert.errors import ProcessLost, StoreError
+from smoothcert.errors import ConfigError, ProcessLost, StoreError
 from smoothcert.interrupts import leave_on_signals
 from smoothcert.methods.base import Losses, Method
 from smoothcert.runs.folder import RunFolder
@@ -130,6 +130,17 @@ def train_as_rank(report, out, *configs):
     """One training, or several into numbered folders."""
     for i, config in enumerate(configs):
         train(out if len(configs) == 1 else out / str(i), config)
+
+
+def train_as_differing_ranks(report, out, differ):
+    """Each rank has something of its own; returns what the error says."""
+    rank = int(os.environ["RANK"])
+    place = out / str(rank) if differ == "run folders" else out
+    config = dataclasses.replace(CONFIG, lr=0.05 + 0.01 * rank * (differ == "settings"))
+    try:
+        train(place, config, tiny(seed=rank * (differ == "data")), test=None)
+    except ConfigError as error:
+        return str(error)
 
 
 def train_as_rank_struck(report, out, config, who, number, steps, every=600.0):
