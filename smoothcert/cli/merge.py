@@ -18,7 +18,7 @@ def add_options(parser: ArgumentParser) -> None:
     text = "certificate stores, run folders with one, or folders with some below"
     parser.add_argument("stores", type=place, nargs="+", help=text)
     parser.add_argument("--out", type=on_disk, required=True, help="the joint store; what it lacks is added")
-    option(parser, "--name", str, None, "which store of run folders that have several")
+    option(parser, "--name", str, None, "which store to take from run folders that have several")
     add_json(parser)
 
 
@@ -32,7 +32,7 @@ def run(options: Options) -> None:
         counts = {"sources": merged.sources, "added": merged.added, "done": done, "inputs": inputs}
         print_json({"store": options.out, **counts, "missing": merged.missing})
         return
-    print(f"{options.out}: {merged.added} rows added from {merged.sources} stores")
+    print(f"{options.out}: {merged.added} rows added from {merged.sources} store{'' if merged.sources == 1 else 's'}")
     if not merged.missing:
         print(f"all {inputs} inputs")
         return
@@ -54,7 +54,7 @@ def _ranges(indices: Sequence[int], step: int) -> str:
 
 
 def _advice(out: Path) -> str:
-    place = out.resolve()
+    place = out if out.parent.name == "certify" else out.resolve()  # as it was given, where that tells the run
     if place.parent.name == "certify":
         return f"give the command that made the sources, with {place.parent.parent} and --name {place.name}"
     return (

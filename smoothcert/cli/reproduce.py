@@ -52,8 +52,8 @@ def _recipes(options: Options, seeds: Sequence[int], train: list[str], certify: 
         raise ConfigError(f"--dataset is for the rows of a table; {options.what} names its data set itself")
     folder = options.out / options.what
     jobs = plan(options.what, folder, options.rows, seeds)
-    failures = run_jobs(jobs, train, certify, options.jobs)
-    outcomes = [found for job in jobs if (found := outcome(job, train, certify)) is not None]
+    done, failures = run_jobs(jobs, train, certify, options.jobs)
+    outcomes = [found for job in done if (found := outcome(job, train, certify)) is not None]
     _write(folder, outcomes, results_table(outcomes))
     return failures
 
@@ -66,11 +66,11 @@ def _table(options: Options, seeds: Sequence[int], train: list[str], certify: li
 
     table = load_table(options.what)
     jobs = plan_table(table, options.out, options.rows, seeds, options.every, options.dataset)
-    failures = run_jobs([planned.job for planned in jobs], train, certify, options.jobs)
+    done, failures = run_jobs([planned.job for planned in jobs], train, certify, options.jobs)
     alike = options.epochs is None and options.dataset is None
-    outcomes = table_outcomes(table, jobs, train, certify, alike)
+    outcomes = table_outcomes(table, [each for each in jobs if each.job in done], train, certify, alike)
     _write(options.out / table.name, outcomes, comparison_table(table, outcomes))
-    if not alike:
+    if outcomes and not alike:
         print("trained with other epochs or on other data than the table, so that the values are not comparable")
     return failures
 
@@ -79,6 +79,8 @@ def _write(folder: Path, outcomes: list[dict[str, Any]], table: str) -> None:
     from smoothcert.evaluation.reproduce import write_results
     from smoothcert.files import write_text
 
+    if not outcomes:  # what an earlier command has written stays
+        return
     write_results(outcomes, folder / "results.json")
     write_text(folder / "results.md", table)
     print(table)

@@ -10,7 +10,7 @@ from jsonargparse import ArgumentParser
 from smoothcert.cli.options import Options, add_json, place, print_json
 from smoothcert.errors import SmoothcertError, StoreError
 
-ABOUT = "What is done, what is missing, how fast, how long still."
+ABOUT = "Tell what is done and what is missing, how fast it goes, and how long it will still take."
 
 
 def add_options(parser: ArgumentParser) -> None:

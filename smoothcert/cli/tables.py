@@ -7,7 +7,7 @@ from jsonargparse import ArgumentParser
 from smoothcert.cli.options import Options, aligned
 from smoothcert.recipes.tables import Table, load_table, table_names
 
-ABOUT = "The published tables that can be made again, or one of them with its values."
+ABOUT = "List the published tables that can be made again, or print one of them with its values."
 
 
 def add_options(parser: ArgumentParser) -> None:

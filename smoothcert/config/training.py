@@ -88,7 +88,7 @@ class TrainConfig:
     )
     epochs: int = setting("passes over the training set", default=90)
     batch_size: int = setting("images per loaded batch, over all processes", default=256)
-    optimizer: OptimizerName = setting("which takes the steps", default="sgd")
+    optimizer: OptimizerName = setting("sgd or adam", default="sgd")
     lr: float = setting("initial learning rate", default=0.01)
     momentum: float = setting("momentum of SGD (never Nesterov), or the first beta of Adam", default=0.9)
     weight_decay: float = setting("weight decay, on every parameter", default=1e-4)
@@ -102,9 +102,12 @@ class TrainConfig:
     )
     model_options: dict[str, Any] = setting("of the architecture, e.g. --model-options.depth 8", default_factory=dict)
     normalisation: str = setting(
-        "first layer of the network, see models/normalise.py; pretrained: that of init_from", default="none"
+        "first layer of the network: none, cifar10, imagenet, ...; pretrained: that of init_from",
+        default="none",
     )
-    augment: Literal["none", "crop-flip", "imagenet"] = setting("training-image augmentation", default="none")
+    augment: Literal["none", "crop-flip", "imagenet"] = setting(
+        "augmentation of training images: none, crop-flip or imagenet", default="none"
+    )
     precision: TrainingPrecision = setting(
         "of products on CUDA: tf32 as PyTorch's convolutions, full float32, or layers in bfloat16", default="tf32"
     )

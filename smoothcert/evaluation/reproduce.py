@@ -86,7 +86,8 @@ def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int]
     """One job for each recipe of a data set (or those that match `rows`, e.g. ``*-0.50``) and each seed."""
     known = [name for name in recipe_names() if name.startswith(f"{dataset}/")]
     if not known:
-        raise unknown_name("data set with recipes", dataset, {name.split("/")[0] for name in recipe_names()})
+        unknown = unknown_name("data set with recipes", dataset, {name.split("/")[0] for name in recipe_names()})
+        raise ConfigError(f"{unknown} (`smoothcert tables` lists the tables)")
     names = {name.removeprefix(f"{dataset}/") for name in known}
     for pattern in rows:
         if not fnmatch.filter(names, pattern):
@@ -108,8 +109,13 @@ def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int]
     return jobs
 
 
-def run_jobs(jobs: Sequence[Job], train: Sequence[str], certify: Sequence[str], parallel: int) -> list[str]:
-    """Train, `parallel` jobs at a time, then certify; returns a message for each failure. Output goes to FOLDER.log.
+def run_jobs(
+    jobs: Sequence[Job], train: Sequence[str], certify: Sequence[str], parallel: int
+) -> tuple[list[Job], list[str]]:
+    """Train, `parallel` jobs at a time, then certify. Output goes to FOLDER.log.
+
+    Returns the jobs that were done, and a message for each failure. A job that failed may have an older run of other
+    settings in its folder, which must not be tabulated as what this command made.
 
     Certification comes last, since it fills a device and would slow down trainings beside it; two at a time, so that
     one starts up while the other samples.
@@ -123,8 +129,9 @@ def run_jobs(jobs: Sequence[Job], train: Sequence[str], certify: Sequence[str], 
     trained = [job for job in jobs if job.folder not in lost]
     pair = min(2, parallel)
     with ThreadPoolExecutor(pair) as pool:
-        failures += pool.map(lambda job: _run(job, [*job.certify, *certify], pair), trained)
-    return [failure for failure in failures if failure]
+        certified = list(pool.map(lambda job: _run(job, [*job.certify, *certify], pair), trained))
+    done = [job for job, failure in zip(trained, certified, strict=True) if not failure]
+    return done, [failure for failure in (*failures, *certified) if failure]
 
 
 def _run(job: Job, command: list[str], parallel: int) -> str | None:

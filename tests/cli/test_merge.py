@@ -74,6 +74,16 @@ def test_a_source_that_nobody_would_read_is_not_merged(capsys, machines, tmp_pat
     assert ResultStore(tmp_path / "whole").fingerprint() == before
 
 
+def test_the_run_is_named_as_it_was_given(capsys, machines, monkeypatch):
+    run(capsys, "certify", machines[0], *SIX, "--shard", "0/3")
+    monkeypatch.chdir(machines[1].parent)
+    told = run(capsys, "merge", "a", "--out", "b/certify/six")
+    assert told.startswith("b/certify/six: 2 rows added from 1 store\n")
+    assert told.endswith("with b and --name six\n")
+    monkeypatch.chdir(machines[1] / "certify")
+    assert f"with {machines[1].resolve()} and --name six" in run(capsys, "merge", machines[0], "--out", "six")
+
+
 def test_what_is_refused_is_one_line(capsys, certified, tmp_path):
     assert "no such folder" in fails(capsys, "merge", tmp_path / "none", "--out", tmp_path / "out")
     refused = fails(capsys, "merge", certified, "--name", "seven", "--out", tmp_path / "out")

@@ -1,6 +1,7 @@
 """Whole tables: what is planned, skipped, tabulated, and what counts as reproduced."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -85,8 +86,21 @@ def test_a_failed_run_is_named_and_the_others_are_tabulated(capsys, tmp_path):
         )
     printed = capsys.readouterr()
     assert "mnist-mini/gaussian-0.50, seed 0: `certify` failed (error: n = 3 samples cannot certify" in printed.err
-    assert json.loads((tmp_path / "mnist-mini" / "results.json").read_text()) == []
+    assert not (tmp_path / "mnist-mini" / "results.json").exists()
     assert "takes whole numbers" in fails(capsys, "reproduce", "mnist-mini", "--seeds", "a", "--out", str(tmp_path))
+
+
+def test_a_run_of_other_settings_is_not_tabulated_as_what_was_asked(capsys, shared_run, tmp_path):
+    """A first look lies where the whole row would: it stays, and is not taken for that row."""
+    run = shutil.copytree(shared_run, tmp_path / "mnist-mini" / "gaussian-0.50" / "seed0")
+    (run / "certify" / "six").rename(run / "certify" / "test")
+    (job,) = plan("mnist-mini", tmp_path / "mnist-mini", ["gaussian-0.50"])
+    assert outcome(job)["inputs"] == 6
+    earlier = tmp_path / "mnist-mini" / "results.json"
+    earlier.write_text("[1]")
+    words = ["reproduce", "mnist-mini", "--rows", "gaussian-0.50", "--epochs", "7", "--out", str(tmp_path)]
+    assert "belongs to another configuration (epochs" in fails(capsys, *words)
+    assert earlier.read_text() == "[1]"
 
 
 def fails(capsys, *arguments):
