@@ -88,7 +88,7 @@ class Claims:
         found: dict[Path, list[Any]] = {}
         for path in self._folder.glob(".part-*.claims"):
             if path != self._own:
-                with suppress(OSError, ValueError):  # just given up, or its machine stopped while it wrote
+                with suppress(OSError, ValueError, TypeError):  # just given up, or its machine stopped while it wrote
                     names = json.loads(path.read_text())
                     found[path] = [tuple(name) if isinstance(name, list) else name for name in names]
         return found
