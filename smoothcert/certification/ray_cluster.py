@@ -98,9 +98,9 @@ def _join(ray: Any, address: str, settings: Mapping[str, Any]) -> None:
             ray.shutdown()
         said = str(error).strip().splitlines() or [type(error).__name__]
         raise ConfigError(
-            f"no Ray cluster to join at address {address}: give HOST:PORT as `ray start --head` prints it, on a machine "
-            "of that cluster that has its token (~/.ray/auth_token of the first machine), or leave the address out to "
-            f"use this machine alone. Ray says: {said[0]}"
+            f"no Ray cluster to join at address {address}: give HOST:PORT as `ray start --head` prints it, on a "
+            "machine of that cluster that has its token (~/.ray/auth_token of the first one), or leave the address out "
+            f"to use this machine alone. Ray says: {said[0]}"
         ) from error
 
 
