@@ -22,7 +22,8 @@ import numpy as np
 from scipy.stats import norm
 
 from smoothcert.certification.ray_workers import group_seconds
-from smoothcert.evaluation.outlook import samples_of
+from smoothcert.evaluation.outlook import limits_of, samples_of
+from smoothcert.recipes.tables import load_table
 from smoothcert.runs.claims import Claims
 from smoothcert.runs.executor import Here, Made
 from smoothcert.runs.store import Manifest, ResultStore, part_lock
@@ -32,9 +33,6 @@ RESULTS = Path(__file__).parents[1] / "results"
 IMAGES, N0, N, SIGMA, ALPHA, RADIUS = 50_000, 100, 100_000, 0.5, 0.001, 0.5
 GPUS = (1, 8, 64, 512)
 START = 60.0  # seconds: imports, weights, preparation and checks; not measured on a cluster
-VIT_B = 17.58 / 4.61  # multiply-adds of ViT-B/16 by those of ViT-S/16 on 224 x 224 pixels
-ACCURACY = {0.0: 0.57, 0.5: 0.46, 1.0: 0.37, 1.5: 0.29, 1.9: 0.0}
-"""Share of the images of ImageNet that Gaussian training certifies at a radius (recipes/published.json, sigma 0.5)."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,11 @@ def images_with_radius(rng: np.random.Generator) -> np.ndarray:
     Radii are spread evenly between the published ones. Of the images that are not certified at radius 0, half are
     taken as wrong, and half as right by a share between 40 and 50 %: nothing is published about them.
     """
-    radii, accuracy = np.array(list(ACCURACY)), np.array(list(ACCURACY.values()))
+    table = load_table("smoothmix-supplement/table-7")
+    row = next(row for row in table.rows if row.recipe == f"imagenet/gaussian-{SIGMA:.2f}")
+    printed = [percent for percent in row.accuracy if percent]  # 0 beyond the largest radius that n allows
+    radii = np.array([*table.radii[: len(printed)], limits_of(SIGMA, N, ALPHA).largest_radius])
+    accuracy = np.array([*printed, 0.0]) / 100
     rank = rng.random(IMAGES)
     radius = np.interp(-rank, -accuracy, radii)  # the larger the rank, the smaller the radius
     shares = np.where(rank < accuracy[0], norm.cdf(radius / SIGMA), rng.uniform(0.4, 0.5, IMAGES))
@@ -122,6 +124,13 @@ def images_with_radius(rng: np.random.Generator) -> np.ndarray:
     # of images with nearly the same share one is simulated
     taken = {share: samples_of(test, share, rng) for share in np.unique(shares.round(3))}
     return np.array([0 if w else taken[share] for w, share in zip(wrong, shares.round(3), strict=True)]) + N0
+
+
+def vit_multiply_adds(width: int) -> int:
+    """Of a vision transformer of 12 blocks on 14 x 14 patches of 16 x 16 pixels and a class token."""
+    patches, tokens = 14**2, 14**2 + 1
+    block = 12 * width**2 * tokens + 2 * tokens**2 * width  # linear layers, then attention
+    return 3 * 16**2 * width * patches + 12 * block
 
 
 def in_words(seconds: float) -> str:
@@ -161,7 +170,7 @@ def main() -> None:
         "ResNet-50": measured["resnet50"]["seconds"] / measured["resnet50"]["n"],
         "ViT-S/16": measured["networks.VisionTransformer"]["seconds"] / measured["networks.VisionTransformer"]["n"],
     }
-    per_sample["ViT-B/16 (estimate)"] = VIT_B * per_sample["ViT-S/16"]
+    per_sample["ViT-B/16 (estimate)"] = per_sample["ViT-S/16"] * vit_multiply_adds(768) / vit_multiply_adds(384)
     samples = {"n = 100,000": np.full(IMAGES, N0 + N), "--radius 0.5": images_with_radius(np.random.default_rng(0))}
     steady = Cluster(overhead["seconds_per_group"], overhead["seconds_per_row"], START)
     spot = replace(steady, life=4 * 3600.0)

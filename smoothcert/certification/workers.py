@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Self
 
@@ -25,9 +26,9 @@ class Workers(Executor):
     environment: Mapping[str, Any]
 
     @property
+    @abstractmethod
     def rechecked(self) -> tuple[int, int]:
         """Answers that were evaluated a second time, and how many of them differed."""
-        raise NotImplementedError
 
     def __enter__(self) -> Self:
         return self
