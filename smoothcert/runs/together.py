@@ -28,7 +28,7 @@ class Together:
 
 
 def together(runs: Iterable[RunState]) -> list[Together]:
-    """Of each procedure with stores at several places, none of which is finished or damaged."""
+    """Of each procedure with stores at several places, of which one at least is unfinished and none is damaged."""
     places = {store.path.resolve(): store for run in runs for store in run.stores if store.state != "damaged"}
     groups: list[list[ResultStore]] = []
     for state in places.values():
@@ -38,8 +38,8 @@ def together(runs: Iterable[RunState]) -> list[Together]:
             groups.append([store])
         else:
             group.append(store)
-    finished = {state.path for state in places.values() if state.state == "complete"}
-    return [_count(group) for group in groups if len(group) > 1 and not finished & {store.folder for store in group}]
+    unfinished = {state.path for state in places.values() if state.state == "partial"}
+    return [_count(group) for group in groups if len(group) > 1 and unfinished & {store.folder for store in group}]
 
 
 def _same(a: ResultStore, b: ResultStore) -> bool:
