@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from smoothcert.errors import ConfigError
 from smoothcert.report.charts.chart import Chart
 from smoothcert.report.charts.curves import accuracy_chart, confidence_chart
+from smoothcert.report.charts.differences import difference_chart
+from smoothcert.report.measures.pairing import reference_place
 from smoothcert.report.read.certificates import Certificates
 
 
@@ -17,6 +19,7 @@ class Scene:
 
     results: Sequence[Certificates]
     rounded: bool = False
+    reference: str | None = None  # the run that differences are taken to; None: the first
 
 
 def draw(name: str, scene: Scene) -> Chart:
@@ -42,4 +45,13 @@ def _confidence(scene: Scene) -> Chart:
     return chart
 
 
-DRAWINGS: dict[str, Callable[[Scene], Chart]] = {"accuracy": _accuracy, "confidence": _confidence}
+def _differences(scene: Scene) -> Chart:
+    place = reference_place(scene.results, scene.reference)
+    return difference_chart(scene.results, place, scene.rounded)
+
+
+DRAWINGS: dict[str, Callable[[Scene], Chart]] = {
+    "accuracy": _accuracy,
+    "confidence": _confidence,
+    "differences": _differences,
+}
