@@ -51,7 +51,8 @@ def headline(results: Sequence[Certificates], radii: Sequence[float], rounded: b
         "inputs": f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}",
         "sigma": "" if sigma is None else f"{sigma:g}",
         "certified": [entry for entry in shown if float(entry[1] or 0)] if comparable(results) else [],
-        "confidence": _best(results, labels, sure) if comparable(results) else ("", ""),
+        # more noise makes every classifier less confident
+        "confidence": _best(results, labels, sure) if len(sigmas) == 1 and comparable(results) else ("", ""),
         "sure": f"{SURE:g}",
     }
 
@@ -122,14 +123,15 @@ def comparison(
     """Differences with intervals, best run by radius, seeds, trade-offs; empty where there is nothing to compare."""
     styles = run_styles(results)
     if len(results) == 1 or not comparable(results) or not results[0].labelled:
-        return dict.fromkeys(("envelope", "differences", "difference_chart", "seeds", "trade_offs"))
+        return dict.fromkeys(("envelope", "differences", "difference_chart", "compared", "seeds", "trade_offs"))
     compared = radii_to_compare(results[:MOST_RUNS], results[reference], radii, rounded)
     differences = difference_table(results, reference, compared, rounded, most=MOST_RUNS)
     chart = differences and difference_chart(results, reference, rounded, most=MOST_RUNS)
     return {
         "envelope": envelope_table(results, radii, rounded),
         "differences": differences,
-        "difference_chart": chart and chart_svg(chart),
+        "difference_chart": chart and chart_svg(chart, legend=False),
+        "compared": chart and [line.run for line in chart.lines],
         "seeds": seed_table(results, radii, rounded),
         "trade_offs": [
             (

@@ -37,7 +37,10 @@ def confidence_table(results: Sequence[Certificates], intervals: bool = False) -
         )
     if any(not c.labelled for c in results):
         notes.append("inputs without labels count where they are answered, right or wrong")
-    notes += budget_notes([c for c in results if has_confidence(c)])
+    known = [c for c in results if has_confidence(c)]
+    if len({c.sigma for c in known}) > 1:
+        notes.append("the runs differ in sigma: more noise makes every classifier less confident")
+    notes += budget_notes(known)
     return Table(
         ("run",),
         tuple(rows),
