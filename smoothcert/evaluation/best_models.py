@@ -10,6 +10,7 @@ import dataclasses
 import fnmatch
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -126,10 +127,17 @@ def best_table(table: Table, outcomes: Sequence[Mapping[str, Any]]) -> str:
         which = f"ours, best of {own['models']}"
         which += "" if own["models"] == own["of"] else f" of {own['of']} models"
         lines.append("| " + " | ".join(["", which, *ours.printed_cells(1)]) + " |")
-        named = [
-            f"{head} by {cell['model']} (`{cell['recipe']}`)"
-            for head, cell in zip(table.head, own["best"], strict=True)
-        ]
-        winners.append(f"- {row.label}, ours: {', '.join(named)}")
+        winners.append(f"- {row.label}, ours: {', '.join(_named(table.head, own['best']))}")
     notes = [*winners, *(f"- {note}" for note in table.notes)]
     return "\n".join([f"{table.title} ({table.cited})", "", *lines, "", *notes]) + "\n"
+
+
+def _named(head: Sequence[str], best: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Which model is the best from where to where; where none has a certificate, none is named."""
+    known = [(name, cell) for name, cell in zip(head, best, strict=True) if cell["certified_accuracy"] > 0]
+    found = []
+    for (model, recipe), stretch in groupby(known, key=lambda entry: (entry[1]["model"], entry[1]["recipe"])):
+        names = [name for name, _ in stretch]
+        where = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+        found.append(f"{where} by {model} (`{recipe}`)")
+    return found or ["no certificate"]

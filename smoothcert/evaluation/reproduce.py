@@ -186,11 +186,13 @@ def outcome(
     found = read_store(store.folder)
     radii = radii or default_radii([found])
     identity = manifest.identity
+    runs = [run for run in (job.starts_from, job) if run]
+    commands = [*([*run.train, *train] for run in runs), [*job.certify, *certify]]
     return {
         "recipe": job.recipe,
         "seed": job.seed,
         **({"changes": dict(job.changes)} if job.changes else {}),
-        "commands": [f"smoothcert {' '.join(command)}" for command in ([*job.train, *train], [*job.certify, *certify])],
+        "commands": [f"smoothcert {' '.join(command)}" for command in commands],
         "version": smoothcert.__version__,
         "device": manifest.environment["device"],
         "torch": manifest.environment["torch"],

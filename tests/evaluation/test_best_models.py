@@ -1,12 +1,14 @@
 """Tables of the best of many models: which runs they need, and how their envelope stands beside what is printed."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
 
 from smoothcert.cli import main
 from smoothcert.evaluation.best_models import best_outcomes, best_table, plan_best
-from smoothcert.evaluation.reproduce import Job, plan, run_jobs
+from smoothcert.evaluation.reproduce import Job, outcome, plan, run_jobs
 from smoothcert.evaluation.tables import plan_table, row_job
 from smoothcert.recipes.tables import BestRow, Table, TableRow, load_table
 from smoothcert.runs.folder import RunFolder
@@ -14,11 +16,10 @@ from smoothcert.runs.folder import RunFolder
 
 @pytest.fixture(scope="module")
 def tiny(tmp_path_factory):
-    """The place of 16 images for training and 4 to certify."""
+    """The place of 16 images for training and 4 to certify; nearly all are of one class, which is soon learnt."""
     place, rng = tmp_path_factory.mktemp("tiny") / "tiny.npz", np.random.default_rng(0)
-    images, labels = rng.integers(0, 256, (20, 28, 28), dtype=np.uint8), np.arange(20) % 10
-    arrays = {"train_images": images[:16], "train_labels": labels[:16]}
-    np.savez(place, **arrays, test_images=images[:4], test_labels=labels[:4])
+    images, labels = rng.integers(0, 256, (16, 28, 28), dtype=np.uint8), np.array([3, 3, 3, 9, *[3] * 12])
+    np.savez(place, train_images=images, train_labels=labels, test_images=images[:4], test_labels=labels[:4])
     return f"npz:{place}"
 
 
@@ -105,7 +106,7 @@ def test_a_small_table_is_the_envelope_of_its_models(tmp_path, tiny):
     table = Table(name="own/best", title="Best", cited="-", best=rows, radii=(0.0, 0.25))
     contests = plan_best(table, tmp_path, dataset=tiny)
     jobs = [planned.job for _, planned in contests[0].models]
-    train, certify = ["--epochs", "1", "--evaluate-every", "0"], ["--n", "100"]
+    train, certify = ["--epochs", "4", "--lr", "0.1", "--evaluate-every", "0"], ["--n", "100"]
     for job in jobs:
         main([*job.train, *train])
         main([*job.certify, *certify])
@@ -113,6 +114,7 @@ def test_a_small_table_is_the_envelope_of_its_models(tmp_path, tiny):
     found = results[0]
     assert (found["row"], found["models"], found["of"]) == ("best", 2, 2)
     assert [run["published"]["reproduced"] for run in found["runs"]] == [None, None]
+    assert [cell["certified_accuracy"] for cell in found["best"]] == [0.75, 0.75]
     stores = {run["row"]: job.store for run, job in zip(found["runs"], jobs, strict=True)}
     for cell in found["best"]:
         accuracies = {run["row"]: run["certified_accuracy"][f"{cell['radius']:g}"] for run in found["runs"]}
@@ -126,10 +128,23 @@ def test_a_small_table_is_the_envelope_of_its_models(tmp_path, tiny):
     silent = [f"{100 * cell['abstention']:.1f}" for cell in found["best"]]
     assert lines[4:6] == ["| best | published | 60 (70) | 50 (71) |", f"|  | ours, best of 2 | {' | '.join(ours)} |"]
     assert lines[6:8] == ["| abstained | published | 10 | 11 |", f"|  | ours, best of 2 | {' | '.join(silent)} |"]
-    assert lines[9].startswith("- best, ours: 0.00 by ")
+    assert lines[9].startswith("- best, ours: 0.00 to 0.25 by ")
     partly = best_outcomes(table, contests, jobs[1:], train, certify, comparable=True)
     assert "| ours, best of 1 of 2 models |" in best_table(table, partly)
     assert best_outcomes(table, contests, [], train, certify, comparable=True) == []
+
+
+def test_the_best_models_are_named_from_where_to_where():
+    table = dataclasses.replace(load_table("smoothadv/table-2"), radii=(0.25, 0.5, 0.75, 1.0))
+    best = [
+        {"certified_accuracy": share, "clean_accuracy": 0.9, "abstention": 0.0, "model": model, "recipe": "r"}
+        for share, model in ((0.5, "a"), (0.4, "a"), (0.3, "b"), (0.0, "a"))
+    ]
+    text = best_table(table, [{"row": "SmoothAdv", "models": 2, "of": 14, "best": best, "runs": []}])
+    assert "\n- SmoothAdv, ours: 0.25 to 0.50 by a (`r`), 0.75 by b (`r`)\n" in text
+    nothing = [{**cell, "certified_accuracy": 0.0} for cell in best]
+    text = best_table(table, [{"row": "SmoothAdv", "models": 2, "of": 14, "best": nothing, "runs": []}])
+    assert "\n- SmoothAdv, ours: no certificate\n" in text
 
 
 def test_a_run_starts_from_the_weights_of_the_one_before(tmp_path, tiny):
@@ -137,5 +152,12 @@ def test_a_run_starts_from_the_weights_of_the_one_before(tmp_path, tiny):
     job = row_job(row, tmp_path, seed=0, every=1, dataset=tiny)
     main([*job.starts_from.train, "--epochs", "1", "--evaluate-every", "0"])
     main([*job.train, "--epochs", "1", "--evaluate-every", "0", "--lr", "1e-9"])  # which leaves them as they were
+    main([*job.certify, "--n", "50"])
+    commands = outcome(job)["commands"]
+    assert [words.split()[1:3] for words in commands] == [
+        ["train", "mnist/gaussian-0.25"],
+        ["train", "mnist/gaussian-0.50"],
+        ["certify", str(job.folder)],
+    ]
     before, after = (RunFolder(folder).load_model()[0].state_dict() for folder in (job.starts_from.folder, job.folder))
     assert all(torch.allclose(value, after[name], atol=1e-6) for name, value in before.items())
