@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_machine, add_numbers, option, read_whole_numbers
 from smoothcert.config import N
 from smoothcert.errors import ConfigError, SmoothcertError
+
+if TYPE_CHECKING:
+    from smoothcert.recipes.tables import Table
+
+UNLIKE = "trained with other epochs or on other data than the table, so that the values are not comparable"
 
 ABOUT = "Train, certify and tabulate whole published tables; resumable, several runs at once."
 
@@ -61,17 +66,42 @@ def _recipes(options: Options, seeds: Sequence[int], train: list[str], certify: 
 def _table(options: Options, seeds: Sequence[int], train: list[str], certify: list[str]) -> list[str]:
     """A table of the catalogue; returns what went wrong."""
     from smoothcert.evaluation.reproduce import run_jobs
-    from smoothcert.evaluation.tables import comparison_table, plan_table, table_outcomes
+    from smoothcert.evaluation.tables import check_files, comparison_table, plan_table, table_outcomes
     from smoothcert.recipes.tables import load_table
 
     table = load_table(options.what)
+    if table.best:
+        return _best(table, options, seeds, train, certify)
     jobs = plan_table(table, options.out, options.rows, seeds, options.every, options.dataset)
+    check_files(planned.row for planned in jobs)
     done, failures = run_jobs([planned.job for planned in jobs], train, certify, options.jobs)
     alike = options.epochs is None and options.dataset is None
     outcomes = table_outcomes(table, [each for each in jobs if each.job in done], train, certify, alike)
     _write(options.out / table.name, outcomes, comparison_table(table, outcomes))
     if outcomes and not alike:
-        print("trained with other epochs or on other data than the table, so that the values are not comparable")
+        print(UNLIKE)
+    return failures
+
+
+def _best(table: Table, options: Options, seeds: Sequence[int], train: list[str], certify: list[str]) -> list[str]:
+    """A table of best models; returns what went wrong."""
+    from smoothcert.evaluation.best_models import best_outcomes, best_table, plan_best
+    from smoothcert.evaluation.reproduce import run_jobs
+    from smoothcert.evaluation.tables import check_files
+
+    contests = plan_best(table, options.out, options.rows, seeds, options.every, options.dataset)
+    models = [planned for contest in contests for _, planned in contest.models]
+    check_files(planned.row for planned in models)
+    runs = {planned.job.folder for planned in models}
+    before = {planned.job.starts_from.folder for planned in models if planned.job.starts_from}
+    first = f", after {len(before)} runs of pre-training" if before else ""
+    print(f"{table.name} is the best of {len(runs)} models: all are trained and certified{first}", flush=True)
+    done, failures = run_jobs([planned.job for planned in models], train, certify, options.jobs)
+    alike = options.epochs is None and options.dataset is None
+    outcomes = best_outcomes(table, contests, done, train, certify, alike)
+    _write(options.out / table.name, outcomes, best_table(table, outcomes))
+    if outcomes and not alike:
+        print(UNLIKE)
     return failures
 
 

@@ -21,13 +21,34 @@ def run(options: Options) -> None:
         _print(load_table(options.name))
         return
     tables = [load_table(name) for name in table_names()]
-    rows = [(table.name, ", ".join(table.datasets), str(len(table.rows)), table.title) for table in tables]
+    rows = [
+        (table.name, ", ".join(table.datasets), str(len(table.rows) + len(table.best)), table.title) for table in tables
+    ]
     print(aligned([("table", "data set", "rows", "about"), *rows]))
     print("\n`smoothcert tables NAME` prints one, `smoothcert reproduce NAME` makes it again")
 
 
 def _print(table: Table) -> None:
     print(f"{table.title}\n{table.cited}\n")
+    print(aligned(_best(table) if table.best else _models(table)))
+    for note in table.notes:
+        print(f"note on {note}")
+
+
+def _best(table: Table) -> list[tuple[str, ...]]:
+    """Of a row that is quoted neither models nor the number of images are known."""
+    rows = [
+        (
+            row.label,
+            *((str(len(row.models)), ", ".join(row.of), str(row.inputs)) if row.of else ("-", "-", "-")),
+            *row.printed_cells(table.digits),
+        )
+        for row in table.best
+    ]
+    return [("setup", "best of", "rows of", "inputs", *table.head), *rows]
+
+
+def _models(table: Table) -> list[tuple[str, ...]]:
     acr = () if table.columns else ("ACR",)
     rows = [
         (
@@ -40,6 +61,4 @@ def _print(table: Table) -> None:
         )
         for row in table.rows
     ]
-    print(aligned([("sigma", "setup", "recipe", "inputs", *acr, *table.head), *rows]))
-    for note in table.notes:
-        print(f"note on {note}")
+    return [("sigma", "setup", "recipe", "inputs", *acr, *table.head), *rows]

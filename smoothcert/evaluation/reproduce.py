@@ -48,11 +48,13 @@ class Job:
     changes: Mapping[str, Any] = field(default_factory=dict)  # of the recipe
     every: int | None = None  # certify every k-th image; None: as the command says
     corruption: tuple[str, int | None] | None = None  # type and severity
+    starts_from: Job | None = None  # which is trained before, to start from its weights
 
     @property
     def train(self) -> list[str]:
-        shared = [] if self.soft_labels is None else ["--soft-labels.folder", str(self.soft_labels)]
-        words = ["train", self.recipe, "--seed", str(self.seed), "--out", str(self.folder), *shared]
+        words = ["train", self.recipe, "--seed", str(self.seed), "--out", str(self.folder)]
+        words += [] if self.soft_labels is None else ["--soft-labels.folder", str(self.soft_labels)]
+        words += [] if self.starts_from is None else ["--init-from", str(self.starts_from.folder)]
         return [*words, *change_words(self.changes)]
 
     @property
@@ -77,9 +79,12 @@ class Job:
 
 def change_words(changes: Mapping[str, Any]) -> list[str]:
     """The changes of a recipe as options of `smoothcert train`."""
-    flat = {key.replace("_", "-"): value for key, value in changes.items() if key != "method"}
-    flat |= {f"method.{key}": value for key, value in changes.get("method", {}).items()}
-    return [word for key, value in flat.items() for word in (f"--{key}", json.dumps(value).strip('"'))]
+    words: list[str] = []
+    for key, value in changes.items():
+        name = f"--{key.replace('_', '-')}"
+        entries = {f"{name}.{entry}": v for entry, v in value.items()} if isinstance(value, Mapping) else {name: value}
+        words += [word for option, v in entries.items() for word in (option, json.dumps(v).strip('"'))]
+    return words
 
 
 def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int] = (0,)) -> list[Job]:
@@ -102,6 +107,8 @@ def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int]
         method = build_method(config.method)
         if method.denoises:  # it has no certificates, and no published row
             continue
+        if (config.init_from or config.self_training) and not rows:  # what it needs is no part of the data set
+            continue
         shared = out / "soft-labels" if method.uses_soft_labels else None
         jobs += [Job(f"{dataset}/{name}", seed, out / name / f"seed{seed}", shared) for seed in seeds]
     if not jobs:
@@ -122,16 +129,24 @@ def run_jobs(
     """
     if parallel < 1:
         raise ConfigError(f"jobs must be at least 1, found {parallel}")
-    runs = list({job.folder: job for job in reversed(jobs)}.values())[::-1]  # the first job of each
-    with ThreadPoolExecutor(parallel) as pool:
-        failures = list(pool.map(lambda job: _run(job, [*job.train, *train], parallel), runs))
-    lost = {job.folder for job, failure in zip(runs, failures, strict=True) if failure}
-    trained = [job for job in jobs if job.folder not in lost]
+    lost: dict[Path, str] = {}
+    for runs in ([job.starts_from for job in jobs if job.starts_from], jobs):
+        ready = [job for job in runs if not (job.starts_from and job.starts_from.folder in lost)]
+        lost |= _train(ready, train, parallel)
+    trained = [job for job in jobs if not {job.folder, job.starts_from and job.starts_from.folder} & lost.keys()]
     pair = min(2, parallel)
     with ThreadPoolExecutor(pair) as pool:
         certified = list(pool.map(lambda job: _run(job, [*job.certify, *certify], pair), trained))
     done = [job for job, failure in zip(trained, certified, strict=True) if not failure]
-    return done, [failure for failure in (*failures, *certified) if failure]
+    return done, [failure for failure in (*lost.values(), *certified) if failure]
+
+
+def _train(jobs: Sequence[Job], train: Sequence[str], parallel: int) -> dict[Path, str]:
+    """What went wrong, by run folder."""
+    runs = list({job.folder: job for job in reversed(jobs)}.values())[::-1]  # the first job of each
+    with ThreadPoolExecutor(parallel) as pool:
+        failures = pool.map(lambda job: _run(job, [*job.train, *train], parallel), runs)
+        return {job.folder: failure for job, failure in zip(runs, failures, strict=True) if failure}
 
 
 def _run(job: Job, command: list[str], parallel: int) -> str | None:
@@ -171,11 +186,13 @@ def outcome(
     found = read_store(store.folder)
     radii = radii or default_radii([found])
     identity = manifest.identity
+    runs = [run for run in (job.starts_from, job) if run]
+    commands = [*([*run.train, *train] for run in runs), [*job.certify, *certify]]
     return {
         "recipe": job.recipe,
         "seed": job.seed,
         **({"changes": dict(job.changes)} if job.changes else {}),
-        "commands": [f"smoothcert {' '.join(command)}" for command in ([*job.train, *train], [*job.certify, *certify])],
+        "commands": [f"smoothcert {' '.join(command)}" for command in commands],
         "version": smoothcert.__version__,
         "device": manifest.environment["device"],
         "torch": manifest.environment["torch"],

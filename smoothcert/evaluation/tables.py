@@ -9,7 +9,7 @@ from __future__ import annotations
 import fnmatch
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean, stdev
@@ -43,17 +43,31 @@ def plan_table(
     """Jobs for the rows of a table (or those whose label or recipe matches `rows`), maybe on another data set."""
     if table.corruptions and dataset is not None:
         raise ConfigError(f"{table.name} is about {table.corruptions}: it cannot be made on other data ({dataset})")
-    names = {name for row in table.rows for name in (row.label, row.recipe)}
-    for pattern in rows:
-        if not fnmatch.filter(names, pattern):
-            raise unknown_name(f"row of {table.name}", pattern, names)
+    check_rows(table, rows, {name for row in table.rows for name in (row.label, row.recipe)})
     chosen = [row for row in table.rows if not rows or any(_matches(row, pattern) for pattern in rows)]
     return [
-        RowJob(row, _job(row, out, seed, every or _every(row, table, dataset), dataset, corruption))
+        RowJob(row, row_job(row, out, seed, every or _every(row, table, dataset), dataset, corruption))
         for row in chosen
         for seed in seeds
         for corruption in _corruptions(table)
     ]
+
+
+def check_rows(table: Table, patterns: Sequence[str], names: Collection[str]) -> None:
+    for pattern in patterns:
+        if not fnmatch.filter(names, pattern):
+            raise unknown_name(f"row of {table.name}", pattern, names)
+
+
+def check_files(rows: Iterable[TableRow]) -> None:
+    """Refuse rows that train on a file which nothing here makes and which is not there."""
+    places = {row.settings["self_training"]["path"]: row.recipe for row in rows if "self_training" in row.settings}
+    for place, recipe in places.items():
+        if not Path(place).is_file():
+            raise ConfigError(
+                f"{recipe} trains on the pseudo-labelled images of {place}, which is not in this folder: put it or a "
+                "link to it here (docs/methods.md, Self-training), or leave such rows out by --rows"
+            )
 
 
 def _matches(row: TableRow, pattern: str) -> bool:
@@ -76,22 +90,38 @@ def _corruptions(table: Table) -> Sequence[tuple[str, int | None] | None]:
     return [(kind, severity) for severity in severities for kind in CORRUPTIONS[table.corruptions]]
 
 
-def _job(
-    row: TableRow, out: Path, seed: int, every: int, dataset: str | None, corruption: tuple[str, int | None] | None
+def row_job(
+    row: TableRow,
+    out: Path,
+    seed: int,
+    every: int,
+    dataset: str | None = None,
+    corruption: tuple[str, int | None] | None = None,
 ) -> Job:
-    changes = {**row.change, **({} if dataset in (None, row.dataset) else {"dataset": dataset})}
-    place, name = out / row.dataset, row.recipe.partition("/")[2]
-    folder = place / ",".join([name, *_words(changes)]) / f"seed{seed}"
+    other = {} if dataset in (None, row.dataset) else {"dataset": dataset}
+    changes = {**row.change, **other}
     shared = None
     if build_method(row.settings["method"]).uses_soft_labels:
         # another network or other data have soft labels of their own
         others: dict[str, Any] = {key: changes[key] for key in ("model", "dataset") if key in changes}
-        shared = place / ",".join(["soft-labels", *_words(others)])
-    return Job(row.recipe, seed, folder, shared, changes, every, corruption)
+        shared = out / row.dataset / ",".join(["soft-labels", *_words(others)])
+    first = None
+    if row.starts_from:
+        recipe, before = row.starts_from["recipe"], {**row.starts_from.get("change", {}), **other}
+        first = Job(recipe, seed, _folder(out, recipe, before, seed), changes=before)
+    folder = _folder(out, row.recipe, changes, seed)
+    return Job(row.recipe, seed, folder, shared, changes, every, corruption, first)
+
+
+def _folder(out: Path, recipe: str, changes: Mapping[str, Any], seed: int) -> Path:
+    dataset, _, name = recipe.partition("/")
+    return out / dataset / ",".join([name, *_words(changes)]) / f"seed{seed}"
 
 
 def _words(changes: Mapping[str, Any]) -> list[str]:
-    flat = {**{key: value for key, value in changes.items() if key != "method"}, **changes.get("method", {})}
+    flat: dict[str, Any] = {key: value for key, value in changes.items() if not isinstance(value, Mapping)}
+    for values in changes.values():
+        flat |= values if isinstance(values, Mapping) else {}
     # of data of one's own the last part of its path, since names of folders are limited
     return [re.sub(r"[^\w.=-]", "", f"{key}={str(value).rpartition('/')[2]}") for key, value in flat.items()]
 

@@ -131,7 +131,7 @@ def method_settings(config: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def rows_of(config: Mapping[str, Any]) -> list[PublishedRow]:
     """The rows with the settings of a configuration, in the order of preference."""
-    if config.get("self_training") or config.get("init_from"):  # no row was trained with more data
+    if config.get("self_training") or config.get("init_from"):  # no ACR was published of models that had more data
         return []
     own, rows = method_settings(config), published_rows(str(config.get("dataset")))
     place = config.get("model"), config.get("sigma")

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -23,7 +24,8 @@ from smoothcert.recipes.shipped import changed, shipped_settings
 class TableRow:
     """One printed row: a single run's `acr` and `accuracy` (in %, at the table's radii), or means over seeds.
 
-    `values` are those of a table about corruptions, at its columns.
+    `values` are those of a table about corruptions, at its columns. `starts_from` has the `recipe` and the `change` of
+    a run that must be made first, since this one starts from its weights.
     """
 
     label: str
@@ -38,6 +40,7 @@ class TableRow:
     accuracy: tuple[float | None, ...] = ()
     accuracy_std: tuple[float, ...] = ()
     values: tuple[float, ...] = ()
+    starts_from: Mapping[str, Any] | None = None
     note: str = ""
     log: str = ""
     log_of_columns: str = ""
@@ -66,14 +69,56 @@ class TableRow:
 
 
 @dataclass(frozen=True)
+class BestRow:
+    """A printed row that is no model: for each radius of its table the best of several models.
+
+    These are the rows of the tables `of` whose labels match a pattern of `rows`; a row that is quoted from elsewhere
+    has none. In % at the radii: `accuracy` of the best model, its accuracy at radius 0 (`clean`), and how often it
+    gives no answer (`abstention`), as far as the table prints them.
+    """
+
+    label: str
+    inputs: int
+    of: tuple[str, ...] = ()
+    rows: tuple[str, ...] = ("*",)
+    accuracy: tuple[float, ...] = ()
+    clean: tuple[float, ...] = ()
+    abstention: tuple[float, ...] = ()
+    note: str = ""
+
+    @cached_property
+    def models(self) -> list[tuple[Table, TableRow]]:
+        """The rows that it is the best of, each with its table."""
+        tables = [load_table(name) for name in self.of]
+        return [
+            (table, row)
+            for table in tables
+            for row in table.rows
+            if any(fnmatchcase(row.label, pattern) for pattern in self.rows)
+        ]
+
+    def printed_cells(self, digits: int) -> list[str]:
+        shown = [f"{percent:.{digits}f}" for percent in self.accuracy or self.abstention]
+        clean = [f" ({percent:.{digits}f})" for percent in self.clean] or [""] * len(shown)
+        return [cell + bracket for cell, bracket in zip(shown, clean, strict=True)]
+
+
+@dataclass(frozen=True)
 class Table:
-    """`name` is PAPER/TABLE. A table has `radii`, or about corruptions `columns`, or neither (ACR alone)."""
+    """`name` is PAPER/TABLE. A table has `radii`, or about corruptions `columns`, or neither (ACR alone).
+
+    It has `rows`, which are models, or rows that are the `best` of models. One about an l-infinity radius (`linf`)
+    has the l2 radius that includes it.
+    """
 
     name: str
     title: str
     cited: str
-    rows: tuple[TableRow, ...]
+    rows: tuple[TableRow, ...] = ()
+    best: tuple[BestRow, ...] = ()
     radii: tuple[float, ...] = ()
+    linf: str = ""
+    note: str = ""
     columns: tuple[str, ...] = ()
     corruptions: str = ""
     severity: int | None = None
@@ -81,21 +126,28 @@ class Table:
 
     @property
     def datasets(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(row.dataset for row in self.rows))
+        models = [*self.rows, *(row for best in self.best for _, row in best.models)]
+        return tuple(dict.fromkeys(row.dataset for row in models))
 
     @property
     def head(self) -> tuple[str, ...]:
+        if self.linf:
+            return (f"l_inf {self.linf}",)
         return self.columns or tuple(f"{radius:.2f}" for radius in self.radii)
 
     @property
     def digits(self) -> int:
         """Of its accuracies: tables of ImageNet print whole numbers."""
-        printed = [percent for row in self.rows for percent in row.accuracy if percent is not None]
+        cells = [*(row.accuracy for row in self.rows), *(row.accuracy + row.abstention for row in self.best)]
+        printed = [percent for row in cells for percent in row if percent is not None]
         return 0 if all(percent == int(percent) for percent in printed) else 1
 
     @property
     def notes(self) -> list[str]:
-        return [f"{row.label} (sigma {row.settings['sigma']:g}): {row.note}" for row in self.rows if row.note]
+        """On the table as a whole, then on its rows."""
+        rows = [f"{row.label} (sigma {row.settings['sigma']:g}): {row.note}" for row in self.rows if row.note]
+        best = [f"{row.label}: {row.note}" for row in self.best if row.note]
+        return [*([f"the table: {self.note}"] if self.note else []), *rows, *best]
 
     def in_percent(self, column: int) -> bool:
         """Whether a column of a table about corruptions has accuracies, not radii."""
@@ -115,11 +167,12 @@ def load_table(name: str) -> Table:
         raise unknown_name("published table", name, table_names())
     content = json.loads(known[name].read_text(encoding="utf-8"))
     title, inputs = str(_catalogue()["papers"][paper]), content.pop("inputs")
-    rows = tuple(_row({"inputs": inputs, **row}) for row in content.pop("rows"))
+    rows = tuple(_row({"inputs": inputs, **row}) for row in content.pop("rows", ()))
+    best = tuple(_best({"inputs": inputs, **row}) for row in content.pop("best", ()))
     for key in ("radii", "columns"):
         content[key] = tuple(content.get(key, ()))
     cited = title if paper.endswith("-logs") else f"{title}, {own.replace('-', ' ')}"
-    return Table(name=name, cited=cited, rows=rows, **content)
+    return Table(name=name, cited=cited, rows=rows, best=best, **content)
 
 
 def tables_by_preference() -> list[Table]:
@@ -142,6 +195,13 @@ def _row(content: dict[str, Any]) -> TableRow:
     return TableRow(**{"change": {}, **content})
 
 
+def _best(content: dict[str, Any]) -> BestRow:
+    for key in ("of", "rows", "accuracy", "clean", "abstention"):
+        if key in content:
+            content[key] = tuple(content[key])
+    return BestRow(**content)
+
+
 @cache
 def _catalogue() -> dict[str, Any]:
     return dict(json.loads((files(__package__) / "tables" / "catalogue.json").read_text(encoding="utf-8")))
@@ -152,6 +212,7 @@ def _files(paper: str) -> dict[str, Traversable]:
     return {f"{paper}/{file.name.removesuffix('.json')}": file for file in folder.iterdir()}
 
 
-def _numbered(name: str) -> tuple[int, str]:
-    number = re.search(r"table-(\d+)$", name)
-    return (int(number[1]) if number else 0, name)
+def _numbered(name: str) -> tuple[bool, int, str]:
+    """Tables in their order, then figures."""
+    number = re.search(r"-(\d+)$", name)
+    return ("figure-" in name, int(number[1]) if number else 0, name)

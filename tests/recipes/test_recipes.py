@@ -29,7 +29,9 @@ def test_every_shipped_recipe_is_usable(name):
     build_model(config.model, 0 if method.denoises else info.classes, config.normalisation, **config.model_options)
     assert config.normalisation in NORMALISATIONS
     ours = method.denoises or dataset == "mnist-mini" or (label == "sun" and dataset in ("mnist", "fashion-mnist"))
-    assert ({"acr", "source"} <= recipe.published.keys()) != ours
+    # SmoothAdv's own tables print no ACR
+    without_acr = dataset == "imagenet32" or name == "imagenet/smoothadv-0.25" or rest.endswith(("tuned", "trained"))
+    assert ({"acr", "source"} <= recipe.published.keys()) != (ours or without_acr)
 
 
 def test_a_recipe_for_any_data_set_says_what_it_lacks():
