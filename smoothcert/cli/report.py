@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_json, add_numbers, option, place, print_json, read_numbers
-from smoothcert.cli.report_data import Pictures, read_certificates, training_of
+from smoothcert.cli.report_data import Pictures, check_norm, read_certificates, training_of
 from smoothcert.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def add_options(parser: ArgumentParser) -> None:
     option(parser, "--alpha", float, None, "analyse stored counts again at this alpha, without a forward pass")
     option(parser, "--bound", Literal["binary", "multiclass"], None, "analyse stored counts again by this bound")
     option(parser, "--norm", Literal["l2", "linf"], None, "show radii in this norm")
+    option(parser, "--dimension", int, None, "values of an input, for --norm linf of logs; default: by their folders")
     option(parser, "--figure", Path, None, "write the curves as .svg, .pdf or .png")
     parser.add_argument("--corruptions", type=place, nargs="+", help="folders of logs SEVERITY/METHOD/CORRUPTION.tsv")
     option(parser, "--data-dir", Path, None, "where data sets are, for the gallery of the page")
@@ -48,6 +49,7 @@ def run(options: Options) -> None:
         raise ConfigError("--serve follows folders on this machine: those on a server can be reported again later")
     if options.port is not None and not options.serve:
         raise ConfigError("--port is the port of --serve, which is not given")
+    check_norm(options)
     pictures = Pictures(options.data_dir)
     try:
         results, left_out = read_certificates(options)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smoothcert.cli.options import Options
-from smoothcert.errors import SmoothcertError, StoreError
+from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 
 if TYPE_CHECKING:
     from smoothcert.report import Certificates
@@ -31,13 +31,38 @@ def read_certificates(options: Options) -> tuple[list[Certificates], list[str]]:
 
 def _reanalysed(entry: Certificates, options: Options) -> Certificates:
     from smoothcert.evaluation.reanalysis import reanalyse
+    from smoothcert.report.measures.norms import log_in_linf
 
     if entry.manifest is None:
-        raise StoreError(
-            f"{entry.source} has no class counts, so that it cannot be analysed by another alpha, bound or norm"
+        if options.alpha is not None or options.bound is not None:
+            raise StoreError(
+                f"{entry.source} has no class counts, so that it cannot be analysed by another alpha or bound"
+            )
+        return log_in_linf(entry, options.dimension) if options.norm == "linf" else entry
+    recorded = entry.manifest.get("environment", {}).get("values")
+    if None not in (options.dimension, recorded) and options.dimension != recorded:
+        raise ConfigError(
+            f"{entry.source}: its inputs have {recorded} values, found --dimension {options.dimension}; leave it out, "
+            "or report these results apart"
         )
-    found = reanalyse(entry.source, alpha=options.alpha, bound=options.bound or "binary", norm=options.norm)
+    found = reanalyse(
+        entry.source,
+        alpha=options.alpha,
+        bound=options.bound or "binary",
+        norm=options.norm,
+        values=options.dimension,
+    )
     return dataclasses.replace(found, name=entry.name)
+
+
+def check_norm(options: Options) -> None:
+    """Whether what was asked about norms fits together."""
+    if options.dimension is not None and options.norm != "linf":
+        raise ConfigError("--dimension is the number of values of an input, for --norm linf, which is not given")
+    if options.rounded and options.norm == "linf":
+        raise ConfigError(
+            "--rounded rounds l2 radii as published logs print them, found --norm linf; choose one of them"
+        )
 
 
 def training_of(results: Sequence[Certificates]) -> dict[str, list[dict[str, Any]]]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from smoothcert.report.read.certificates import Certificates
 
@@ -19,12 +20,16 @@ _ALIASES = {name: name for name in METHODS} | {
 def method_of(c: Certificates) -> str | None:
     """The training method: from config.yaml, else by the name of the run or the folders it lies in."""
     if c.config is not None:
-        method = c.config.get("method")
-        settings = method if isinstance(method, dict) else {"name": method}
-        if (settings.get("name"), settings.get("base")) == ("consistency", "smoothadv"):
-            return "smoothadv-consistency"
-        return str(settings["name"]) if settings.get("name") else None
+        return method_in(c.config)
     return recognised_method(c.name.split("/")) or recognised_method(c.source.parts)
+
+
+def method_in(config: Mapping[str, Any]) -> str | None:
+    method = config.get("method")
+    settings = method if isinstance(method, dict) else {"name": method}
+    if (settings.get("name"), settings.get("base")) == ("consistency", "smoothadv"):
+        return "smoothadv-consistency"
+    return str(settings["name"]) if settings.get("name") else None
 
 
 def recognised_method(parts: Sequence[str]) -> str | None:
