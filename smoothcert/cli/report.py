@@ -14,7 +14,7 @@ from smoothcert.cli.report_data import Pictures, check_norm, read_certificates, 
 from smoothcert.errors import ConfigError
 
 if TYPE_CHECKING:
-    from smoothcert.report import Certificates
+    from smoothcert.report import Certificates, Corrupted
 
 FORMATS = ("markdown", "latex", "csv")  # of tables
 ABOUT = "Tables and curves of certificates, also of the field's published logs."
@@ -33,6 +33,11 @@ def add_options(parser: ArgumentParser) -> None:
     option(parser, "--dimension", int, None, "values of an input, for --norm linf of logs; default: by their folders")
     option(parser, "--figure", Path, None, "write a drawing as .svg, .pdf or .png")
     option(parser, "--draw", str, None, "which drawing --figure writes, for example confidence (default: accuracy)")
+    grouping = "which runs belong together in envelopes and abstentions; sigma: a method at one sigma"
+    option(parser, "--group-by", Literal["method", "sigma", "folder", "all"], "method", grouping)
+    beside = "published tables beside our runs in --draw trade-offs, e.g. catrs-supplement/table-7"
+    parser.add_argument("--published", type=str, nargs="+", default=None, help=beside)
+    option(parser, "--least-accuracy", float, 0.0, "clean accuracy below which --draw trade-offs leaves points out")
     names = "which tables to print and write, for example: certified confidence"
     parser.add_argument("--tables", type=str, nargs="+", default=None, help=names)
     parser.add_argument("--corruptions", type=place, nargs="+", help="folders of logs SEVERITY/METHOD/CORRUPTION.tsv")
@@ -57,12 +62,17 @@ def run(options: Options) -> None:
     if options.draw is not None and options.figure is None:
         raise ConfigError("--draw says what --figure writes, which is not given")
     pictures = Pictures(options.data_dir)
+    wanted = options.json or options.tables or any(options[kind] is not None for kind in ("html", *FORMATS))
+    losses = options.draw == "losses" and not wanted  # of trainings, which need no certificates
     try:
         results, left_out = read_certificates(options)
     except NoCertificates as error:
-        if not options.serve:
+        if not (options.serve or losses):
             raise
         print(f"note: {shown(str(error))}", file=sys.stderr)
+        if losses:
+            _draw(options, [])
+            print(f"wrote {options.figure}")
     else:
         for reason in left_out:
             print(f"note: {shown(reason)}", file=sys.stderr)
@@ -74,26 +84,21 @@ def run(options: Options) -> None:
 def _report(options: Options, results: list[Certificates], left_out: list[str], pictures: Pictures) -> None:
     from smoothcert.report import (
         Material,
-        corrupted_stores,
         corruption_values,
-        read_corruptions,
         report_tables,
         report_values,
-        save_figure,
         texts_together,
         write_report,
         write_tables,
     )
-    from smoothcert.runs.remote import local
     from smoothcert.statistics.printed import UNITS
 
     say = partial(print, file=sys.stderr) if options.json else print
     radii = read_numbers(options.radii, "--radii")
-    found = (corrupted_stores(results), *(read_corruptions(local(folder)) for folder in options.corruptions or ()))
-    corrupted = [entries for entries in found if entries]
-    tables = report_tables(Material(results, radii, options.rounded, corrupted), options.tables)
+    corrupted = _corrupted(options, results)
+    tables = report_tables(Material(results, radii, options.rounded, corrupted, options.group_by), options.tables)
     if options.figure is not None:  # first: a drawing that cannot be made leaves no other file behind
-        save_figure(results, options.figure, drawing=options.draw or "accuracy", rounded=options.rounded)
+        _draw(options, results)
         say(f"wrote {options.figure}")
     if not options.json:
         print(texts_together([table for made in tables.values() for table in made]))
@@ -101,13 +106,47 @@ def _report(options: Options, results: list[Certificates], left_out: list[str], 
     for path in write_tables(tables, **{kind: options[kind] for kind in FORMATS}):
         say(f"wrote {path}")
     if options.html is not None:
-        training, images = training_of(results), pictures.of(results)
-        write_report(results, options.html, radii=radii, rounded=options.rounded, training=training, images=images)
+        write_report(
+            results,
+            options.html,
+            radii=radii,
+            rounded=options.rounded,
+            training=training_of(results),
+            images=pictures.of(results),
+            corrupted=corrupted,
+        )
         say(f"wrote {options.html}")
     if options.json:  # last: a file that cannot be written is an error, and stdout has one document
         values = report_values(results, radii, options.rounded)
         means = [corruption_values(entries, options.rounded) for entries in corrupted]
         print_json({**values, "corruptions": means, "left_out": left_out})
+
+
+def _corrupted(options: Options, results: list[Certificates]) -> list[list[Corrupted]]:
+    """The corruption benchmarks among the results, and those given expressly."""
+    from smoothcert.report import corrupted_stores, read_corruptions
+    from smoothcert.runs.remote import local
+
+    found = (corrupted_stores(results), *(read_corruptions(local(folder)) for folder in options.corruptions or ()))
+    return [entries for entries in found if entries]
+
+
+def _draw(options: Options, results: list[Certificates]) -> None:
+    from smoothcert.report import read_trainings, save_figure
+    from smoothcert.runs.remote import local
+
+    name = options.draw or "accuracy"
+    save_figure(
+        results,
+        options.figure,
+        drawing=name,
+        rounded=options.rounded,
+        radii=read_numbers(options.radii, "--radii") or (),
+        by=options.group_by,
+        published=options.published or (),
+        least_accuracy=options.least_accuracy,
+        trainings=read_trainings(*map(local, options.results)) if name == "losses" else (),
+    )
 
 
 def _serve(options: Options, pictures: Pictures) -> None:
@@ -119,6 +158,7 @@ def _serve(options: Options, pictures: Pictures) -> None:
     def page(version: str) -> str:
         results, _ = read_certificates(options)
         shown = training_of(results), pictures.of(results)
-        return render_report(results, TITLE, radii, options.rounded, *shown, version=version)
+        corrupted = _corrupted(options, results)
+        return render_report(results, TITLE, radii, options.rounded, *shown, version=version, corrupted=corrupted)
 
     serve(LiveReport(options.results, page), options.port or 0)

@@ -18,12 +18,15 @@ if TYPE_CHECKING:
 
 def read_certificates(options: Options) -> tuple[list[Certificates], list[str]]:
     """The certificates, and what was left out since it holds none yet."""
-    from smoothcert.report import read_results
+    from smoothcert.report import is_training_log, read_results
     from smoothcert.runs.remote import local
 
+    places = [local(entry) for entry in options.results]
+    if options.draw == "losses":
+        places = [entry for entry in places if not is_training_log(entry)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        results = read_results(*map(local, options.results))
+        results = read_results(*places)
     if options.alpha is not None or options.bound is not None or options.norm is not None:
         results = [_reanalysed(entry, options) for entry in results]
     return results, [str(warning.message) for warning in caught]

@@ -23,19 +23,26 @@ from smoothcert.report.measures.analysis import (
 from smoothcert.report.measures.bootstrap import paired_bootstrap
 from smoothcert.report.measures.classes import per_class
 from smoothcert.report.measures.confidence import p_ecdf, p_lower
-from smoothcert.report.measures.envelope import upper_envelope
+from smoothcert.report.measures.envelope import envelope_curve, upper_envelope
+from smoothcert.report.measures.groups import groups_of
+from smoothcert.report.measures.norms import log_in_linf
+from smoothcert.report.measures.overlays import overlays
 from smoothcert.report.measures.published_comparison import find_published
 from smoothcert.report.measures.tradeoff import trade_offs
 from smoothcert.report.page.page import write_report
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.reading import read_log, read_results, read_store
+from smoothcert.report.read.trainings import Training, is_training_log, read_training_log, read_trainings
 from smoothcert.report.tables.corruptions import (
+    Corrupted,
     corrupted_stores,
     corruption_means,
     corruption_table,
     corruption_types_table,
+    corruption_types_tables,
     read_corruptions,
 )
+from smoothcert.report.tables.envelopes import abstention_table, group_envelope_table
 from smoothcert.report.tables.files import write_tables
 from smoothcert.report.tables.formats import texts_together
 from smoothcert.report.tables.parts import Material, report_tables
@@ -45,8 +52,11 @@ from smoothcert.statistics.saturation import saturation_radius
 
 __all__ = [
     "Certificates",
+    "Corrupted",
     "Material",
+    "Training",
     "abstention_rate",
+    "abstention_table",
     "average_certified_radius",
     "average_radius",
     "certificate_table",
@@ -59,11 +69,18 @@ __all__ = [
     "corruption_means",
     "corruption_table",
     "corruption_types_table",
+    "corruption_types_tables",
     "corruption_values",
     "curve_svg",
+    "envelope_curve",
     "find_published",
+    "group_envelope_table",
+    "groups_of",
+    "is_training_log",
     "linf_radius",
+    "log_in_linf",
     "median_radius",
+    "overlays",
     "p_ecdf",
     "p_lower",
     "paired_bootstrap",
@@ -73,6 +90,8 @@ __all__ = [
     "read_log",
     "read_results",
     "read_store",
+    "read_training_log",
+    "read_trainings",
     "report_tables",
     "report_values",
     "saturation_radius",

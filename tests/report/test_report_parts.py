@@ -6,10 +6,20 @@ import numpy as np
 import pytest
 
 from smoothcert.errors import ConfigError
-from smoothcert.report import Material, certificate_table, report_tables, save_figure, texts_together, write_tables
+from smoothcert.report import (
+    Material,
+    Training,
+    certificate_table,
+    report_tables,
+    save_figure,
+    texts_together,
+    write_tables,
+)
 from smoothcert.report.charts.drawings import DRAWINGS
 from smoothcert.report.tables.corruptions import Corrupted
 from smoothcert.report.tables.parts import PARTS
+
+TRAINING = Training("macer", "macer", [{"epoch": epoch, "lr": 0.1, "loss": 1.0 - epoch / 5} for epoch in range(3)])
 
 
 @pytest.fixture
@@ -83,7 +93,7 @@ def test_every_drawing_in_every_format(runs, tmp_path, name, kind):
     if kind != "svg":
         pytest.importorskip("matplotlib")
     for file in ("a", "b"):
-        save_figure(runs, tmp_path / f"{file}.{kind}", drawing=name)
+        save_figure(runs, tmp_path / f"{file}.{kind}", drawing=name, trainings=[TRAINING])
     content = (tmp_path / f"a.{kind}").read_bytes()
     assert len(content) > 1000
     assert content == (tmp_path / f"b.{kind}").read_bytes()

@@ -23,6 +23,7 @@ from smoothcert.report.page.provenance import provenance
 from smoothcert.report.page.verified import verified
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
+from smoothcert.report.tables.corruptions import Corrupted
 from smoothcert.report.tables.tables import certificate_table, checked_radii, class_table, published_table
 from smoothcert.statistics.printed import doubt
 
@@ -38,16 +39,18 @@ def write_report(
     rounded: bool = False,
     training: Mapping[str, Epochs] | None = None,
     images: Mapping[str, Images] | None = None,
+    corrupted: Sequence[Sequence[Corrupted]] = (),
 ) -> None:
     """Write tables, charts, notes and provenance of the runs to `path`.
 
-    `training` gives the epochs of a run by its name, `images` the data set it was certified on, for the gallery.
+    `training` gives the epochs of a run by its name, `images` the data set it was certified on, for the gallery, and
+    `corrupted` has an entry for each corruption benchmark.
     The same results give the same bytes. Killed at any moment, it leaves the old file or the new one.
     """
     path = Path(path)
     if path.is_dir():
         raise ConfigError(f"{path}: expected the name of a file to write, found a folder; add a file name")
-    text = render_report(results, title, radii, rounded, training or {}, images or {})
+    text = render_report(results, title, radii, rounded, training or {}, images or {}, corrupted=corrupted)
     write_text(path, text)
 
 
@@ -59,6 +62,7 @@ SECTIONS = {
     "confidence-head": ("Confidence", ("confidence",)),
     "radii": ("Radii", ("histograms",)),
     "classes": ("Classes", ("classes",)),
+    "corruptions": ("Corruptions", ("corruptions",)),
     "gallery": ("Images", ("gallery",)),
     "training": ("Training", ("training",)),
     "verified": ("Records of verification", ("verified",)),
@@ -74,6 +78,7 @@ def render_report(
     training: Mapping[str, Epochs],
     images: Mapping[str, Images],
     version: str | None = None,
+    corrupted: Sequence[Sequence[Corrupted]] = (),
 ) -> str:
     """The page as text. A `version` makes it one that asks its server whether there is a newer one (live.py)."""
     table, everything = sections.with_budget(certificate_table(results, radii, rounded), results), results
@@ -92,6 +97,7 @@ def render_report(
         **_charts(results, rounded, training),
         **_comparison(results, radii, rounded),
         **_classes(results, gallery, rounded),
+        "corruptions": sections.corruptions(corrupted, rounded),
         **_gallery(gallery),
         "norms": norm_names(c.norm for c in results),
         "gaussian": all(c.law == "gaussian" for c in results),

@@ -13,7 +13,7 @@ METHODS = (
 
 # How folders of the field's releases call the methods.
 _ALIASES = {name: name for name in METHODS} | {
-    "cohen": "gaussian", "stab": "stability", "salman": "smoothadv", "cat-rs": "catrs",
+    "cohen": "gaussian", "stab": "stability", "salman": "smoothadv", "smix": "smoothmix", "cat-rs": "catrs",
 }  # fmt: skip
 
 
