@@ -38,6 +38,7 @@ def add_options(parser: ArgumentParser) -> None:
     beside = "published tables beside our runs in --draw trade-offs, e.g. catrs-supplement/table-7"
     parser.add_argument("--published", type=str, nargs="+", default=None, help=beside)
     option(parser, "--least-accuracy", float, 0.0, "clean accuracy below which --draw trade-offs leaves points out")
+    option(parser, "--epochs", int, None, "first epochs that --draw losses shows; default: all")
     names = "which tables to print and write, for example: certified confidence"
     parser.add_argument("--tables", type=str, nargs="+", default=None, help=names)
     parser.add_argument("--corruptions", type=place, nargs="+", help="folders of logs SEVERITY/METHOD/CORRUPTION.tsv")
@@ -69,10 +70,11 @@ def run(options: Options) -> None:
     except NoCertificates as error:
         if not (options.serve or losses):
             raise
-        print(f"note: {shown(str(error))}", file=sys.stderr)
         if losses:
             _draw(options, [])
             print(f"wrote {options.figure}")
+        else:
+            print(f"note: {shown(str(error))}", file=sys.stderr)
     else:
         for reason in left_out:
             print(f"note: {shown(reason)}", file=sys.stderr)
@@ -145,6 +147,7 @@ def _draw(options: Options, results: list[Certificates]) -> None:
         by=options.group_by,
         published=options.published or (),
         least_accuracy=options.least_accuracy,
+        epochs=options.epochs,
         trainings=read_trainings(*map(local, options.results)) if name == "losses" else (),
     )
 

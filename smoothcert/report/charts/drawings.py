@@ -28,6 +28,7 @@ class Scene:
     published: Sequence[str] = ()  # names of tables, for trade-offs
     least_accuracy: float = 0.0  # of what trade-offs show
     trainings: Sequence[Training] = ()
+    epochs: int | None = None  # how many losses show; None: all
 
 
 def draw(name: str, scene: Scene) -> Sequence[Chart]:
@@ -64,7 +65,7 @@ def _trade_offs(scene: Scene) -> Sequence[Chart]:
 
 
 def _losses(scene: Scene) -> Sequence[Chart]:
-    return loss_charts(scene.trainings)
+    return loss_charts(scene.trainings, scene.epochs)
 
 
 DRAWINGS: dict[str, Callable[[Scene], Chart | Sequence[Chart]]] = {

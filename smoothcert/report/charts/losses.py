@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +18,15 @@ from smoothcert.report.measures.analysis import Floats
 from smoothcert.report.read.trainings import Training, finite
 
 
-def loss_charts(trainings: Sequence[Training]) -> list[Chart]:
+def loss_charts(trainings: Sequence[Training], epochs: int | None = None) -> list[Chart]:
     """A chart of each measure that any training has, over the number of finished epochs; drops of the rate are marked.
 
-    Each training has one style in both. Of a repeated epoch the last counts.
+    Each training has one style in both. Of a repeated epoch the last counts. `epochs` shows only so many.
     """
+    if epochs is not None:
+        if epochs < 1:
+            raise ConfigError(f"expected a number of epochs to show, at least 1, found {epochs}")
+        trainings = [replace(t, epochs=[e for e in t.epochs if _within(e, epochs)]) for t in trainings]
     styles = styles_of([training.key for training in trainings])
     lines = {measure: _lines(trainings, styles, measure) for measure in MEASURES}
     if not lines["loss"]:
@@ -30,6 +36,10 @@ def loss_charts(trainings: Sequence[Training]) -> list[Chart]:
         )
     marks = _drops(trainings)
     return [_chart(measure, found, marks) for measure, found in lines.items() if found]
+
+
+def _within(epoch: Mapping[str, Any], epochs: int) -> bool:
+    return finite(epoch, "epoch") and bool(epoch["epoch"] < epochs)
 
 
 def _lines(trainings: Sequence[Training], styles: Sequence[LineStyle], measure: str) -> list[Line]:
@@ -76,7 +86,15 @@ def _chart(measure: str, lines: Sequence[Line], marks: Sequence[Mark]) -> Chart:
     pad = 0.06 * (high - low) or 0.5
     share = measure != "loss"
     y = (max(low - pad, 0.0), min(high + pad, 1.0)) if share else (low if low == 0 else low - pad, high + pad)
-    frame = Frame((0.0, last), y, width=540, height=340, y_format=percent if share else "{:g}".format)
+    frame = Frame(
+        (0.0, last),
+        y,
+        width=540,
+        height=340,
+        left=78,
+        ticks=(min(9, int(last) + 1), 7),  # at whole epochs
+        y_format=percent if share else "{:g}".format,
+    )
     told = "; ".join(f"{line.label}: {line.y[0]:.3g} to {line.y[-1]:.3g}" for line in lines)
     return Chart(
         tuple(lines),

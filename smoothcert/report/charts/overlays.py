@@ -67,6 +67,7 @@ def _chart(
         axis_around(y),
         width=width,
         height=360,
+        left=78,
         ticks=(6, 7),
         x_format=percent,
         y_format=percent if column > 1 else "{:g}".format,

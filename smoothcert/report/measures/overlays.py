@@ -97,7 +97,8 @@ def _series(entries: Sequence[_Entry], parameter: str) -> Series:
     spots = [Spot(value, tuple(np.mean(found, axis=0).tolist())) for value, found in by_value.items()]
     spots.sort(key=lambda spot: spot.value or 0.0)
     first, shown = entries[0], parameter.removeprefix("method.")
-    name = first.name if not parameter else first.name.partition(",")[0] if first.published else first.key
+    method, comma, _ = first.name.partition(",")  # tables have rows such as `CAT-RS, lambda = 1`
+    name = first.name if not parameter else method if first.published and comma else first.key
     return Series(name, first.key, shown, first.published, tuple(spots))
 
 

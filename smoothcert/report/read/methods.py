@@ -18,10 +18,11 @@ _ALIASES = {name: name for name in METHODS} | {
 
 
 def method_of(c: Certificates) -> str | None:
-    """The training method: from config.yaml, else by the name of the run or the folders it lies in."""
+    """The training method: from config.yaml, else by the folders it lies in or the name of the run."""
     if c.config is not None:
         return method_in(c.config)
-    return recognised_method(c.name.split("/")) or recognised_method(c.source.parts)
+    # the folders first: a name may have lost the `consistency` before `cohen`, where all runs have it
+    return recognised_method(c.source.parts) or recognised_method(c.name.split("/"))
 
 
 def method_in(config: Mapping[str, Any]) -> str | None:

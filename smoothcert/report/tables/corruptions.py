@@ -131,8 +131,9 @@ def corruption_types_table(
     last = ("mAcc %" if accuracy else "mACR", *(shown(float(np.mean(column))) for column in columns))
     best = [(i, 1 + j) for i, row in enumerate((*rows, last)) for j in _largest(row[1:])]
     measure = "Accuracy in %" if accuracy else "Average certified radius"
+    short = "accuracy %" if accuracy else "ACR"  # CSV has no caption
     return Table(
-        ("corruption", *(_shown(model, chosen) for model in models)),
+        (short if severity is None else f"{short}, severity {severity}", *(_shown(model, chosen) for model in models)),
         (*rows, last),
         notes=tuple(_notes(chosen)),
         best=frozenset(best),
