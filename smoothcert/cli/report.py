@@ -41,6 +41,8 @@ def add_options(parser: ArgumentParser) -> None:
     option(parser, "--epochs", int, None, "first epochs that --draw losses shows; default: all")
     names = "which tables to print and write, for example: certified confidence"
     parser.add_argument("--tables", type=str, nargs="+", default=None, help=names)
+    parser.add_argument("--intervals", action="store_true", help="with 95 %% intervals over the choice of inputs")
+    option(parser, "--reference", str, None, "name of the run that differences are taken to; default: the first")
     parser.add_argument("--corruptions", type=place, nargs="+", help="folders of logs SEVERITY/METHOD/CORRUPTION.tsv")
     option(parser, "--data-dir", Path, None, "where data sets are, for the gallery of the page")
     add_json(parser)
@@ -87,6 +89,7 @@ def _report(options: Options, results: list[Certificates], left_out: list[str], 
     from smoothcert.report import (
         Material,
         corruption_values,
+        difference_values,
         report_tables,
         report_values,
         texts_together,
@@ -97,8 +100,10 @@ def _report(options: Options, results: list[Certificates], left_out: list[str], 
 
     say = partial(print, file=sys.stderr) if options.json else print
     radii = read_numbers(options.radii, "--radii")
-    corrupted = _corrupted(options, results)
-    tables = report_tables(Material(results, radii, options.rounded, corrupted, options.group_by), options.tables)
+    corrupted, chosen = _corrupted(options, results), {"rounded": options.rounded, "reference": options.reference}
+    grouped = {"intervals": options.intervals, "by": options.group_by}
+    material = Material(results, radii, corrupted=corrupted, **grouped, **chosen)
+    tables = report_tables(material, options.tables)
     if options.figure is not None:  # first: a drawing that cannot be made leaves no other file behind
         _draw(options, results)
         say(f"wrote {options.figure}")
@@ -108,20 +113,15 @@ def _report(options: Options, results: list[Certificates], left_out: list[str], 
     for path in write_tables(tables, **{kind: options[kind] for kind in FORMATS}):
         say(f"wrote {path}")
     if options.html is not None:
-        write_report(
-            results,
-            options.html,
-            radii=radii,
-            rounded=options.rounded,
-            training=training_of(results),
-            images=pictures.of(results),
-            corrupted=corrupted,
-        )
+        training, images = training_of(results), pictures.of(results)
+        shown = {**chosen, "intervals": options.intervals, "corrupted": corrupted}
+        write_report(results, options.html, radii=radii, training=training, images=images, **shown)
         say(f"wrote {options.html}")
     if options.json:  # last: a file that cannot be written is an error, and stdout has one document
-        values = report_values(results, radii, options.rounded)
+        values = report_values(results, radii, options.rounded, options.intervals)
         means = [corruption_values(entries, options.rounded) for entries in corrupted]
-        print_json({**values, "corruptions": means, "left_out": left_out})
+        compared = difference_values(*material.compared(), options.rounded) if "differences" in tables else None
+        print_json({**values, "differences": compared, "corruptions": means, "left_out": left_out})
 
 
 def _corrupted(options: Options, results: list[Certificates]) -> list[list[Corrupted]]:
@@ -143,6 +143,7 @@ def _draw(options: Options, results: list[Certificates]) -> None:
         options.figure,
         drawing=name,
         rounded=options.rounded,
+        reference=options.reference,
         radii=read_numbers(options.radii, "--radii") or (),
         by=options.group_by,
         published=options.published or (),
@@ -161,7 +162,8 @@ def _serve(options: Options, pictures: Pictures) -> None:
     def page(version: str) -> str:
         results, _ = read_certificates(options)
         shown = training_of(results), pictures.of(results)
-        corrupted = _corrupted(options, results)
-        return render_report(results, TITLE, radii, options.rounded, *shown, version=version, corrupted=corrupted)
+        chosen = {"reference": options.reference, "intervals": options.intervals}
+        chosen |= {"version": version, "corrupted": _corrupted(options, results)}
+        return render_report(results, TITLE, radii, options.rounded, *shown, **chosen)
 
     serve(LiveReport(options.results, page), options.port or 0)

@@ -25,6 +25,7 @@ from smoothcert.report.measures.classes import per_class
 from smoothcert.report.measures.confidence import p_ecdf, p_lower
 from smoothcert.report.measures.envelope import envelope_curve, upper_envelope
 from smoothcert.report.measures.groups import groups_of
+from smoothcert.report.measures.intervals import run_intervals, share_intervals
 from smoothcert.report.measures.norms import log_in_linf
 from smoothcert.report.measures.overlays import overlays
 from smoothcert.report.measures.published_comparison import find_published
@@ -33,6 +34,7 @@ from smoothcert.report.page.page import write_report
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.reading import read_log, read_results, read_store
 from smoothcert.report.read.trainings import Training, is_training_log, read_training_log, read_trainings
+from smoothcert.report.tables.confidence import confidence_table
 from smoothcert.report.tables.corruptions import (
     Corrupted,
     corrupted_stores,
@@ -42,12 +44,13 @@ from smoothcert.report.tables.corruptions import (
     corruption_types_tables,
     read_corruptions,
 )
+from smoothcert.report.tables.differences import difference_table
 from smoothcert.report.tables.envelopes import abstention_table, group_envelope_table
 from smoothcert.report.tables.files import write_tables
 from smoothcert.report.tables.formats import texts_together
 from smoothcert.report.tables.parts import Material, report_tables
 from smoothcert.report.tables.tables import certificate_table
-from smoothcert.report.tables.values import corruption_values, report_values
+from smoothcert.report.tables.values import corruption_values, difference_values, report_values
 from smoothcert.statistics.saturation import saturation_radius
 
 __all__ = [
@@ -65,6 +68,7 @@ __all__ = [
     "certified_accuracy_whp",
     "certified_share",
     "clean_accuracy",
+    "confidence_table",
     "corrupted_stores",
     "corruption_means",
     "corruption_table",
@@ -72,6 +76,8 @@ __all__ = [
     "corruption_types_tables",
     "corruption_values",
     "curve_svg",
+    "difference_table",
+    "difference_values",
     "envelope_curve",
     "find_published",
     "group_envelope_table",
@@ -94,10 +100,12 @@ __all__ = [
     "read_trainings",
     "report_tables",
     "report_values",
+    "run_intervals",
     "saturation_radius",
     "save_figure",
     "seed_groups",
     "seed_summary",
+    "share_intervals",
     "texts_together",
     "trade_offs",
     "upper_envelope",

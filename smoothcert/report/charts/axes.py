@@ -7,7 +7,7 @@ from typing import Any
 
 from smoothcert.report.charts.chart import Chart, legend_of
 from smoothcert.report.charts.line_styles import COLOURS, DASHES
-from smoothcert.report.charts.svg import Line, percent
+from smoothcert.report.charts.svg import BAND, Line, percent
 
 # How matplotlib sets what the labels of axes have.
 _MATH = {
@@ -64,6 +64,10 @@ def _draw_lines(axes: Any, chart: Chart, title: str) -> None:
 
     for line in chart.lines:
         _plot(axes, line, line.x, line.y)
+        if line.band is not None and line.dots:
+            axes.vlines(line.x, *line.band, color=COLOURS[line.style.colour], linewidth=1.3)
+        elif line.band is not None:
+            axes.fill_between(line.x, *line.band, color=COLOURS[line.style.colour], alpha=BAND, linewidth=0)
     for text in chart.texts:
         place = {"xytext": (0.7 * text.move[0], -0.7 * text.move[1]), "textcoords": "offset points"}
         axes.annotate(text.text, (text.x, text.y), fontsize="x-small", ha="center", va="center", **place)
@@ -78,6 +82,8 @@ def _draw_lines(axes: Any, chart: Chart, title: str) -> None:
         axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: percent(x)))
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
+    if chart.frame.y[0] < 0 < chart.frame.y[1]:
+        axes.axhline(0.0, color="#555555", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
 
 

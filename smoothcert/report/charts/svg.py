@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from smoothcert.report.charts.line_styles import COLOURS, DASHES, LineStyle
 
 LEGEND_LINE, LETTER = 22, 7  # pixels: the height of a line in a legend, and the usual width of a letter
+BAND = 0.15  # opacity of the area around a line
 
 
 @dataclass(frozen=True)
@@ -21,6 +22,7 @@ class Line:
     """One polyline, or (`dots`) its points alone; by `run`, a place in the report, the page shows and hides it.
 
     `marker` draws the points on the line too, `full` or `hollow`.
+    `band` is how far the values may lie below and above: an area around the line, or a bar through each point.
     """
 
     label: str
@@ -29,6 +31,7 @@ class Line:
     style: LineStyle
     run: int
     dots: bool = False
+    band: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
     marker: Literal["", "full", "hollow"] = ""
 
 
@@ -100,6 +103,7 @@ def drawing(
         f'data-left="{f.left}" data-right="{f.right}" data-top="{f.top}" data-bottom="{f.bottom}" '
         f'data-x-start="{f.x[0]:.6g}" data-x-top="{f.x[1]:.6g}" data-y-top="{f.y[1]:.6g}"'
     )
+    base = f.py(0.0) if f.y[0] < 0 < f.y[1] else f.bottom
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="smoothcert-chart" viewBox="0 0 {f.width} {f.height}" '
         f'width="{f.width}" height="{f.height}" role="img" aria-labelledby="{name}-title {name}-desc" '
@@ -125,7 +129,8 @@ def drawing(
         *(f'<text x="{f.left - 8}" y="{f.py(y) + 4.5:.1f}">{f.y_format(y)}</text>' for y in y_ticks),
         "</g>",
         *inside,
-        f'<path d="M{f.left} {f.bottom}H{f.right}" stroke="#555" style="stroke:var(--soft,#555)"/>',  # over the lines
+        # over the lines, at 0 if that is inside
+        f'<path d="M{f.left} {base:g}H{f.right}" stroke="#555" style="stroke:var(--soft,#555)"/>',
     ]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
@@ -147,7 +152,8 @@ def line_chart(
     `more` is drawn over them, and `below` is how many pixels it needs under the axis.
     """
     inside = [
-        f'<g class="run" data-run="{line.run}"><title>{escape(line.label)}</title>{_drawn(frame, line)}</g>'
+        f'<g class="run" data-run="{line.run}"><title>{escape(line.label)}</title>'
+        f"{_band(frame, line)}{_drawn(frame, line)}</g>"
         for line in lines
     ] + list(more)
     if legend:
@@ -182,10 +188,20 @@ def _drawn(frame: Frame, line: Line) -> str:
 def _marker(line: Line) -> str:
     if line.marker == "full":
         return fill(line.style)
-    paper = "fill:var(--paper,#fff);"
-    return (
-        stroke(replace(line.style, dash=0)).replace('fill="none"', 'fill="#fff"').replace('style="', f'style="{paper}')
-    )
+    outline = stroke(replace(line.style, dash=0))
+    return outline.replace('fill="none"', 'fill="#fff"').replace('style="', 'style="fill:var(--paper,#fff);')
+
+
+def _band(frame: Frame, line: Line) -> str:
+    if line.band is None:
+        return ""
+    x = [f"{frame.px(value):.1f}" for value in line.x.tolist()]
+    low, high = ([f"{frame.py(value):.1f}" for value in end.tolist()] for end in line.band)
+    if line.dots:
+        bars = (f"M{place} {a}V{b}" for place, a, b in zip(x, low, high, strict=True))
+        return f'<path {stroke(line.style)} d="{"".join(bars)}"/>'
+    around = [*zip(x, high, strict=True), *reversed(list(zip(x, low, strict=True)))]
+    return f'<polygon {fill(line.style)} fill-opacity="{BAND}" points="{" ".join(map(",".join, around))}"/>'
 
 
 def _entry(frame: Frame, place: tuple[int, int], columns: int, line: Line, longest: int) -> str:
