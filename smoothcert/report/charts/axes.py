@@ -54,7 +54,8 @@ def _plot(axes: Any, line: Line, x: Any, y: Any) -> Any:
     if line.dots:
         look = {"linestyle": "", "marker": "o"}
     elif line.marker:
-        look |= {"marker": "o", "markersize": 4.5, "markerfacecolor": colour if line.marker == "full" else "white"}
+        full = line.marker == "full"
+        look |= {"marker": "o", "markersize": 4 if full else 7, "markerfacecolor": colour if full else "none"}
     label = line.label.replace("$", r"\$")  # a name is no formula
     return axes.plot(x, y, color=colour, linewidth=1.3, label=label, **look)[0]
 

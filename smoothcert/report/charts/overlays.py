@@ -85,10 +85,10 @@ def _chart(
 
 def _placed(words: Sequence[Text], spots: Sequence[tuple[float, float]], frame: Frame) -> Iterator[Text]:
     """Each word above, below, right or left of its spot, where it covers no spot and no other word; else left out."""
-    taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in spots]
+    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in spots]
     for word in words:
         half = 3.3 * len(word.text) + 1
-        for right, down in ((0, -12), (0, 12), (half + 7, 0), (-half - 7, 0), (half + 4, -9), (-half - 4, -9)):
+        for right, down in ((0, -13), (0, 13), (half + 8, 0), (-half - 8, 0), (half + 4, -10), (-half - 4, -10)):
             x, y = frame.px(word.x) + right, frame.py(word.y) + down
             box = (x - half, y - 6, x + half, y + 6)
             if not any(a < box[2] and box[0] < c and b < box[3] and box[1] < d for a, b, c, d in taken):

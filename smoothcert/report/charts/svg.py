@@ -181,15 +181,13 @@ def _drawn(frame: Frame, line: Line) -> str:
     places = [(f"{frame.px(x):.1f}", f"{frame.py(y):.1f}") for x, y in zip(line.x, line.y, strict=True)]
     if line.dots:
         return "".join(f'<circle cx="{x}" cy="{y}" r="4" {fill(line.style)}/>' for x, y in places)
-    circles = "".join(f'<circle cx="{x}" cy="{y}" r="4" {_marker(line)}/>' for x, y in places if line.marker)
+    circles = "".join(f'<circle cx="{x}" cy="{y}" {_marker(line)}/>' for x, y in places if line.marker)
     return f'<polyline {stroke(line.style)} points="{" ".join(map(",".join, places))}"/>{circles}'
 
 
 def _marker(line: Line) -> str:
-    if line.marker == "full":
-        return fill(line.style)
-    outline = stroke(replace(line.style, dash=0))
-    return outline.replace('fill="none"', 'fill="#fff"').replace('style="', 'style="fill:var(--paper,#fff);')
+    """A point, or a ring around where a point would be: both can be seen at one place."""
+    return f'r="4" {fill(line.style)}' if line.marker == "full" else f'r="6" {stroke(replace(line.style, dash=0))}'
 
 
 def _band(frame: Frame, line: Line) -> str:
@@ -210,7 +208,7 @@ def _entry(frame: Frame, place: tuple[int, int], columns: int, line: Line, longe
     short = line.label if len(line.label) <= longest else line.label[: longest - 1] + "…"
     dot = f'<circle cx="{x + 14:.0f}" cy="{y - 4.5}" r="4" {fill(line.style)}/>'
     key = dot if line.dots else f'<path d="M{x:.0f} {y - 4.5}h28" {stroke(line.style)}/>'
-    key += f'<circle cx="{x + 14:.0f}" cy="{y - 4.5}" r="4" {_marker(line)}/>' if line.marker else ""
+    key += f'<circle cx="{x + 14:.0f}" cy="{y - 4.5}" {_marker(line)}/>' if line.marker else ""
     return (
         f"<g><title>{escape(line.label)}</title>{key}"
         f'<text x="{x + 36:.0f}" y="{y}" fill="#222" style="fill:var(--ink,#222)">{escape(short)}</text></g>'
