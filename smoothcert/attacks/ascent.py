@@ -13,12 +13,20 @@ Equation numbers are those of SmoothAdv (Salman et al., arXiv:1906.04584) where 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from smoothcert.attacks.constraints import GaussianLike, Within, norms
-from smoothcert.attacks.objectives import by_kernels, frozen, label_probabilities, noisy_logits, smoothed_nll
+from smoothcert.attacks.objectives import (
+    by_kernels,
+    frozen,
+    label_probabilities,
+    label_votes,
+    noisy_logits,
+    smoothed_nll,
+)
 
 Objective = Callable[[Tensor], Tensor]  # points [B, ...] -> a loss for each point [B]
 Gradient = Callable[[Tensor], Tensor]  # points [B, ...] -> directions of ascent [B, ...], of any length
@@ -43,12 +51,19 @@ def smoothed_gradient(model: nn.Module, labels: Tensor, noise: Tensor, beta: flo
     return input_gradient(lambda point: smoothed_nll(noisy_logits(model, point, noise), labels, beta))
 
 
-def stein_gradient(model: nn.Module, labels: Tensor, noise: Tensor, beta: float = 1.0) -> Gradient:
-    """-(1/m) sum_i softmax(z(x + delta_i))_y delta_i, by forwards alone: Stein's lemma (eq. 7) up to 1/sigma^2."""
+def stein_gradient(
+    model: nn.Module, labels: Tensor, noise: Tensor, beta: float = 1.0, *, hard: bool = False
+) -> Gradient:
+    """-(1/m) sum_i F(x + delta_i)_y delta_i, by forwards alone: Stein's lemma (eq. 7) up to 1/sigma^2.
+
+    F is the softmax of the logits. If `hard`, it is 1 where the label is the answer and 0 elsewhere, so that the
+    smoothed hard classifier itself is attacked, and nothing but answers is asked of the network.
+    """
 
     @torch.no_grad()
     def gradient(point: Tensor) -> Tensor:
-        p = label_probabilities(noisy_logits(model, point, noise), labels, beta)  # [m, B]
+        logits = noisy_logits(model, point, noise)
+        p = label_votes(logits, labels) if hard else label_probabilities(logits, labels, beta)  # [m, B]
         return -(p.view(*p.shape, *[1] * (noise.ndim - 2)) * noise).mean(0)
 
     return gradient
@@ -117,12 +132,14 @@ def pgd(
     generator: Source,
     beta: float = 1.0,
     gradient_free: bool = False,
+    hard: bool = False,
 ) -> Tensor:
     """SmoothAdv-PGD: images at most epsilon away that lower the smoothed probability of their labels.
 
     Steps of 2 epsilon / T; the clamp to [0,1] precedes the projection, as in the published code. No random start.
+    If `gradient_free`, the gradient is estimated by `stein_gradient`, from answers alone if also `hard`.
     """
-    make = stein_gradient if gradient_free else smoothed_gradient
+    make = partial(stein_gradient, hard=hard) if gradient_free else smoothed_gradient
     with frozen(model):
         return ascend(
             make(model, labels, noise, beta),
