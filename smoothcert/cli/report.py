@@ -16,6 +16,7 @@ from smoothcert.errors import ConfigError
 if TYPE_CHECKING:
     from smoothcert.report import Certificates
 
+FORMATS = ("markdown", "latex", "csv")  # of tables
 ABOUT = "Tables and curves of certificates, also of the field's published logs."
 
 
@@ -24,12 +25,15 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("results", type=place, nargs="+", help=text)
     add_numbers(parser, ("--radii", "--radius"), "radii of the table; default: by data")
     parser.add_argument("--rounded", action="store_true", help="round radii to 3 digits first, as published tables do")
-    for kind in ("html", "markdown", "latex", "csv"):
+    for kind in ("html", *FORMATS):
         option(parser, f"--{kind}", Path, None, f"write this {kind} file")
     option(parser, "--alpha", float, None, "analyse stored counts again at this alpha, without a forward pass")
     option(parser, "--bound", Literal["binary", "multiclass"], None, "analyse stored counts again by this bound")
     option(parser, "--norm", Literal["l2", "linf"], None, "show radii in this norm")
-    option(parser, "--figure", Path, None, "write the curves as .svg, .pdf or .png")
+    option(parser, "--figure", Path, None, "write a drawing as .svg, .pdf or .png")
+    option(parser, "--draw", str, None, "which drawing --figure writes, for example confidence (default: accuracy)")
+    names = "which tables to print and write, for example: certified confidence"
+    parser.add_argument("--tables", type=str, nargs="+", default=None, help=names)
     parser.add_argument("--corruptions", type=place, nargs="+", help="folders of logs SEVERITY/METHOD/CORRUPTION.tsv")
     option(parser, "--data-dir", Path, None, "where data sets are, for the gallery of the page")
     add_json(parser)
@@ -48,6 +52,8 @@ def run(options: Options) -> None:
         raise ConfigError("--serve follows folders on this machine: those on a server can be reported again later")
     if options.port is not None and not options.serve:
         raise ConfigError("--port is the port of --serve, which is not given")
+    if options.draw is not None and options.figure is None:
+        raise ConfigError("--draw says what --figure writes, which is not given")
     pictures = Pictures(options.data_dir)
     try:
         results, left_out = read_certificates(options)
@@ -64,40 +70,34 @@ def run(options: Options) -> None:
 
 
 def _report(options: Options, results: list[Certificates], left_out: list[str], pictures: Pictures) -> None:
-    from smoothcert.files import write_text
     from smoothcert.report import (
-        certificate_table,
+        Material,
         corrupted_stores,
-        corruption_table,
         corruption_values,
         read_corruptions,
+        report_tables,
         report_values,
         save_figure,
+        texts_together,
         write_report,
+        write_tables,
     )
     from smoothcert.runs.remote import local
     from smoothcert.statistics.printed import UNITS
 
     say = partial(print, file=sys.stderr) if options.json else print
     radii = read_numbers(options.radii, "--radii")
-    table = certificate_table(results, radii=radii, rounded=options.rounded)
-    unlabelled = [entry for entry in results if not entry.labelled]
-    apart = [unlabelled] if len(unlabelled) not in (0, len(results)) else []  # their shares are no accuracies
     found = (corrupted_stores(results), *(read_corruptions(local(folder)) for folder in options.corruptions or ()))
     corrupted = [entries for entries in found if entries]
-    if not options.json:
-        shares = (certificate_table(entries, radii=radii, rounded=options.rounded) for entries in apart)
-        for shown in (table, *shares, *(corruption_table(entries, options.rounded) for entries in corrupted)):
-            print(shown.to_text())
-        print(UNITS)
-    texts = {"markdown": table.to_markdown, "latex": table.to_latex, "csv": table.to_csv}
-    for kind, make in texts.items():
-        if options[kind] is not None:
-            write_text(options[kind], make())
-            say(f"wrote {options[kind]}")
-    if options.figure is not None:
-        save_figure(results, options.figure, rounded=options.rounded)
+    tables = report_tables(Material(results, radii, options.rounded, corrupted), options.tables)
+    if options.figure is not None:  # first: a drawing that cannot be made leaves no other file behind
+        save_figure(results, options.figure, drawing=options.draw or "accuracy", rounded=options.rounded)
         say(f"wrote {options.figure}")
+    if not options.json:
+        print(texts_together([table for made in tables.values() for table in made]))
+        print(UNITS)
+    for path in write_tables(tables, **{kind: options[kind] for kind in FORMATS}):
+        say(f"wrote {path}")
     if options.html is not None:
         training, images = training_of(results), pictures.of(results)
         write_report(results, options.html, radii=radii, rounded=options.rounded, training=training, images=images)

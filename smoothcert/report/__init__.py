@@ -36,12 +36,16 @@ from smoothcert.report.tables.corruptions import (
     corruption_types_table,
     read_corruptions,
 )
+from smoothcert.report.tables.files import write_tables
+from smoothcert.report.tables.formats import texts_together
+from smoothcert.report.tables.parts import Material, report_tables
 from smoothcert.report.tables.tables import certificate_table
 from smoothcert.report.tables.values import corruption_values, report_values
 from smoothcert.statistics.saturation import saturation_radius
 
 __all__ = [
     "Certificates",
+    "Material",
     "abstention_rate",
     "average_certified_radius",
     "average_radius",
@@ -69,12 +73,15 @@ __all__ = [
     "read_log",
     "read_results",
     "read_store",
+    "report_tables",
     "report_values",
     "saturation_radius",
     "save_figure",
     "seed_groups",
     "seed_summary",
+    "texts_together",
     "trade_offs",
     "upper_envelope",
     "write_report",
+    "write_tables",
 ]

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from smoothcert.errors import ConfigError
 from smoothcert.report import certified_accuracy, curve_svg
-from smoothcert.report.charts.curves import axis_top, step_corners, thin
+from smoothcert.report.charts.chart import thin
+from smoothcert.report.charts.curves import axis_top, step_corners
 from smoothcert.report.charts.line_styles import COLOURS, DASHES, LineStyle
 from smoothcert.report.charts.svg import stroke, ticks
 from smoothcert.report.charts.training import training_svg

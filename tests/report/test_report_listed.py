@@ -21,7 +21,7 @@ from smoothcert.report import (
     upper_envelope,
     write_report,
 )
-from smoothcert.report.charts.curves import confidence_svg
+from smoothcert.report.charts.curves import confidence_chart
 from smoothcert.report.charts.evaluations import attack_svg
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.confidence import has_confidence, saturation
@@ -109,7 +109,7 @@ def test_no_averages_from_a_list(listed, usual):
     assert class_table([listed()]) is None
     assert [row[0] for row in class_table([listed(), usual]).rows] == ["usual"]
     assert [chart["label"] for chart in histograms([listed(), usual])] == ["usual"]
-    assert confidence_svg([listed()]) is None
+    assert confidence_chart([listed()]) is None
     config = {"method": {"name": "gaussian"}}
     assert trade_offs([listed(config=config | {"sigma": sigma}) for sigma in (0.25, 0.5)]) == []
     row = PublishedRow("mnist", "lenet", {}, 0.5, 4, "a paper", 0.25, acr=1.0)

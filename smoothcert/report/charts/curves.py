@@ -8,8 +8,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from smoothcert.errors import ConfigError
+from smoothcert.report.charts.chart import Chart, chart_svg
 from smoothcert.report.charts.line_styles import run_styles
-from smoothcert.report.charts.svg import Frame, Line, line_chart, percent
+from smoothcert.report.charts.svg import Frame, Line, percent
 from smoothcert.report.measures.analysis import (
     Floats,
     average_certified_radius,
@@ -22,6 +23,27 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
 
 
+def accuracy_chart(runs: Sequence[Certificates], *, title: str | None = None, rounded: bool = False) -> Chart:
+    """The certified-accuracy curves of the runs, or those of certified shares where there are no labels."""
+    if not runs:
+        raise ConfigError("a figure needs at least one run, found none")
+    labels, shown = labels_of(runs), curve_name(runs)
+    top = axis_top(runs)
+    lines = [
+        Line(label, *step_corners(c, rounded), style, place, dots=c.tested_radii is not None)
+        for place, (label, c, style) in enumerate(zip(labels, runs, run_styles(runs), strict=True))
+    ]
+    summary = "; ".join(f"{label}: {_summary(c, rounded)}" for label, c in zip(labels, runs, strict=True))
+    return Chart(
+        tuple(lines),
+        Frame((0.0, top[0]), (0.0, top[1]), ticks=(9, 11), y_format=percent),
+        title=title or shown.capitalize(),
+        description=f"Share of inputs {_answered(runs)} with a certified radius of at least r. {summary}.",
+        labels=(f"radius r ({norm_names(c.norm for c in runs)})", shown),
+        name="curves",
+    )
+
+
 def curve_svg(
     runs: Sequence[Certificates],
     *,
@@ -31,30 +53,7 @@ def curve_svg(
     points: int = 400,
 ) -> str:
     """The certified-accuracy curves of the runs as one SVG; `legend=False` if the page around it has its own."""
-    if not runs:
-        raise ConfigError("a figure needs at least one run, found none")
-    labels, shown = labels_of(runs), curve_name(runs)
-    top = axis_top(runs)
-    lines = [
-        Line(
-            label,
-            *thin(*step_corners(c, rounded), top=top, points=points),
-            style,
-            place,
-            dots=c.tested_radii is not None,
-        )
-        for place, (label, c, style) in enumerate(zip(labels, runs, run_styles(runs), strict=True))
-    ]
-    summary = "; ".join(f"{label}: {_summary(c, rounded)}" for label, c in zip(labels, runs, strict=True))
-    return line_chart(
-        lines,
-        Frame((0.0, top[0]), (0.0, top[1]), ticks=(9, 11), y_format=percent),
-        title=title or shown.capitalize(),
-        description=f"Share of inputs {_answered(runs)} with a certified radius of at least r. {summary}.",
-        labels=(f"radius r ({norm_names(c.norm for c in runs)})", shown),
-        legend=legend,
-        name="curves",
-    )
+    return chart_svg(accuracy_chart(runs, title=title, rounded=rounded), legend=legend, points=points)
 
 
 def curve_name(runs: Sequence[Certificates]) -> str:
@@ -68,22 +67,21 @@ def _answered(runs: Sequence[Certificates]) -> str:
     return "classified correctly" if runs[0].labelled else "answered, right or wrong,"
 
 
-def confidence_svg(runs: Sequence[Certificates], points: int = 300) -> str | None:
+def confidence_chart(runs: Sequence[Certificates]) -> Chart | None:
     """P(p_A >= p) of the runs whose p_A is known, from p = 1/2 to 1; None if there is none."""
     labels, styles = labels_of(runs), run_styles(runs)
     known = [place for place, c in enumerate(runs) if has_confidence(c)]
     if not known:
         return None
     top = axis_top([runs[place] for place in known])[1]
-    lines = [Line(labels[i], *thin(*p_curve(runs[i]), top=(0.5, top), points=points), styles[i], i) for i in known]
+    lines = [Line(labels[i], *p_curve(runs[i]), styles[i], i) for i in known]
     summary = "; ".join(f"{labels[i]}: {100 * p_ecdf(runs[i], 0.99):.1f} % have p of at least 0.99" for i in known)
-    return line_chart(
-        lines,
+    return Chart(
+        tuple(lines),
         Frame((0.5, 1.0), (0.0, top), ticks=(9, 11), y_format=percent),
         title="Confidence",
         description=f"Share of inputs {_answered(runs)} with a lower bound of p_A of at least p. {summary}.",
         labels=("confidence p", f"{'correct' if runs[0].labelled else 'answered'} with confidence ≥ p"),
-        legend=False,
         name="confidence",
     )
 
@@ -114,19 +112,3 @@ def step_corners(c: Certificates, rounded: bool = False) -> tuple[Floats, Floats
         return np.array(c.tested_radii), curve_values(c, c.tested_radii, rounded)
     radii, share = certified_curve(c, rounded)
     return np.repeat(radii, 2), np.append(np.repeat(share, 2)[1:], 0.0)
-
-
-def thin(x: Floats, y: Floats, top: tuple[float, float], points: int) -> tuple[Floats, Floats]:
-    """At most `points` corners of a curve, evenly along its length as drawn; both ends of each jump stay.
-
-    Length is measured in units of the axes, so a falling curve is about 2 long at most: of 400 points on 700 pixels
-    two neighbours are a few pixels apart, or the ends of a jump.
-    """
-    if len(x) <= points:
-        return x, y
-    steps = np.abs(np.diff(x, prepend=x[0])) / top[0] + np.abs(np.diff(y, prepend=y[0])) / top[1]
-    length = np.cumsum(steps)
-    bucket = np.floor(length / length[-1] * (points // 2 - 1))
-    changes = np.diff(bucket) > 0
-    keep = np.concatenate([[True], changes]) | np.concatenate([changes, [True]])
-    return x[keep], y[keep]

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.charts.curves import axis_top, step_corners, thin
+from smoothcert.report.charts.chart import thin
+from smoothcert.report.charts.curves import axis_top, step_corners
 from smoothcert.report.charts.line_styles import DASHES, LineStyle, run_styles, styles_of_names
 from smoothcert.report.charts.png import data_uri
 from smoothcert.report.charts.svg import Frame, Line, line_chart, percent

@@ -10,7 +10,8 @@ from typing import Any
 from smoothcert import __version__
 from smoothcert.errors import ConfigError
 from smoothcert.files import write_text
-from smoothcert.report.charts.curves import confidence_svg, curve_svg
+from smoothcert.report.charts.chart import chart_svg
+from smoothcert.report.charts.curves import confidence_chart, curve_svg
 from smoothcert.report.charts.line_styles import COLOURS, DARK_COLOURS, LineStyle, run_styles
 from smoothcert.report.charts.svg import fill, stroke
 from smoothcert.report.charts.training import Epochs
@@ -150,10 +151,10 @@ def _charts(results: Sequence[Certificates], rounded: bool, training: Mapping[st
     """Charts go into the page unescaped (Markup): they are made here, not by a user."""
     from markupsafe import Markup
 
-    confidence = confidence_svg(results)
+    confidence = confidence_chart(results)
     return {
         "curves": Markup(curve_svg(results, rounded=rounded, legend=False)),
-        "confidence": None if confidence is None else Markup(confidence),
+        "confidence": None if confidence is None else Markup(chart_svg(confidence, legend=False, points=300)),
         "keys": [Markup(_key(c, style)) for c, style in zip(results, run_styles(results), strict=True)],
         "histograms": [{**chart, "svg": Markup(chart["svg"])} for chart in sections.histograms(results)],
         "training": [(text, Markup(chart)) for text, chart in sections.training_charts(results, training)],

@@ -32,11 +32,13 @@ class Table:
     notes: tuple[str, ...] = ()
     best: frozenset[tuple[int, int]] = frozenset()  # (row, column) of the best value of a column
     group: str = ACCURACY  # what stands in the columns of `radii`
+    symbol: str = "r"  # of what `radii` holds
+    caption: str = ""  # shown where several tables stand together
 
     @property
     def columns(self) -> tuple[str, ...]:
         word = "share " if self.group == SHARE else ""
-        return (*self.head, *(f"{word}r={radius}" for radius in self.radii))
+        return (*self.head, *(f"{word}{self.symbol}={radius}" for radius in self.radii))
 
     def to_text(self, terminal: bool | None = None) -> str:
         """Aligned plain text; coloured for a terminal (by default: if standard output is one)."""
@@ -60,7 +62,7 @@ class Table:
         lines = [f"% {note}" for note in self.notes]
         lines += [rf"\begin{{tabular}}{{l{'r' * (last - 1)}}}", r"\toprule"]
         if self.radii:
-            group = _latex(self.group.capitalize()).removesuffix("r") + "$r$"
+            group = _latex(self.group.capitalize()).removesuffix(self.symbol) + f"${self.symbol}$"
             lines += [
                 rf"{'& ' * len(self.head)}\multicolumn{{{len(self.radii)}}}{{c}}{{{group}}} \\",
                 rf"\cmidrule(lr){{{first}-{last}}}",
@@ -102,6 +104,27 @@ class Table:
             for note in self.notes:
                 console.print(Text(f"note: {note}", "yellow"))
         return capture.get()
+
+
+def texts_together(tables: Sequence[Table]) -> str:
+    """Tables as text, one after another; each of several has its caption above it."""
+    return "\n".join(_above(table, tables, "{}\n") + table.to_text() for table in tables)
+
+
+def markdown_together(tables: Sequence[Table]) -> str:
+    return "\n".join(_above(table, tables, "**{}**\n\n") + table.to_markdown() for table in tables)
+
+
+def latex_together(tables: Sequence[Table]) -> str:
+    """A bare `tabular`, or a `table` with its caption for each of several."""
+    if len(tables) == 1:
+        return tables[0].to_latex()
+    head, end = "\\begin{table}\n\\centering\n\\caption{%s}\n", "\\end{table}\n"
+    return "\n".join(head % _latex(table.caption) + table.to_latex() + end for table in tables)
+
+
+def _above(table: Table, tables: Sequence[Table], form: str) -> str:
+    return form.format(table.caption) if len(tables) > 1 else ""
 
 
 def number(value: float, digits: int) -> str:

@@ -1,0 +1,109 @@
+"""The tables that `report --tables` can print and write, by name: one entry here is all that a new one needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from smoothcert.errors import ConfigError
+from smoothcert.report.measures.analysis import default_radii
+from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.tables.confidence import confidence_table
+from smoothcert.report.tables.corruptions import Corrupted, corruption_table
+from smoothcert.report.tables.formats import Table
+from smoothcert.report.tables.tables import certificate_table, checked_radii, difference_table, envelope_table
+
+
+@dataclass(frozen=True)
+class Material:
+    """What tables are made of; `corrupted` has an entry for each corruption benchmark."""
+
+    results: Sequence[Certificates]
+    radii: Sequence[float] | None = None  # None: by data
+    rounded: bool = False
+    corrupted: Sequence[Sequence[Corrupted]] = ()
+
+    @property
+    def labelled(self) -> list[Certificates]:
+        return [c for c in self.results if c.labelled]
+
+    def radii_of(self, results: Sequence[Certificates]) -> list[float]:
+        return default_radii(results) if self.radii is None else checked_radii(self.radii)
+
+
+class Part(NamedTuple):
+    """How tables of one kind are made, and whether they are shown without being asked for.
+
+    `make` raises ConfigError, and says what is missing, where there can be no such table.
+    """
+
+    make: Callable[[Material], list[Table]]
+    unasked: Callable[[Material], bool]
+
+
+def report_tables(material: Material, names: Sequence[str] | None = None) -> dict[str, list[Table]]:
+    """The tables of these names in the order of `PARTS`; by default the main one and what was given expressly."""
+    unknown = [name for name in names or () if name not in PARTS]
+    if unknown:
+        raise ConfigError(f"a table is one of {', '.join(PARTS)}, found '{unknown[0]}'; choose from them")
+    chosen = [name for name, part in PARTS.items() if (part.unasked(material) if names is None else name in names)]
+    return {name: PARTS[name].make(material) for name in chosen}
+
+
+def _certified(material: Material) -> list[Table]:
+    table = certificate_table(material.results, material.radii, material.rounded)
+    return [replace(table, caption="Certified accuracy")]
+
+
+def _shares(material: Material) -> list[Table]:
+    """Of runs without labels, whose shares are no accuracies: the main table has them only where all are such."""
+    unlabelled = [c for c in material.results if not c.labelled]
+    if not unlabelled:
+        raise ConfigError("certified shares are for runs without labels, and all of these have labels")
+    table = certificate_table(unlabelled, material.radii, material.rounded)
+    return [replace(table, caption="Certified shares of the runs without labels")]
+
+
+def _confidence(material: Material) -> list[Table]:
+    return [confidence_table(material.results)]
+
+
+def _differences(material: Material) -> list[Table]:
+    results = material.labelled
+    table = difference_table(results, 0, material.radii_of(results), material.rounded) if len(results) > 1 else None
+    if table is None:
+        raise ConfigError("differences need two runs with labels that certified the same images")
+    return [replace(table, caption="Differences of certified accuracy")]
+
+
+def _envelope(material: Material) -> list[Table]:
+    results = material.labelled
+    if len(results) < 2 or len({c.norm for c in results}) > 1:
+        raise ConfigError("an envelope needs two runs with labels, and radii in one norm")
+    table = envelope_table(results, material.radii_of(results), material.rounded)
+    return [replace(table, caption="Best run for each radius")]
+
+
+def _corruptions(material: Material) -> list[Table]:
+    if not material.corrupted:
+        raise ConfigError(
+            "a table of corruptions needs certificates of a corruption benchmark: name stores certified with "
+            "--corruption, or folders of logs by --corruptions"
+        )
+    tables = [corruption_table(entries, material.rounded) for entries in material.corrupted]
+    return [replace(table, caption="Means over the types of corruption") for table in tables]
+
+
+def _never(material: Material) -> bool:
+    return False
+
+
+PARTS: dict[str, Part] = {
+    "certified": Part(_certified, lambda material: True),
+    "shares": Part(_shares, lambda material: len(material.labelled) not in (0, len(material.results))),
+    "confidence": Part(_confidence, _never),
+    "differences": Part(_differences, _never),
+    "envelope": Part(_envelope, _never),
+    "corruptions": Part(_corruptions, lambda material: bool(material.corrupted)),
+}
