@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Literal
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_json, add_numbers, option, place, print_json, read_numbers
-from smoothcert.cli.report_data import Pictures, read_certificates, training_of
+from smoothcert.cli.report_data import Pictures, read_attacked, read_certificates, training_of
 from smoothcert.errors import ConfigError
 
 if TYPE_CHECKING:
-    from smoothcert.report import Certificates
+    from smoothcert.report import Attacks, Certificates
 
 FORMATS = ("markdown", "latex", "csv")  # of tables
 ABOUT = "Tables and curves of certificates, also of the field's published logs."
 
 
 def add_options(parser: ArgumentParser) -> None:
-    text = "run folders, certificate stores, folders with some below, or logs of the field"
+    text = "run folders (with their attacks), stores, folders with some below, or logs of the field"
     parser.add_argument("results", type=place, nargs="+", help=text)
     add_numbers(parser, ("--radii", "--radius"), "radii of the table; default: by data")
     parser.add_argument("--rounded", action="store_true", help="round radii to 3 digits first, as published tables do")
@@ -62,16 +62,21 @@ def run(options: Options) -> None:
             raise
         print(f"note: {shown(str(error))}", file=sys.stderr)
     else:
+        attacks, not_yet = read_attacked(options)
+        left_out += not_yet
         for reason in left_out:
             print(f"note: {shown(reason)}", file=sys.stderr)
-        _report(options, results, left_out, pictures)
+        _report(options, results, attacks, left_out, pictures)
     if options.serve:
         _serve(options, pictures)
 
 
-def _report(options: Options, results: list[Certificates], left_out: list[str], pictures: Pictures) -> None:
+def _report(
+    options: Options, results: list[Certificates], attacks: list[Attacks], left_out: list[str], pictures: Pictures
+) -> None:
     from smoothcert.report import (
         Material,
+        attack_values,
         corrupted_stores,
         corruption_values,
         read_corruptions,
@@ -89,9 +94,10 @@ def _report(options: Options, results: list[Certificates], left_out: list[str], 
     radii = read_numbers(options.radii, "--radii")
     found = (corrupted_stores(results), *(read_corruptions(local(folder)) for folder in options.corruptions or ()))
     corrupted = [entries for entries in found if entries]
-    tables = report_tables(Material(results, radii, options.rounded, corrupted), options.tables)
+    tables = report_tables(Material(results, radii, options.rounded, corrupted, attacks), options.tables)
     if options.figure is not None:  # first: a drawing that cannot be made leaves no other file behind
-        save_figure(results, options.figure, drawing=options.draw or "accuracy", rounded=options.rounded)
+        drawing = options.draw or "accuracy"
+        save_figure(results, options.figure, drawing=drawing, rounded=options.rounded, attacks=attacks)
         say(f"wrote {options.figure}")
     if not options.json:
         print(texts_together([table for made in tables.values() for table in made]))
@@ -100,12 +106,14 @@ def _report(options: Options, results: list[Certificates], left_out: list[str], 
         say(f"wrote {path}")
     if options.html is not None:
         training, images = training_of(results), pictures.of(results)
-        write_report(results, options.html, radii=radii, rounded=options.rounded, training=training, images=images)
+        shown = {"radii": radii, "rounded": options.rounded, "attacks": attacks}
+        write_report(results, options.html, training=training, images=images, **shown)
         say(f"wrote {options.html}")
     if options.json:  # last: a file that cannot be written is an error, and stdout has one document
         values = report_values(results, radii, options.rounded)
         means = [corruption_values(entries, options.rounded) for entries in corrupted]
-        print_json({**values, "corruptions": means, "left_out": left_out})
+        attacked = attack_values(attacks, results)
+        print_json({**values, "corruptions": means, "attacks": attacked, "left_out": left_out})
 
 
 def _serve(options: Options, pictures: Pictures) -> None:
@@ -116,7 +124,7 @@ def _serve(options: Options, pictures: Pictures) -> None:
 
     def page(version: str) -> str:
         results, _ = read_certificates(options)
-        shown = training_of(results), pictures.of(results)
+        shown = training_of(results), pictures.of(results), read_attacked(options)[0]
         return render_report(results, TITLE, radii, options.rounded, *shown, version=version)
 
     serve(LiveReport(options.results, page), options.port or 0)

@@ -23,7 +23,7 @@ from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import evaluation, subject
 from smoothcert.config import AttackConfig, Precision
 from smoothcert.data import Dataset, LazyDataset, require_labels
-from smoothcert.devices.launching import kernels_switched
+from smoothcert.devices.launching import kernels_switched, launch_on
 from smoothcert.errors import ModelError
 from smoothcert.evaluation.noise_levels import answers_of
 from smoothcert.keys import derive
@@ -87,6 +87,8 @@ def attack_dataset(
             image, label = torch.from_numpy(dataset.image(index)).to(smoothed.device), int(dataset.labels[index])
             found = _attacked(smoothed, image, label, config, radius, index)
             answer, counts = smoothed.predict_counted(found, config.n, config.alpha, index)
+            with launch_on(smoothed.device):
+                base = int(answers_of(prepared, 1)(unit_range(found)[None]))
             predict, proved_radius = proved.get(index, ("", ""))
             yield {
                 "idx": index,
@@ -97,7 +99,7 @@ def attack_dataset(
                 "correct": int(answer == label),
                 "certified_predict": predict,
                 "certified_radius": proved_radius,
-                "base_predict": int(answers_of(prepared, 1)(unit_range(found)[None])),
+                "base_predict": base,
                 "votes": int(counts[label]),
             }
 
@@ -148,8 +150,8 @@ def adversarial_image(
     if config.attack == "ddn":
         gamma = ddn_test_gamma(radius, config.steps)
         return ddn(model, images, labels, noise, gamma=gamma, start=1.0, rounded=False, **ball)[0]
-    free, hard = config.attack in ("stein", "stein-hard"), config.attack == "stein-hard"
-    return pgd(model, images, labels, noise, gradient_free=free, hard=hard, **ball)[0]
+    soft, hard = (config.attack == name for name in ("stein", "stein-hard"))
+    return pgd(model, images, labels, noise, gradient_free=soft, hard_votes=hard, **ball)[0]
 
 
 def _distance(found: Tensor, image: Tensor) -> float:

@@ -20,6 +20,8 @@ from smoothcert.report.measures.analysis import (
     linf_radius,
     median_radius,
 )
+from smoothcert.report.measures.attack_curves import attack_families
+from smoothcert.report.measures.attacked import empirical_rows
 from smoothcert.report.measures.bootstrap import paired_bootstrap
 from smoothcert.report.measures.classes import per_class
 from smoothcert.report.measures.confidence import p_ecdf, p_lower
@@ -27,8 +29,10 @@ from smoothcert.report.measures.envelope import upper_envelope
 from smoothcert.report.measures.published_comparison import find_published
 from smoothcert.report.measures.tradeoff import trade_offs
 from smoothcert.report.page.page import write_report
+from smoothcert.report.read.attacks import Attacks, read_attack_stores, read_attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.reading import read_log, read_results, read_store
+from smoothcert.report.tables.attacks import attack_table, attack_values, base_table
 from smoothcert.report.tables.corruptions import (
     corrupted_stores,
     corruption_means,
@@ -44,11 +48,16 @@ from smoothcert.report.tables.values import corruption_values, report_values
 from smoothcert.statistics.saturation import saturation_radius
 
 __all__ = [
+    "Attacks",
     "Certificates",
     "Material",
     "abstention_rate",
+    "attack_families",
+    "attack_table",
+    "attack_values",
     "average_certified_radius",
     "average_radius",
+    "base_table",
     "certificate_table",
     "certified_accuracy",
     "certified_accuracy_linf",
@@ -61,6 +70,7 @@ __all__ = [
     "corruption_types_table",
     "corruption_values",
     "curve_svg",
+    "empirical_rows",
     "find_published",
     "linf_radius",
     "median_radius",
@@ -69,6 +79,8 @@ __all__ = [
     "paired_bootstrap",
     "per_class",
     "published_rows",
+    "read_attack_stores",
+    "read_attacks",
     "read_corruptions",
     "read_log",
     "read_results",

@@ -6,8 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from smoothcert.errors import ConfigError
+from smoothcert.report.charts.attacks import attack_chart
 from smoothcert.report.charts.chart import Chart
 from smoothcert.report.charts.curves import accuracy_chart, confidence_chart
+from smoothcert.report.measures.attack_curves import attack_families
+from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
 
 
@@ -17,6 +20,7 @@ class Scene:
 
     results: Sequence[Certificates]
     rounded: bool = False
+    attacks: Sequence[Attacks] = ()
 
 
 def draw(name: str, scene: Scene) -> Chart:
@@ -42,4 +46,12 @@ def _confidence(scene: Scene) -> Chart:
     return chart
 
 
-DRAWINGS: dict[str, Callable[[Scene], Chart]] = {"accuracy": _accuracy, "confidence": _confidence}
+def _attacks(scene: Scene) -> Chart:
+    return attack_chart(attack_families(scene.attacks, scene.results))
+
+
+DRAWINGS: dict[str, Callable[[Scene], Chart]] = {
+    "accuracy": _accuracy,
+    "confidence": _confidence,
+    "attacks": _attacks,
+}

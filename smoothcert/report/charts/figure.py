@@ -11,6 +11,7 @@ from smoothcert.files import atomic_write, write_text
 from smoothcert.report.charts.chart import Chart, chart_svg
 from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.charts.line_styles import COLOURS, DASHES
+from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
 
 FORMATS = (".pdf", ".png", ".svg")
@@ -32,6 +33,7 @@ def save_figure(
     drawing: str = "accuracy",
     title: str = "",
     rounded: bool = False,
+    attacks: Sequence[Attacks] = (),
     size: tuple[float, float] = (5.5, 3.4),
 ) -> None:
     """Write a drawing of the runs (`drawings.DRAWINGS`) to `path`; its ending says the format, `size` is in inches.
@@ -42,7 +44,7 @@ def save_figure(
     kind = path.suffix.lower()
     if kind not in FORMATS:
         raise ConfigError(f"{path}: a figure ends in {', '.join(FORMATS)}, found '{path.suffix}'; choose one of them")
-    chart = draw(drawing, Scene(results, rounded))
+    chart = draw(drawing, Scene(results, rounded, attacks))
     if kind == ".svg":
         write_text(path, chart_svg(replace(chart, title=title or chart.title)))
     else:

@@ -69,7 +69,8 @@ def _contradicts(a: Attacks, certificates: Certificates | None) -> NDArray[np.bo
         return found
     place = np.searchsorted(certificates.idx, a.idx).clip(max=certificates.rows - 1)
     known = certificates.idx[place] == a.idx
-    return found | (known & _answers_otherwise(a, certificates.predict[place], certificates.radius[place]))
+    now = _answers_otherwise(a, certificates.predict[place], certificates.radius[place])
+    return np.asarray(found | (known & now))
 
 
 def _answers_otherwise(

@@ -18,9 +18,11 @@ from smoothcert.report.charts.training import Epochs
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.page import sections
+from smoothcert.report.page.attacks import attack_section
 from smoothcert.report.page.gallery import Gallery, Images, build_gallery
 from smoothcert.report.page.provenance import provenance
 from smoothcert.report.page.verified import verified
+from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
 from smoothcert.report.tables.tables import certificate_table, checked_radii, class_table, published_table
@@ -38,16 +40,18 @@ def write_report(
     rounded: bool = False,
     training: Mapping[str, Epochs] | None = None,
     images: Mapping[str, Images] | None = None,
+    attacks: Sequence[Attacks] = (),
 ) -> None:
     """Write tables, charts, notes and provenance of the runs to `path`.
 
-    `training` gives the epochs of a run by its name, `images` the data set it was certified on, for the gallery.
+    `training` gives the epochs of a run by its name, `images` the data set it was certified on, for the gallery;
+    `attacks` is what was attacked.
     The same results give the same bytes. Killed at any moment, it leaves the old file or the new one.
     """
     path = Path(path)
     if path.is_dir():
         raise ConfigError(f"{path}: expected the name of a file to write, found a folder; add a file name")
-    text = render_report(results, title, radii, rounded, training or {}, images or {})
+    text = render_report(results, title, radii, rounded, training or {}, images or {}, attacks)
     write_text(path, text)
 
 
@@ -57,6 +61,7 @@ SECTIONS = {
     "curves-head": ("Curves", ("curves",)),
     "compare": ("Comparison", ("envelope", "differences", "seeds", "trade_offs")),
     "confidence-head": ("Confidence", ("confidence",)),
+    "attacks-head": ("Attacks", ("attacks",)),
     "radii": ("Radii", ("histograms",)),
     "classes": ("Classes", ("classes",)),
     "gallery": ("Images", ("gallery",)),
@@ -73,6 +78,7 @@ def render_report(
     rounded: bool,
     training: Mapping[str, Epochs],
     images: Mapping[str, Images],
+    attacks: Sequence[Attacks] = (),
     version: str | None = None,
 ) -> str:
     """The page as text. A `version` makes it one that asks its server whether there is a newer one (live.py)."""
@@ -93,6 +99,7 @@ def render_report(
         **_comparison(results, radii, rounded),
         **_classes(results, gallery, rounded),
         **_gallery(gallery),
+        **attack_section(attacks, everything),
         "norms": norm_names(c.norm for c in results),
         "gaussian": all(c.law == "gaussian" for c in results),
         "doubtful": any(doubt(c.noise) for c in results),

@@ -81,7 +81,7 @@ class Attacks:
     def inputs(self) -> NDArray[np.int64]:
         """The inputs that were attacked at every radius so far."""
         idx, count = np.unique(self.idx, return_counts=True)
-        return idx[count == len(self.radii)]
+        return np.asarray(idx[count == len(self.radii)])
 
 
 def read_attacks(folder: str | Path) -> Attacks:

@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 from smoothcert.errors import ConfigError
 from smoothcert.report.measures.analysis import default_radii
+from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.tables.attacks import attack_table, base_table
 from smoothcert.report.tables.confidence import confidence_table
 from smoothcert.report.tables.corruptions import Corrupted, corruption_table
 from smoothcert.report.tables.formats import Table
@@ -23,6 +25,7 @@ class Material:
     radii: Sequence[float] | None = None  # None: by data
     rounded: bool = False
     corrupted: Sequence[Sequence[Corrupted]] = ()
+    attacks: Sequence[Attacks] = ()
 
     @property
     def labelled(self) -> list[Certificates]:
@@ -95,6 +98,14 @@ def _corruptions(material: Material) -> list[Table]:
     return [replace(table, caption="Means over the types of corruption") for table in tables]
 
 
+def _attacks(material: Material) -> list[Table]:
+    return [attack_table(material.attacks, material.results)]
+
+
+def _base(material: Material) -> list[Table]:
+    return [base_table(material.attacks, material.results)]
+
+
 def _never(material: Material) -> bool:
     return False
 
@@ -105,5 +116,7 @@ PARTS: dict[str, Part] = {
     "confidence": Part(_confidence, _never),
     "differences": Part(_differences, _never),
     "envelope": Part(_envelope, _never),
+    "attacks": Part(_attacks, lambda material: bool(material.attacks)),
+    "base": Part(_base, lambda material: any(0 in a.radii and a.base_predict is not None for a in material.attacks)),
     "corruptions": Part(_corruptions, lambda material: bool(material.corrupted)),
 }
