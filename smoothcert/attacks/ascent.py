@@ -26,6 +26,7 @@ from smoothcert.attacks.objectives import (
     noisy_logits,
     smoothed_nll,
 )
+from smoothcert.errors import ModelError
 
 Objective = Callable[[Tensor], Tensor]  # points [B, ...] -> a loss for each point [B]
 Gradient = Callable[[Tensor], Tensor]  # points [B, ...] -> directions of ascent [B, ...], of any length
@@ -40,6 +41,11 @@ def input_gradient(objective: Objective) -> Gradient:
         with torch.enable_grad():
             point = point.detach().requires_grad_()
             losses = objective(point)
+            if not losses.requires_grad:
+                raise ModelError(
+                    "the network's answers have no gradient (it rounds them, or leaves PyTorch): attack it "
+                    "by its votes, with --attack stein-hard"
+                )
             return torch.autograd.grad(losses, point, torch.ones_like(losses))[0]
 
     return gradient

@@ -41,7 +41,7 @@ def attack_columns(lines: Lines, identity: Mapping[str, Any]) -> dict[str, Colum
     checks = (
         ("idx", c["idx"] >= 0, "an index from 0 on"),
         ("label", (c["label"] >= 0) & (c["label"] < classes), f"one of {classes} classes, from 0 on"),
-        ("radius", np.isin(c["radius"], radii), f"one of the radii of the manifest ({', '.join(map(str, radii))})"),
+        ("radius", np.isin(c["radius"], radii), "one of the radii of the manifest"),
         ("distance", (c["distance"] >= 0) & (c["distance"] <= reach), "a distance from 0 to the radius"),
         ("predict", (c["predict"] >= -1) & (c["predict"] < classes), "a class, or -1 for an abstention"),
         ("correct", c["correct"] == (c["predict"] == c["label"]), "1 exactly where predict equals label, else 0"),

@@ -122,11 +122,8 @@ def setting_of(a: Attacks) -> Setting:
 
 
 def setting_labels(settings: Sequence[Setting]) -> list[str]:
-    """The attack of each, and what differs among them: noises (where an attack has them), steps, n, noise."""
-    words = ("{}", "{} noises", "{} steps", "n = {}", "{} noise")
-    one = {"1 noises": "1 noise", "1 steps": "1 step"}
+    """The attack of each, and what differs among them, by SmoothAdv's letters: m noises, T steps, n of PREDICT."""
+    words = ("{}", "m={}", "T={}", "n={}", "{} noise")
     varied = [place for place in range(1, len(words)) if len({s[place] for s in settings} - {None}) > 1]
-    return [
-        ", ".join([s[0], *(one.get(w, w) for p in varied if s[p] is not None for w in [words[p].format(s[p])])])
-        for s in settings
-    ]
+    told = ([words[place].format(s[place]) for place in varied if s[place] is not None] for s in settings)
+    return [", ".join([s[0], *parts]) for s, parts in zip(settings, told, strict=True)]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from smoothcert.errors import StoreError
 from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.names import one_line
 from smoothcert.runs.attack_rows import OLDER_COLUMNS, attack_columns, merge_attacks
 from smoothcert.runs.find import attack_stores_of, find_results, is_attack_store
 from smoothcert.runs.rows import read_lines
@@ -53,7 +54,7 @@ class Attacks:
 
     @property
     def attack(self) -> str:
-        return str(self.identity["attack"])
+        return one_line(str(self.identity["attack"]))[:40]  # anyone could have written it
 
     @property
     def noises(self) -> int | None:
