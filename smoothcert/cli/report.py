@@ -34,6 +34,8 @@ def add_options(parser: ArgumentParser) -> None:
     option(parser, "--draw", str, None, "which drawing --figure writes, for example confidence (default: accuracy)")
     names = "which tables to print and write, for example: certified confidence"
     parser.add_argument("--tables", type=str, nargs="+", default=None, help=names)
+    parser.add_argument("--intervals", action="store_true", help="with 95 %% intervals over the choice of inputs")
+    option(parser, "--reference", str, None, "name of the run that differences are taken to; default: the first")
     parser.add_argument("--corruptions", type=place, nargs="+", help="folders of logs SEVERITY/METHOD/CORRUPTION.tsv")
     option(parser, "--data-dir", Path, None, "where data sets are, for the gallery of the page")
     add_json(parser)
@@ -79,6 +81,7 @@ def _report(
         attack_values,
         corrupted_stores,
         corruption_values,
+        difference_values,
         read_corruptions,
         report_tables,
         report_values,
@@ -94,10 +97,12 @@ def _report(
     radii = read_numbers(options.radii, "--radii")
     found = (corrupted_stores(results), *(read_corruptions(local(folder)) for folder in options.corruptions or ()))
     corrupted = [entries for entries in found if entries]
-    tables = report_tables(Material(results, radii, options.rounded, corrupted, attacks), options.tables)
+    chosen = {"rounded": options.rounded, "reference": options.reference}
+    given = {"corrupted": corrupted, "attacks": attacks, "intervals": options.intervals}
+    material = Material(results, radii, **given, **chosen)
+    tables = report_tables(material, options.tables)
     if options.figure is not None:  # first: a drawing that cannot be made leaves no other file behind
-        drawing = options.draw or "accuracy"
-        save_figure(results, options.figure, drawing=drawing, rounded=options.rounded, attacks=attacks)
+        save_figure(results, options.figure, drawing=options.draw or "accuracy", attacks=attacks, **chosen)
         say(f"wrote {options.figure}")
     if not options.json:
         print(texts_together([table for made in tables.values() for table in made]))
@@ -106,14 +111,15 @@ def _report(
         say(f"wrote {path}")
     if options.html is not None:
         training, images = training_of(results), pictures.of(results)
-        shown = {"radii": radii, "rounded": options.rounded, "attacks": attacks}
-        write_report(results, options.html, training=training, images=images, **shown)
+        shown = {**chosen, "intervals": options.intervals, "attacks": attacks}
+        write_report(results, options.html, radii=radii, training=training, images=images, **shown)
         say(f"wrote {options.html}")
     if options.json:  # last: a file that cannot be written is an error, and stdout has one document
-        values = report_values(results, radii, options.rounded)
+        values = report_values(results, radii, options.rounded, options.intervals)
         means = [corruption_values(entries, options.rounded) for entries in corrupted]
-        attacked = attack_values(attacks, results)
-        print_json({**values, "corruptions": means, "attacks": attacked, "left_out": left_out})
+        compared = difference_values(*material.compared(), options.rounded) if "differences" in tables else None
+        others = {"differences": compared, "corruptions": means, "attacks": attack_values(attacks, results)}
+        print_json({**values, **others, "left_out": left_out})
 
 
 def _serve(options: Options, pictures: Pictures) -> None:
@@ -124,7 +130,8 @@ def _serve(options: Options, pictures: Pictures) -> None:
 
     def page(version: str) -> str:
         results, _ = read_certificates(options)
-        shown = training_of(results), pictures.of(results), read_attacked(options)[0]
-        return render_report(results, TITLE, radii, options.rounded, *shown, version=version)
+        shown = training_of(results), pictures.of(results)
+        chosen = {"reference": options.reference, "intervals": options.intervals, "attacks": read_attacked(options)[0]}
+        return render_report(results, TITLE, radii, options.rounded, *shown, version=version, **chosen)
 
     serve(LiveReport(options.results, page), options.port or 0)

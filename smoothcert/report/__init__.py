@@ -26,6 +26,7 @@ from smoothcert.report.measures.bootstrap import paired_bootstrap
 from smoothcert.report.measures.classes import per_class
 from smoothcert.report.measures.confidence import p_ecdf, p_lower
 from smoothcert.report.measures.envelope import upper_envelope
+from smoothcert.report.measures.intervals import run_intervals, share_intervals
 from smoothcert.report.measures.published_comparison import find_published
 from smoothcert.report.measures.tradeoff import trade_offs
 from smoothcert.report.page.page import write_report
@@ -33,6 +34,7 @@ from smoothcert.report.read.attacks import Attacks, read_attack_stores, read_att
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.reading import read_log, read_results, read_store
 from smoothcert.report.tables.attacks import attack_table, attack_values, base_table
+from smoothcert.report.tables.confidence import confidence_table
 from smoothcert.report.tables.corruptions import (
     corrupted_stores,
     corruption_means,
@@ -40,11 +42,12 @@ from smoothcert.report.tables.corruptions import (
     corruption_types_table,
     read_corruptions,
 )
+from smoothcert.report.tables.differences import difference_table
 from smoothcert.report.tables.files import write_tables
 from smoothcert.report.tables.formats import texts_together
 from smoothcert.report.tables.parts import Material, report_tables
 from smoothcert.report.tables.tables import certificate_table
-from smoothcert.report.tables.values import corruption_values, report_values
+from smoothcert.report.tables.values import corruption_values, difference_values, report_values
 from smoothcert.statistics.saturation import saturation_radius
 
 __all__ = [
@@ -64,12 +67,15 @@ __all__ = [
     "certified_accuracy_whp",
     "certified_share",
     "clean_accuracy",
+    "confidence_table",
     "corrupted_stores",
     "corruption_means",
     "corruption_table",
     "corruption_types_table",
     "corruption_values",
     "curve_svg",
+    "difference_table",
+    "difference_values",
     "empirical_rows",
     "find_published",
     "linf_radius",
@@ -87,10 +93,12 @@ __all__ = [
     "read_store",
     "report_tables",
     "report_values",
+    "run_intervals",
     "saturation_radius",
     "save_figure",
     "seed_groups",
     "seed_summary",
+    "share_intervals",
     "texts_together",
     "trade_offs",
     "upper_envelope",

@@ -132,7 +132,7 @@ def test_the_guide_names_every_key(capsys, runs, tmp_path):
             ["status", run],
             ["status", runs],
             ["merge", runs, "--out", tmp_path / "joint"],
-            ["report", run],
+            ["report", run, runs / "a" / "seed10", "--tables", "certified", "differences", "--intervals"],
             ["verify", run],
         )
     )
@@ -143,10 +143,14 @@ def test_the_guide_names_every_key(capsys, runs, tmp_path):
         "each of together": joint["together"][0], "merge": merged,
         "report": reported, "each of rows": reported["rows"][0],
         "each of certified_accuracy": reported["rows"][0]["certified_accuracy"][0],
+        "each of confidence": reported["rows"][0]["confidence"][0],
+        "differences": reported["differences"], "each of compared": reported["differences"]["compared"][0],
+        "each of accuracies": reported["differences"]["compared"][0]["accuracies"][0],
         "verify": {"stores": 0, **verified["stores"][0]},
     }  # fmt: skip
     named = named_in_the_guide()
     assert {part: set(keys) for part, keys in told.items()} == {part: named[part] for part in told}
+    assert reported["differences"]["compared"][0]["inputs"] == 3  # what the unfinished run has
     # test_report_values and test_doctor have these
     assert named.keys() - told.keys() == {"published", "each of corruptions", "doctor"}
 

@@ -32,6 +32,35 @@ def test_report_judges_stored_counts_again(capsys, certified):
     assert float(acr) == pytest.approx(float(usual[2].split()[3]) / 28, abs=0.002)
 
 
+def test_tables_and_drawings_by_name(capsys, certified, tmp_path):
+    store = certified / "certify" / "six"
+    asked = ["--tables", "confidence", "certified", "--intervals", "--csv", tmp_path / "t.csv"]
+    printed = run(capsys, "report", store, *asked, "--figure", tmp_path / "c.svg", "--draw", "confidence")
+    assert printed.index("Certified accuracy") < printed.index("Confidence")
+    assert "ACR lower" in (tmp_path / "t.csv").read_text()
+    assert "p=0.99 lower" in (tmp_path / "t-confidence.csv").read_text()
+    assert "confidence p" in (tmp_path / "c.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--draw", "differences", "--figure", "f.svg"], "differences need a run with labels beside"),
+        (["--draw", "tail", "--figure", "f.svg"], "a drawing is one of accuracy,"),
+        (["--draw", "confidence"], "--draw says what --figure writes, which is not given"),
+        (["--tables", "tail"], "a table is one of certified,"),
+        (["--tables", "differences", "--reference", "a"], "no run has the name 'a'"),
+    ],
+)
+def test_what_cannot_be_made_is_refused_before_anything_is_written(
+    capsys, certified, tmp_path, monkeypatch, words, message
+):
+    monkeypatch.chdir(tmp_path)
+    written = ["--csv", "t.csv", "--html", "r.html"]
+    assert message in fails(capsys, "report", certified / "certify" / "six", *written, *words)
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -21,7 +21,7 @@ from smoothcert.report import (
 from smoothcert.report.measures.across_seeds import spread
 from smoothcert.report.measures.bootstrap import Interval
 from smoothcert.report.page.sections import radii_to_compare
-from smoothcert.report.tables.tables import class_table, difference_table, envelope_table, seed_table
+from smoothcert.report.tables.tables import class_table, envelope_table, seed_table
 
 
 def rng(seed=0):
@@ -124,25 +124,16 @@ def test_bootstrap_refuses_other_inputs(make):
         paired_bootstrap(a, a, rng(), level=95)
 
 
-def test_difference_table_leaves_out_runs_on_other_inputs(make):
-    a, b = make([0.5] * 9, name="a"), make([0.7] * 9, name="b")
-    c = make([0.5] * 8, name="c")
-    table = difference_table([a, b, c], 1, [0.6])
-    assert table.rows == (("a", "-0.200 [-0.200, -0.200]", "-100.0 [-100.0, -100.0]"),)
-    assert table.best == {(0, 1), (0, 2)}
-    assert difference_table([a, c], 0, [0.6]) is None
-
-
 def test_differences_are_shown_where_they_are_largest(make):
     base = make([2.0] * 10, name="base")
     radii = [i / 10 for i in range(21)]
-    assert radii_to_compare([base, base], 0, radii[:8], False) == radii[:8]
+    assert radii_to_compare([base, base], base, radii[:8], False) == radii[:8]
     loser = make([0.35] * 4 + [2.2] * 6, name="loser")
-    shown = radii_to_compare([base, loser], 0, radii, False)
+    shown = radii_to_compare([base, loser], base, radii, False)
     assert 0.4 in shown
     assert (shown[0], shown[-1]) == (0.0, 2.0)
     assert 6 <= len(shown) <= 8
-    winner = radii_to_compare([base, loser], 0, [*radii, 2.1], False)
+    winner = radii_to_compare([base, loser], base, [*radii, 2.1], False)
     assert {0.4, 2.1} <= set(winner)
     assert len(winner) <= 8
 

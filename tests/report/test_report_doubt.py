@@ -14,8 +14,9 @@ from smoothcert.report.measures.attack_curves import AttackCurve, Family
 from smoothcert.report.page.gallery import build_gallery
 from smoothcert.report.page.sections import gallery_data
 from smoothcert.report.tables.corruptions import Corrupted, corruption_table, corruption_types_table
+from smoothcert.report.tables.differences import difference_table
 from smoothcert.report.tables.formats import Table
-from smoothcert.report.tables.tables import class_table, difference_table, envelope_table
+from smoothcert.report.tables.tables import class_table, envelope_table
 from smoothcert.statistics.printed import at_least, at_most
 
 WORDS = "float noise: not formally sound"
@@ -102,6 +103,6 @@ def test_no_cell_of_a_csv_file_is_a_formula(make, name):
     assert [line.lstrip('"')[0] for line in re.split("\n", table.to_csv())[:2]] == ["'", "'"]
 
 
-@pytest.mark.parametrize("cell", ["-1", "+0.012", "-0.5", "-", "-1.2 s.d.", "+0.1 [-0.2, +0.3]", "0.5", "run=1"])
+@pytest.mark.parametrize("cell", ["-1", "+0.012", "-0.5", "-", "-1.2 s.d.", "0.5", "run=1"])
 def test_numbers_of_a_csv_file_stay_numbers(cell):
     assert Table(("a", "b"), (("run", cell),)).to_csv().splitlines()[1].split(",", 1)[1].strip('"') == cell

@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 
+from smoothcert.errors import ConfigError
 from smoothcert.recipes.published import PublishedRow
 from smoothcert.report import (
     abstention_rate,
@@ -24,13 +25,15 @@ from smoothcert.report import (
 from smoothcert.report.charts.attacks import attack_chart
 from smoothcert.report.charts.chart import chart_svg
 from smoothcert.report.charts.curves import confidence_chart
+from smoothcert.report.charts.differences import difference_chart
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.attack_curves import AttackCurve, Family
 from smoothcert.report.measures.confidence import has_confidence, saturation
 from smoothcert.report.measures.published_comparison import measurement_differences
 from smoothcert.report.page.sections import comparison, histograms, readings
+from smoothcert.report.tables.differences import difference_table
 from smoothcert.report.tables.notes import comparison_notes
-from smoothcert.report.tables.tables import class_table, difference_table
+from smoothcert.report.tables.tables import class_table
 
 
 @pytest.fixture
@@ -97,8 +100,16 @@ def test_differences_are_known_at_common_radii_only(listed, usual):
     assert not found.acr.excludes_zero
     assert [found.accuracy[i].value for i in (0, 2)] == [0.0, 0.0]
     assert math.isnan(found.accuracy[1].value)
-    row = difference_table([listed(), usual], 1, [0.5, 0.75]).rows[0]
-    assert row == ("listed", "", "+0.0 [+0.0, +0.0]", "")
+    table = difference_table([listed(), usual], 1, [0.5, 0.75])
+    assert table.rows == (("listed", "4", "", "+0.0", ""),)
+    assert table.intervals == {(0, 3): ("+0.0", "+0.0")}
+    (line,) = difference_chart([listed(radii=(0.5, 1, 2)), usual], 1).lines
+    assert line.dots
+    assert line.x.tolist() == [0.5, 1, 2]  # what both know
+    apart = [listed(), listed(radii=(0.75,), name="other")]
+    assert difference_table(apart, 0, [0.5, 0.75]) is None
+    with pytest.raises(ConfigError, match="other: no radius that both have tested"):
+        difference_chart(apart, 0)
 
 
 def test_the_envelope_asks_those_who_know(listed, usual):
@@ -144,13 +155,13 @@ def test_readings_say_nothing_between_the_radii(listed, usual):
 def test_a_page_of_such_runs_alone(listed, usual, tmp_path):
     write_report([listed(), listed(name="again")], tmp_path / "page.html")
     text = (tmp_path / "page.html").read_text()
-    assert "Differences to the first run" in text
+    assert "Differences to listed" in text
     for name in ("listed", "again"):
         assert f"{name}: 75.0 % at radius 0.5" in text
-    assert not [word for word in ('id="classes"', 'id="radii"', "largest average", ">nan", "NaN") if word in text]
+    assert not [word for word in ('id="classes"', 'id="radii"', "confidence of", ">nan", "NaN") if word in text]
     write_report([listed(), usual], tmp_path / "page.html")
-    assert "is <strong>0.725</strong>, by <strong>usual</strong>" in (tmp_path / "page.html").read_text()
-    assert comparison([listed(), usual], [0.5], False)["differences"].head[0] == "minus usual"
+    assert "<strong>75.0&nbsp;%</strong> at r&nbsp;=&nbsp;0.00 (usual)" in (tmp_path / "page.html").read_text()
+    assert comparison([listed(), usual], [0.5], False, 1)["differences"].head[0] == "minus usual"
 
 
 def test_round_radii_of_a_store_are_not_taken_for_a_log(listed, make):

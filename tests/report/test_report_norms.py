@@ -67,7 +67,7 @@ def test_runs_in_two_norms_are_not_compared(make, tmp_path):
     assert table.best == frozenset()
     assert [row[2] for row in table.rows] == ["l1", "l2"]
     assert not any(comparison(runs, [0.0, 0.5], False).values())
-    assert "The largest average" not in page(tmp_path, *runs)
+    assert "Highest certified" not in page(tmp_path, *runs)
     assert any(comparison([runs[0], runs[0]], [0.0, 0.5], False).values())
 
 

@@ -59,7 +59,7 @@ def test_files_of_several_tables(runs, tmp_path):
     assert [path.name for path in written] == names
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted(names)
     markdown, latex = paths["markdown"].read_text(), paths["latex"].read_text()
-    assert markdown.index("**Certified accuracy**") < markdown.index("**Confidence**") < markdown.index("mACR")
+    assert markdown.index("**Certified accuracy**") < markdown.index("**Confidence: ") < markdown.index("mACR")
     assert latex.count("\\begin{table}") == latex.count("\\caption{") == latex.count("\\end{table}") == 4
     head, *rows = csv.reader((tmp_path / "t-confidence.csv").read_text().splitlines())
     assert head[:3] == ["run", "p=0.5", "p=0.6"]
@@ -77,7 +77,7 @@ def test_one_table_has_no_caption(runs, tmp_path):
     [
         ("shares", "all of these have labels"),
         ("confidence", "p_A is known, found none"),
-        ("differences", "need two runs with labels that certified the same images"),
+        ("differences", "need a run with labels beside run, .* found no other run"),
         ("envelope", "needs two runs"),
         ("corruptions", "needs certificates of a corruption benchmark"),
         ("tail", "a table is one of certified, .*, found 'tail'"),
@@ -113,4 +113,6 @@ def test_a_drawing_that_cannot_be_made(make, tmp_path):
         save_figure([make([0.5])], tmp_path / "a.svg", drawing="tail")
     with pytest.raises(ConfigError, match="p_A is known, found none"):
         save_figure([make([0.5])], tmp_path / "a.svg", drawing="confidence")
+    with pytest.raises(ConfigError, match="differences need a run"):
+        save_figure([make([0.5])], tmp_path / "a.svg", drawing="differences")
     assert not list(tmp_path.iterdir())

@@ -17,8 +17,8 @@ def test_a_log_knows_little_and_says_so(make):
     assert (row["inputs"], row["expected"], row["partial"]) == (4, None, False)
     assert [row[key] for key in ("n", "n0", "alpha", "alpha_each", "seed", "procedure", "published")] == [None] * 7
     assert row["certified_accuracy"] == [
-        {"radius": 0, "accuracy": 0.75, "lower": None, "share": 0.75},
-        {"radius": 0.5, "accuracy": 0.5, "lower": None, "share": 0.5},
+        {"radius": 0, "accuracy": 0.75, "interval": None, "lower": None, "share": 0.75},
+        {"radius": 0.5, "accuracy": 0.5, "interval": None, "lower": None, "share": 0.5},
     ]
 
 

@@ -9,7 +9,9 @@ from smoothcert.errors import ConfigError
 from smoothcert.report.charts.attacks import attack_chart
 from smoothcert.report.charts.chart import Chart
 from smoothcert.report.charts.curves import accuracy_chart, confidence_chart
+from smoothcert.report.charts.differences import difference_chart
 from smoothcert.report.measures.attack_curves import attack_families
+from smoothcert.report.measures.pairing import reference_place
 from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
 
@@ -21,6 +23,7 @@ class Scene:
     results: Sequence[Certificates]
     rounded: bool = False
     attacks: Sequence[Attacks] = ()
+    reference: str | None = None  # the run that differences are taken to; None: the first
 
 
 def draw(name: str, scene: Scene) -> Chart:
@@ -50,8 +53,14 @@ def _attacks(scene: Scene) -> Chart:
     return attack_chart(attack_families(scene.attacks, scene.results))
 
 
+def _differences(scene: Scene) -> Chart:
+    place = reference_place(scene.results, scene.reference)
+    return difference_chart(scene.results, place, scene.rounded)
+
+
 DRAWINGS: dict[str, Callable[[Scene], Chart]] = {
     "accuracy": _accuracy,
     "confidence": _confidence,
     "attacks": _attacks,
+    "differences": _differences,
 }

@@ -11,6 +11,7 @@ from smoothcert.files import atomic_write, write_text
 from smoothcert.report.charts.chart import Chart, chart_svg
 from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.charts.line_styles import COLOURS, DASHES
+from smoothcert.report.charts.svg import BAND
 from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
 
@@ -34,6 +35,7 @@ def save_figure(
     title: str = "",
     rounded: bool = False,
     attacks: Sequence[Attacks] = (),
+    reference: str | None = None,
     size: tuple[float, float] = (5.5, 3.4),
 ) -> None:
     """Write a drawing of the runs (`drawings.DRAWINGS`) to `path`; its ending says the format, `size` is in inches.
@@ -44,7 +46,7 @@ def save_figure(
     kind = path.suffix.lower()
     if kind not in FORMATS:
         raise ConfigError(f"{path}: a figure ends in {', '.join(FORMATS)}, found '{path.suffix}'; choose one of them")
-    chart = draw(drawing, Scene(results, rounded, attacks))
+    chart = draw(drawing, Scene(results, rounded, attacks, reference))
     if kind == ".svg":
         write_text(path, chart_svg(replace(chart, title=title or chart.title)))
     else:
@@ -64,12 +66,19 @@ def _by_matplotlib(chart: Chart, path: Path, title: str, size: tuple[float, floa
         dashes = [float(length) for length in DASHES[line.style.dash].split()]
         marks = {"linestyle": "", "marker": "o"} if line.dots else {"linestyle": (0, dashes) if dashes else "-"}
         label = line.label.replace("$", r"\$")  # a name is no formula
-        axes.plot(line.x, line.y, color=COLOURS[line.style.colour], linewidth=1.3, label=label, **marks)
+        colour = COLOURS[line.style.colour]
+        axes.plot(line.x, line.y, color=colour, linewidth=1.3, label=label, **marks)
+        if line.band is not None and line.dots:
+            axes.vlines(line.x, *line.band, color=colour, linewidth=1.3)
+        elif line.band is not None:
+            axes.fill_between(line.x, *line.band, color=colour, alpha=BAND, linewidth=0)
     x_label, y_label = map(_formulas, chart.labels)
     axes.set(xlim=chart.frame.x, ylim=chart.frame.y, xlabel=x_label, ylabel=y_label, title=title)
     axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: chart.frame.y_format(y)))
     axes.grid(color="#dddddd", linewidth=0.6)
     axes.set_axisbelow(True)
+    if chart.frame.y[0] < 0 < chart.frame.y[1]:
+        axes.axhline(0.0, color="#555555", linewidth=0.8)
     axes.spines[["top", "right"]].set_visible(False)
     axes.legend(frameon=False, fontsize="small", handlelength=2.6)
     metadata = {"CreationDate": None} if kind == "pdf" else {"Software": None}

@@ -13,11 +13,15 @@ from numpy.typing import NDArray
 from smoothcert.report.charts.line_styles import COLOURS, DASHES, LineStyle
 
 LEGEND_COLUMNS, LEGEND_LINE = 3, 22
+BAND = 0.15  # opacity of the area around a line
 
 
 @dataclass(frozen=True)
 class Line:
-    """One polyline, or (`dots`) its points alone; by `run`, a place in the report, the page shows and hides it."""
+    """One polyline, or (`dots`) its points alone; by `run`, a place in the report, the page shows and hides it.
+
+    `band` is how far the values may lie below and above: an area around the line, or a bar through each point.
+    """
 
     label: str
     x: NDArray[np.float64]
@@ -25,6 +29,7 @@ class Line:
     style: LineStyle
     run: int
     dots: bool = False
+    band: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,7 @@ def drawing(
         f'data-left="{f.left}" data-right="{f.right}" data-top="{f.top}" data-bottom="{f.bottom}" '
         f'data-x-start="{f.x[0]:.6g}" data-x-top="{f.x[1]:.6g}" data-y-top="{f.y[1]:.6g}"'
     )
+    base = f.py(0.0) if f.y[0] < 0 < f.y[1] else f.bottom
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" class="smoothcert-chart" viewBox="0 0 {f.width} {f.height}" '
         f'width="{f.width}" height="{f.height}" role="img" aria-labelledby="{name}-title {name}-desc" '
@@ -119,7 +125,8 @@ def drawing(
         *(f'<text x="{f.left - 8}" y="{f.py(y) + 4.5:.1f}">{f.y_format(y)}</text>' for y in y_ticks),
         "</g>",
         *inside,
-        f'<path d="M{f.left} {f.bottom}H{f.right}" stroke="#555" style="stroke:var(--soft,#555)"/>',  # over the lines
+        # over the lines, at 0 if that is inside
+        f'<path d="M{f.left} {base:g}H{f.right}" stroke="#555" style="stroke:var(--soft,#555)"/>',
     ]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
@@ -136,7 +143,8 @@ def line_chart(
 ) -> str:
     """Draw the lines, with a legend below them unless the page around the chart has one."""
     inside = [
-        f'<g class="run" data-run="{line.run}"><title>{escape(line.label)}</title>{_drawn(frame, line)}</g>'
+        f'<g class="run" data-run="{line.run}"><title>{escape(line.label)}</title>'
+        f"{_band(frame, line)}{_drawn(frame, line)}</g>"
         for line in lines
     ]
     if legend:
@@ -151,6 +159,18 @@ def _drawn(frame: Frame, line: Line) -> str:
     if line.dots:
         return "".join(f'<circle cx="{x}" cy="{y}" r="4" {fill(line.style)}/>' for x, y in places)
     return f'<polyline {stroke(line.style)} points="{" ".join(map(",".join, places))}"/>'
+
+
+def _band(frame: Frame, line: Line) -> str:
+    if line.band is None:
+        return ""
+    x = [f"{frame.px(value):.1f}" for value in line.x.tolist()]
+    low, high = ([f"{frame.py(value):.1f}" for value in end.tolist()] for end in line.band)
+    if line.dots:
+        bars = (f"M{place} {a}V{b}" for place, a, b in zip(x, low, high, strict=True))
+        return f'<path {stroke(line.style)} d="{"".join(bars)}"/>'
+    around = [*zip(x, high, strict=True), *reversed(list(zip(x, low, strict=True)))]
+    return f'<polygon {fill(line.style)} fill-opacity="{BAND}" points="{" ".join(map(",".join, around))}"/>'
 
 
 def _entry(frame: Frame, number: int, line: Line, longest: int = 25) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from smoothcert.errors import ConfigError
 from smoothcert.report.measures.analysis import Floats, input_radii
@@ -53,13 +53,41 @@ def paired_bootstrap(
         raise ConfigError(f"expected 0 < level < 1 and resamples >= 1, found {level} and {resamples}")
     d = _values(first, radii, rounded) - _values(second, radii, rounded)  # [N, 1 + radii]
     columns = np.ascontiguousarray(d.T)
-    means = np.array([columns @ _draw(len(d), rng) for _ in range(resamples)]) / len(d)
+    means = np.array([columns @ draw_inputs(len(d), rng) for _ in range(resamples)]) / len(d)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
     intervals = [Interval(*map(float, entry)) for entry in zip(d.mean(axis=0), low, high, strict=True)]
     return Difference(intervals[0], tuple(intervals[1:]))
 
 
-def _draw(inputs: int, rng: np.random.Generator) -> NDArray[np.intp]:
+def paired_curve(
+    first: Certificates,
+    second: Certificates,
+    rng: np.random.Generator,
+    radii: ArrayLike,
+    *,
+    level: float = 0.95,
+    resamples: int = 1000,
+    rounded: bool = False,
+) -> tuple[Floats, Floats, Floats]:
+    """CA_first(r) - CA_second(r) at many ascending radii, and both ends of its intervals, each for its own radius.
+
+    With the same generator, these are the intervals of `paired_bootstrap`; here an input is counted by how many of the
+    radii it reaches, so that a resample takes as long for hundreds of radii as for one.
+    """
+    _same_inputs(first, second)
+    grid = np.asarray(radii, dtype=np.float64)
+    reached = [np.searchsorted(grid, input_radii(c, rounded), side="right") * c.correct for c in (first, second)]
+
+    def difference(weights: NDArray[np.intp]) -> Floats:
+        sums = [np.bincount(place, weights, len(grid) + 1)[::-1].cumsum()[::-1] for place in reached]
+        return np.asarray((sums[0] - sums[1])[1:] / first.rows)
+
+    resampled = np.array([difference(draw_inputs(first.rows, rng)) for _ in range(resamples)])
+    low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2], axis=0)
+    return difference(np.ones(first.rows, np.intp)), low, high
+
+
+def draw_inputs(inputs: int, rng: np.random.Generator) -> NDArray[np.intp]:
     """How often each of N inputs comes up in N draws."""
     return np.bincount(rng.integers(0, inputs, size=inputs, dtype=np.int32), minlength=inputs)
 

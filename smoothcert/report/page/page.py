@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from smoothcert.report.charts.svg import fill, stroke
 from smoothcert.report.charts.training import Epochs
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.confidence import saturation
+from smoothcert.report.measures.pairing import reference_place
 from smoothcert.report.page import sections
 from smoothcert.report.page.attacks import attack_section
 from smoothcert.report.page.gallery import Gallery, Images, build_gallery
@@ -25,7 +27,7 @@ from smoothcert.report.page.verified import verified
 from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
-from smoothcert.report.tables.tables import certificate_table, checked_radii, class_table, published_table
+from smoothcert.report.tables.tables import INTERVALS, certificate_table, checked_radii, class_table, published_table
 from smoothcert.statistics.printed import doubt
 
 TITLE = "Certified robustness"
@@ -40,18 +42,22 @@ def write_report(
     rounded: bool = False,
     training: Mapping[str, Epochs] | None = None,
     images: Mapping[str, Images] | None = None,
+    reference: str | None = None,
+    intervals: bool = False,
     attacks: Sequence[Attacks] = (),
 ) -> None:
     """Write tables, charts, notes and provenance of the runs to `path`.
 
-    `training` gives the epochs of a run by its name, `images` the data set it was certified on, for the gallery;
-    `attacks` is what was attacked.
+    `training` gives the epochs of a run by its name, `images` the data set it was certified on, for the gallery.
+    `reference` is the name of the run that differences are taken to (the first, if None), `intervals` adds those of
+    the main table, and `attacks` are shown in a section of their own.
     The same results give the same bytes. Killed at any moment, it leaves the old file or the new one.
     """
     path = Path(path)
     if path.is_dir():
         raise ConfigError(f"{path}: expected the name of a file to write, found a folder; add a file name")
-    text = render_report(results, title, radii, rounded, training or {}, images or {}, attacks)
+    chosen: dict[str, Any] = {"reference": reference, "intervals": intervals, "attacks": attacks}
+    text = render_report(results, title, radii, rounded, training or {}, images or {}, **chosen)
     write_text(path, text)
 
 
@@ -59,8 +65,8 @@ def write_report(
 SECTIONS = {
     "results": ("Results", ("table",)),
     "curves-head": ("Curves", ("curves",)),
-    "compare": ("Comparison", ("envelope", "differences", "seeds", "trade_offs")),
     "confidence-head": ("Confidence", ("confidence",)),
+    "compare": ("Comparison", ("differences", "envelope", "seeds", "trade_offs")),
     "attacks-head": ("Attacks", ("attacks",)),
     "radii": ("Radii", ("histograms",)),
     "classes": ("Classes", ("classes",)),
@@ -78,25 +84,29 @@ def render_report(
     rounded: bool,
     training: Mapping[str, Epochs],
     images: Mapping[str, Images],
-    attacks: Sequence[Attacks] = (),
+    *,
     version: str | None = None,
+    reference: str | None = None,
+    intervals: bool = False,
+    attacks: Sequence[Attacks] = (),
 ) -> str:
     """The page as text. A `version` makes it one that asks its server whether there is a newer one (live.py)."""
-    table, everything = sections.with_budget(certificate_table(results, radii, rounded), results), results
+    table, everything = certificate_table(results, radii, rounded, intervals), results
+    table = sections.with_budget(replace(table, notes=tuple(n for n in table.notes if n != INTERVALS)), results)
     results = [c for c in results if c.labelled] or results  # those without labels share no chart with others
     radii = default_radii(results) if radii is None else checked_radii(radii)
     labels, gallery = labels_of(results), build_gallery(results, images)
     readings = sections.readings(results, rounded)
     context: dict[str, Any] = {
         **_frame(title, version),
-        "headline": sections.headline(results, rounded),
+        "headline": sections.headline(results, radii, rounded),
         "table": table,
         "published": published_table(results, radii),
         "rounded": rounded,
         "labels": labels,
         "readings": readings,
         **_charts(results, rounded, training),
-        **_comparison(results, radii, rounded),
+        **_comparison(results, radii, rounded, reference_place(results, reference)),
         **_classes(results, gallery, rounded),
         **_gallery(gallery),
         **attack_section(attacks, everything),
@@ -168,11 +178,18 @@ def _charts(results: Sequence[Certificates], rounded: bool, training: Mapping[st
     }
 
 
-def _comparison(results: Sequence[Certificates], radii: Sequence[float], rounded: bool) -> dict[str, Any]:
+def _comparison(
+    results: Sequence[Certificates], radii: Sequence[float], rounded: bool, reference: int
+) -> dict[str, Any]:
     from markupsafe import Markup
 
-    compared = sections.comparison(results, radii, rounded)
-    return {**compared, "trade_offs": [(text, Markup(chart)) for text, chart in compared["trade_offs"] or ()]}
+    compared = sections.comparison(results, radii, rounded, reference)
+    return {
+        **compared,
+        "reference": labels_of(results)[reference],
+        "difference_chart": Markup(compared["difference_chart"] or ""),
+        "trade_offs": [(text, Markup(chart)) for text, chart in compared["trade_offs"] or ()],
+    }
 
 
 def _classes(results: Sequence[Certificates], gallery: Gallery | None, rounded: bool) -> dict[str, Any]:

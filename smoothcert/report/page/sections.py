@@ -9,28 +9,26 @@ from typing import Any
 
 import numpy as np
 
+from smoothcert.report.charts.chart import chart_svg
 from smoothcert.report.charts.curves import axis_top
+from smoothcert.report.charts.differences import difference_chart
 from smoothcert.report.charts.histogram import histogram_svg, radius_edges, radius_histogram
 from smoothcert.report.charts.line_styles import LineStyle, run_styles
 from smoothcert.report.charts.scatter import trade_off_svg
 from smoothcert.report.charts.training import MEASURES, Epochs, training_svg
-from smoothcert.report.measures.analysis import Floats, average_certified_radius, certified_accuracy, curve_values
+from smoothcert.report.measures.analysis import Floats, certified_accuracy, curve_values
 from smoothcert.report.measures.confidence import has_confidence, p_ecdf
 from smoothcert.report.measures.tradeoff import trade_offs
 from smoothcert.report.page.gallery import Gallery
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import doubted, labels_of
+from smoothcert.report.tables.differences import difference_table
 from smoothcert.report.tables.formats import Table, number
-from smoothcert.report.tables.tables import difference_table, envelope_table, seed_table
+from smoothcert.report.tables.tables import envelope_table, radius_labels, seed_table
 from smoothcert.statistics.printed import at_least
 
+SURE = 0.99  # the confidence that the head of the page asks for
 MOST_RUNS = 24  # with a histogram, or compared by the bootstrap: with more of them nobody reads a page
-
-
-def best_run(results: Sequence[Certificates], rounded: bool = False) -> int:
-    """The place of the run with the largest ACR, among the complete ones if any; without an ACR, the first."""
-    complete = [i for i, c in enumerate(results) if not c.partial] or range(len(results))
-    return max(complete, key=lambda i: np.nan_to_num(average_certified_radius(results[i], rounded), nan=-1.0))
 
 
 def comparable(results: Sequence[Certificates]) -> bool:
@@ -38,18 +36,34 @@ def comparable(results: Sequence[Certificates]) -> bool:
     return len({c.norm for c in results}) == 1
 
 
-def headline(results: Sequence[Certificates], rounded: bool) -> dict[str, str]:
+def headline(results: Sequence[Certificates], radii: Sequence[float], rounded: bool) -> dict[str, Any]:
+    """What the page begins with: the best certified accuracies at three radii, and the highest confidence."""
     rows = sorted({c.rows for c in results})
-    best = best_run(results, rounded)
     sigmas = {c.sigma for c in results}
     sigma = next(iter(sigmas)) if len(sigmas) == 1 else None
+    labels = labels_of(results)
+    chosen = [radii[i] for i in sorted({0, len(radii) // 4, len(radii) // 2})] if radii else []
+    shares = {r: [float(curve_values(c, r, rounded)) for c in results] for r in chosen}
+    shown = [(*radius_labels([r]), *_best(results, labels, values)) for r, values in shares.items()]
+    sure = [float(p_ecdf(c, SURE)) if has_confidence(c) else np.nan for c in results]
     return {
         "runs": "1 run" if len(results) == 1 else f"{len(results)} runs",
         "inputs": f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}",
         "sigma": "" if sigma is None else f"{sigma:g}",
-        "best": labels_of(results)[best],
-        "radius": number(average_certified_radius(results[best], rounded), 3) if comparable(results) else "",
+        "certified": [entry for entry in shown if float(entry[1] or 0)] if comparable(results) else [],
+        # more noise makes every classifier less confident
+        "confidence": _best(results, labels, sure) if len(sigmas) == 1 and comparable(results) else ("", ""),
+        "sure": f"{SURE:g}",
     }
+
+
+def _best(results: Sequence[Certificates], labels: Sequence[str], shares: Sequence[float]) -> tuple[str, str]:
+    """The largest share in %, among the complete runs if any, and who has it; blank where none is known."""
+    complete = [i for i, c in enumerate(results) if not c.partial] or range(len(results))
+    known = {i: shares[i] for i in complete if not np.isnan(shares[i])}
+    first = [labels[i] for i, share in known.items() if share == max(known.values())]
+    others = f" and {len(first) - 1} more" if len(first) > 2 else f" and {first[1]}" if len(first) == 2 else ""
+    return (number(100 * max(known.values()), 1), first[0] + others) if known else ("", "")
 
 
 def with_budget(table: Table, results: Sequence[Certificates]) -> Table:
@@ -60,8 +74,13 @@ def with_budget(table: Table, results: Sequence[Certificates]) -> Table:
         return table
     rows = [(*row[:place], *cells, *row[place:]) for row, cells in zip(table.rows, budget, strict=True)]
     head = (*table.head[:place], "n", "alpha", *table.head[place:])
-    best = frozenset((row, column + 2 * (column >= place)) for row, column in table.best)
-    return replace(table, head=head, rows=tuple(rows), best=best)
+
+    def moved(cell: tuple[int, int]) -> tuple[int, int]:
+        row, column = cell
+        return row, column + 2 * (column >= place)
+
+    best, intervals = frozenset(map(moved, table.best)), {moved(cell): ends for cell, ends in table.intervals.items()}
+    return replace(table, head=head, rows=tuple(rows), best=best, intervals=intervals)
 
 
 def _budget(c: Certificates) -> tuple[str, str]:
@@ -98,16 +117,21 @@ def _reading(
     return {"x": grid, "shown": shown, "start": start, "symbol": symbol, "runs": list(runs), "values": values}
 
 
-def comparison(results: Sequence[Certificates], radii: Sequence[float], rounded: bool) -> dict[str, Any]:
-    """Best run by radius, differences with intervals, seeds, trade-offs; empty where there is nothing to compare."""
+def comparison(
+    results: Sequence[Certificates], radii: Sequence[float], rounded: bool, reference: int = 0
+) -> dict[str, Any]:
+    """Differences with intervals, best run by radius, seeds, trade-offs; empty where there is nothing to compare."""
     styles = run_styles(results)
-    first = results[:MOST_RUNS]
     if len(results) == 1 or not comparable(results) or not results[0].labelled:
-        return dict.fromkeys(("envelope", "differences", "seeds", "trade_offs"))
-    best = best_run(first, rounded)
+        return dict.fromkeys(("envelope", "differences", "difference_chart", "compared", "seeds", "trade_offs"))
+    compared = radii_to_compare(results[:MOST_RUNS], results[reference], radii, rounded)
+    differences = difference_table(results, reference, compared, rounded, most=MOST_RUNS)
+    chart = differences and difference_chart(results, reference, rounded, most=MOST_RUNS)
     return {
         "envelope": envelope_table(results, radii, rounded),
-        "differences": difference_table(first, best, radii_to_compare(first, best, radii, rounded), rounded),
+        "differences": differences,
+        "difference_chart": chart and chart_svg(chart, legend=False),
+        "compared": chart and [line.run for line in chart.lines],
         "seeds": seed_table(results, radii, rounded),
         "trade_offs": [
             (
@@ -120,13 +144,13 @@ def comparison(results: Sequence[Certificates], radii: Sequence[float], rounded:
 
 
 def radii_to_compare(
-    results: Sequence[Certificates], reference: int, radii: Sequence[float], rounded: bool, most: int = 8
+    results: Sequence[Certificates], reference: Certificates, radii: Sequence[float], rounded: bool, most: int = 8
 ) -> list[float]:
     """All radii if they are few, else evenly spaced ones and those with the largest gain and the largest loss."""
     if len(radii) <= most:
         return list(radii)
     shares = np.array([certified_accuracy(c, list(radii), rounded) for c in results])
-    difference = np.nan_to_num(shares - shares[reference])  # [runs, radii]
+    difference = np.nan_to_num(shares - certified_accuracy(reference, list(radii), rounded))  # [runs, radii]
     extremes = {int(difference.max(axis=0).argmax()), int(difference.min(axis=0).argmin())}
     even = np.linspace(0, len(radii) - 1, most - len(extremes)).round().astype(int).tolist()
     return [radii[place] for place in sorted(extremes | set(even))]

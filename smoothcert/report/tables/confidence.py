@@ -6,21 +6,30 @@ from collections.abc import Sequence
 
 from smoothcert.errors import ConfigError
 from smoothcert.report.measures.confidence import has_confidence, p_ecdf
+from smoothcert.report.measures.intervals import share_intervals
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
 from smoothcert.report.tables.formats import Table, number
+from smoothcert.report.tables.notes import budget_notes
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 
 
-def confidence_table(results: Sequence[Certificates], levels: Sequence[float] = LEVELS) -> Table:
-    """The share of inputs with p_A of at least p, for each run whose p_A is known (`p_ecdf`)."""
-    rows, notes = [], []
+def confidence_table(results: Sequence[Certificates], intervals: bool = False) -> Table:
+    """The share of inputs with p_A of at least p, for each run whose p_A is known (`p_ecdf`).
+
+    `intervals` adds 95 % intervals over the choice of inputs (`share_intervals`).
+    """
+    rows: list[tuple[str, ...]] = []
+    notes, ends = [], {}
     for c, label in zip(results, labels_of(results), strict=True):
-        if has_confidence(c):
-            rows.append((label, *(number(100 * share, 1) for share in p_ecdf(c, levels).tolist())))
-        else:
+        if not has_confidence(c):
             notes.append(f"{label}: p_A is not known")
+            continue
+        shares = p_ecdf(c, LEVELS)
+        for j, interval in enumerate(share_intervals(shares, c.rows) if intervals else (), start=1):
+            ends[len(rows), j] = (number(100 * interval.low, 1), number(100 * interval.high, 1))
+        rows.append((label, *(number(100 * share, 1) for share in shares.tolist())))
     if not rows:
         raise ConfigError(
             "a table of confidence needs a run whose p_A is known, found none: certificates of chosen radii alone, "
@@ -28,12 +37,17 @@ def confidence_table(results: Sequence[Certificates], levels: Sequence[float] = 
         )
     if any(not c.labelled for c in results):
         notes.append("inputs without labels count where they are answered, right or wrong")
+    known = [c for c in results if has_confidence(c)]
+    if len({c.sigma for c in known}) > 1:
+        notes.append("the runs differ in sigma: more noise makes every classifier less confident")
+    notes += budget_notes(known)
     return Table(
         ("run",),
         tuple(rows),
-        tuple(f"{p:g}" for p in levels),
+        tuple(f"{p:g}" for p in LEVELS),
         tuple(notes),
         group="correct (%) with confidence of at least p",
         symbol="p",
-        caption="Confidence",
+        caption="Confidence: inputs by the lower bound of p_A, the probability of the answer under noise",
+        intervals=ends,
     )

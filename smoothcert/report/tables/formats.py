@@ -7,8 +7,8 @@ import io
 import math
 import re
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 ACCURACY, SHARE = "certified accuracy (%) at r", "certified share (%) at r"
 LATEX = {c: "\\" + c for c in "&%$#_{}"} | {
@@ -34,22 +34,28 @@ class Table:
     group: str = ACCURACY  # what stands in the columns of `radii`
     symbol: str = "r"  # of what `radii` holds
     caption: str = ""  # shown where several tables stand together
+    intervals: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)  # (row, column) -> both ends
 
     @property
     def columns(self) -> tuple[str, ...]:
         word = "share " if self.group == SHARE else ""
         return (*self.head, *(f"{word}{self.symbol}={radius}" for radius in self.radii))
 
+    def around(self, row: int, column: int) -> str:
+        """The interval of a cell as it is printed behind it, or nothing."""
+        ends = self.intervals.get((row, column))
+        return "[{}, {}]".format(*ends) if ends else ""
+
     def to_text(self, terminal: bool | None = None) -> str:
         """Aligned plain text; coloured for a terminal (by default: if standard output is one)."""
         if sys.stdout.isatty() if terminal is None else terminal:
             return self._for_terminal()
-        lines = ["  ".join(cells).rstrip() for cells in _padded([self.columns, *self.rows])]
+        lines = ["  ".join(cells).rstrip() for cells in _padded([self.columns, *self._cells(str, "{}", " {}")])]
         lines.insert(1, "-" * max(map(len, lines)))
         return "\n".join(lines + [f"note: {note}" for note in self.notes]) + "\n"
 
     def to_markdown(self) -> str:
-        rows = self._cells(lambda text: re.sub(r"([\\`*|<\[])", r"\\\1", text), "**{}**")
+        rows = self._cells(lambda text: re.sub(r"([\\`*|<\[])", r"\\\1", text), "**{}**", r" \{}")
         header, *body = _padded([self.columns, *rows])
         rule = [("-" * (len(cell) - 1) + ":") if i else "-" * len(cell) for i, cell in enumerate(header)]
         lines = [f"| {' | '.join(cells)} |" for cells in (header, rule, *body)]
@@ -67,23 +73,35 @@ class Table:
                 rf"{'& ' * len(self.head)}\multicolumn{{{len(self.radii)}}}{{c}}{{{group}}} \\",
                 rf"\cmidrule(lr){{{first}-{last}}}",
             ]
-        body = [names, *self._cells(_latex, r"\textbf{{{}}}")]
+        body = [names, *self._cells(_latex, r"\textbf{{{}}}", r" {{\scriptsize {}}}")]
         lines += [" & ".join(cells) + r" \\" for cells in body]
         lines.insert(-len(self.rows), r"\midrule")
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
 
     def to_csv(self) -> str:
-        file = io.StringIO()
-        rows = ([_spreadsheet(cell) for cell in row] for row in (self.columns, *self.rows))
-        csv.writer(file, lineterminator="\n").writerows(rows)
-        return file.getvalue()
-
-    def _cells(self, escape: Callable[[str], str], bold: str) -> list[list[str]]:
-        """The rows, escaped, with the best values in bold."""
-        return [
-            [bold.format(escape(cell)) if (i, j) in self.best else escape(cell) for j, cell in enumerate(row)]
+        """With columns of their own for the ends of intervals."""
+        wide = {column for _, column in self.intervals}
+        head = [
+            [name, f"{name} lower", f"{name} upper"][: 3 if j in wide else 1] for j, name in enumerate(self.columns)
+        ]
+        rows = [
+            [[cell, *self.intervals.get((i, j), ("", ""))][: 3 if j in wide else 1] for j, cell in enumerate(row)]
             for i, row in enumerate(self.rows)
         ]
+        file = io.StringIO()
+        lines = ([_spreadsheet(cell) for cells in row for cell in cells] for row in (head, *rows))
+        csv.writer(file, lineterminator="\n").writerows(lines)
+        return file.getvalue()
+
+    def _cells(self, escape: Callable[[str], str], bold: str, interval: str) -> list[list[str]]:
+        """The rows, escaped, with the best values in bold and the intervals behind the values."""
+
+        def shown(i: int, j: int, cell: str) -> str:
+            around = self.around(i, j)
+            value = bold.format(escape(cell)) if (i, j) in self.best else escape(cell)
+            return value + (interval.format(around) if around else "")
+
+        return [[shown(i, j, cell) for j, cell in enumerate(row)] for i, row in enumerate(self.rows)]
 
     def _for_terminal(self) -> str:
         from rich import box
@@ -96,7 +114,10 @@ class Table:
             head = Text(name.replace("=", "=\n").replace(" %", "\n%"))  # two lines: eight radii fit 80 columns
             grid.add_column(head, justify="right" if j else "left", vertical="bottom")
         for i, row in enumerate(self.rows):
-            grid.add_row(*(Text(cell, "bold" if (i, j) in self.best else "") for j, cell in enumerate(row)))
+            cells = [Text(cell, "bold" if (i, j) in self.best else "") for j, cell in enumerate(row)]
+            for j, cell in enumerate(cells):  # below the value, else no terminal would be wide enough
+                cell.append(f"\n{around}" if (around := self.around(i, j)) else "", "not bold dim")
+            grid.add_row(*cells)
         # Wider than any terminal: a narrow one then wraps lines, where rich would cut digits off numbers.
         console = Console(file=io.StringIO(), force_terminal=True, width=1000)
         with console.capture() as capture:
@@ -141,11 +162,11 @@ def _padded(rows: Sequence[Sequence[str]]) -> list[list[str]]:
 
 
 def _spreadsheet(cell: str) -> str:
-    """A cell that no spreadsheet takes for a formula, since users choose names; numbers and intervals stay as they are.
+    """A cell that no spreadsheet takes for a formula, since users choose names; numbers stay as they are.
 
     A leading apostrophe is how spreadsheets mark text.
     """
-    number = re.fullmatch(r"[-+][\d.]*( s\.d\.| \[[-+]?[\d.]+, [-+]?[\d.]+\])?", cell)
+    number = re.fullmatch(r"[-+][\d.]*( s\.d\.)?", cell)
     return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) and not number else cell
 
 

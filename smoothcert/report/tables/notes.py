@@ -48,11 +48,7 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
             f"'{one_line(first.name)}' and '{one_line(other[0].name)}' disagree on the labels of the same indices: "
             "another data set, or another order of it; do not compare them"
         )
-    for key, words in BUDGET.items():
-        values = sorted({getattr(c, key) for c in results} - {None})
-        if len(values) > 1:
-            notes.append(f"the runs differ in {words}: {', '.join(map(str, values))}; radii depend on it")
-    notes += _budget_notes(results)
+    notes += budget_notes(results)
     if not rounded and len({_is_rounded(c) for c in results}) > 1:
         notes.append(
             "some radii are rounded to 3 digits, as published logs are, others exact: "
@@ -95,7 +91,17 @@ def _own_notes(c: Certificates) -> list[str]:
     return notes
 
 
-def _budget_notes(results: Sequence[Certificates]) -> list[str]:
+def budget_notes(results: Sequence[Certificates]) -> list[str]:
+    """Notes on what changes all radii of a run and differs between the runs."""
+    notes = []
+    for key, words in BUDGET.items():
+        values = sorted({getattr(c, key) for c in results} - {None})
+        if len(values) > 1:
+            notes.append(f"the runs differ in {words}: {', '.join(map(str, values))}; radii depend on it")
+    return notes + _more_samples(results)
+
+
+def _more_samples(results: Sequence[Certificates]) -> list[str]:
     """Notes on logs without n whose radii exceed the saturation radius of another run: their n must be larger."""
     l2 = [c for c in results if c.norm == "l2"]  # logs are l2
     known = [(c, limit / c.sigma) for c in l2 if c.n is not None and c.sigma and (limit := saturation(c))]

@@ -8,13 +8,15 @@ from typing import NamedTuple
 
 from smoothcert.errors import ConfigError
 from smoothcert.report.measures.analysis import default_radii
+from smoothcert.report.measures.pairing import nothing_to_compare, reference_place
 from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.tables.attacks import attack_table, base_table
 from smoothcert.report.tables.confidence import confidence_table
 from smoothcert.report.tables.corruptions import Corrupted, corruption_table
+from smoothcert.report.tables.differences import difference_table
 from smoothcert.report.tables.formats import Table
-from smoothcert.report.tables.tables import certificate_table, checked_radii, difference_table, envelope_table
+from smoothcert.report.tables.tables import certificate_table, checked_radii, envelope_table
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,8 @@ class Material:
     rounded: bool = False
     corrupted: Sequence[Sequence[Corrupted]] = ()
     attacks: Sequence[Attacks] = ()
+    intervals: bool = False  # around measures of one run
+    reference: str | None = None  # the run that differences are taken to; None: the first
 
     @property
     def labelled(self) -> list[Certificates]:
@@ -33,6 +37,10 @@ class Material:
 
     def radii_of(self, results: Sequence[Certificates]) -> list[float]:
         return default_radii(results) if self.radii is None else checked_radii(self.radii)
+
+    def compared(self) -> tuple[Sequence[Certificates], int, list[float]]:
+        """The runs, the place of the one that others are compared with, and at which radii."""
+        return self.results, reference_place(self.results, self.reference), self.radii_of(self.labelled)
 
 
 class Part(NamedTuple):
@@ -55,7 +63,7 @@ def report_tables(material: Material, names: Sequence[str] | None = None) -> dic
 
 
 def _certified(material: Material) -> list[Table]:
-    table = certificate_table(material.results, material.radii, material.rounded)
+    table = certificate_table(material.results, material.radii, material.rounded, material.intervals)
     return [replace(table, caption="Certified accuracy")]
 
 
@@ -64,20 +72,20 @@ def _shares(material: Material) -> list[Table]:
     unlabelled = [c for c in material.results if not c.labelled]
     if not unlabelled:
         raise ConfigError("certified shares are for runs without labels, and all of these have labels")
-    table = certificate_table(unlabelled, material.radii, material.rounded)
+    table = certificate_table(unlabelled, material.radii, material.rounded, material.intervals)
     return [replace(table, caption="Certified shares of the runs without labels")]
 
 
 def _confidence(material: Material) -> list[Table]:
-    return [confidence_table(material.results)]
+    return [confidence_table(material.results, material.intervals)]
 
 
 def _differences(material: Material) -> list[Table]:
-    results = material.labelled
-    table = difference_table(results, 0, material.radii_of(results), material.rounded) if len(results) > 1 else None
+    results, place, radii = material.compared()
+    table = difference_table(results, place, radii, material.rounded)
     if table is None:
-        raise ConfigError("differences need two runs with labels that certified the same images")
-    return [replace(table, caption="Differences of certified accuracy")]
+        raise ConfigError(nothing_to_compare(results, place))
+    return [table]
 
 
 def _envelope(material: Material) -> list[Table]:

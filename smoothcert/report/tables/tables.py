@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,9 +18,9 @@ from smoothcert.report.measures.analysis import (
     clean_accuracy,
     default_radii,
 )
-from smoothcert.report.measures.bootstrap import Interval, paired_bootstrap
 from smoothcert.report.measures.classes import per_class
 from smoothcert.report.measures.envelope import upper_envelope
+from smoothcert.report.measures.intervals import run_intervals
 from smoothcert.report.measures.published_comparison import (
     deviation,
     find_published,
@@ -33,10 +34,17 @@ from smoothcert.report.tables.notes import comparison_notes
 from smoothcert.statistics.printed import doubt
 
 PUBLISHED = ("published", "difference")
+INTERVALS = (
+    "the intervals of 95 % are exact for shares (Clopper-Pearson), and by the bootstrap for mean radii; they speak of "
+    "the choice of inputs, not of the luck of training"
+)
 
 
 def certificate_table(
-    results: Sequence[Certificates], radii: Sequence[float] | None = None, rounded: bool = False
+    results: Sequence[Certificates],
+    radii: Sequence[float] | None = None,
+    rounded: bool = False,
+    intervals: bool = False,
 ) -> Table:
     """ACR, abstentions and certified accuracy at `radii` (by default: `default_radii`) for each run.
 
@@ -44,6 +52,8 @@ def certificate_table(
     the 3 digits of published logs. Cells of radii that a run did not test stay blank. The best value
     of a column is marked among the complete runs. If the papers have a row for the settings of a run
     (`find_published`), its ACR stands beside ours.
+
+    `intervals` adds 95 % intervals over the choice of inputs (`run_intervals`).
 
     Runs without labels have no ACR and no accuracy. If all are such, the table has their mean radii and certified
     shares (`certified_share`) instead.
@@ -82,7 +92,21 @@ def certificate_table(
     complete = [i for i, c in enumerate(results) if not c.partial and len(norms) == 1 and c.labelled]
     notes = comparison_notes(results, rounded) + published_notes(results, labels_of(results))
     best = _best(rows, complete, [head.index("ACR"), *range(len(head), len(rows[0]))])
-    return Table(head, tuple(rows), radius_labels(radii), tuple(notes), best, ACCURACY if shown else SHARE)
+    table = Table(head, tuple(rows), radius_labels(radii), tuple(notes), best, ACCURACY if shown else SHARE)
+    return _with_intervals(table, results, radii, rounded) if intervals else table
+
+
+def _with_intervals(table: Table, results: Sequence[Certificates], radii: Sequence[float], rounded: bool) -> Table:
+    mean = table.head.index("ACR" if table.group == ACCURACY else "mean radius")
+    places = [mean, table.head.index("abstain %"), *range(len(table.head), len(table.columns))]
+    ends = {}
+    for i, c in enumerate(results):
+        found = run_intervals(c, radii, np.random.default_rng(0), rounded)
+        values = [(found.mean, 1.0, 3), *((share, 100.0, 1) for share in (found.abstention, *found.shares))]
+        for j, (interval, scale, digits) in zip(places, values, strict=True):
+            if table.rows[i][j] not in ("", "-"):
+                ends[i, j] = (number(scale * interval.low, digits), number(scale * interval.high, digits))
+    return replace(table, intervals=ends, notes=(*table.notes, INTERVALS))
 
 
 def envelope_table(results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False) -> Table:
@@ -110,24 +134,6 @@ def seed_table(results: Sequence[Certificates], radii: Sequence[float], rounded:
         shares = [_spread(s, 100, 2) for s in summary.accuracy]
         rows.append((f"{labels[group[0]]}, ...", str(summary.runs), _spread(summary.acr), *shares))
     return Table(("experiment", "seeds", "ACR"), tuple(rows), radius_labels(radii)) if rows else None
-
-
-def difference_table(
-    results: Sequence[Certificates], reference: int, radii: Sequence[float], rounded: bool = False, seed: int = 0
-) -> Table | None:
-    """Each run minus the reference with 95 % paired-bootstrap intervals; runs on other inputs are left out."""
-    labels, base = labels_of(results), results[reference]
-    rows: list[tuple[str, ...]] = []
-    certain = set()  # cells whose interval excludes 0
-    for place, c in enumerate(results):
-        if place == reference or not (np.array_equal(c.idx, base.idx) and np.array_equal(c.label, base.label)):
-            continue
-        found = paired_bootstrap(c, base, np.random.default_rng(seed), radii=radii, resamples=1000, rounded=rounded)
-        intervals = [(found.acr, 1.0, 3), *((interval, 100.0, 1) for interval in found.accuracy)]
-        certain |= {(len(rows), 1 + j) for j, (interval, _, _) in enumerate(intervals) if interval.excludes_zero}
-        rows.append((labels[place], *(_interval(*entry) for entry in intervals)))
-    head = (f"minus {labels[reference]}", "ACR")
-    return Table(head, tuple(rows), radius_labels(radii), best=frozenset(certain)) if rows else None
 
 
 def class_table(
@@ -191,13 +197,6 @@ def _best(rows: Sequence[Sequence[str]], complete: Sequence[int], columns: Seque
 def _spread(value: Spread, scale: float = 1.0, digits: int = 4) -> str:
     mean, std = number(scale * value.mean, digits), number(scale * value.std, digits)
     return f"{mean} ± {std}" if mean else ""
-
-
-def _interval(value: Interval, scale: float, digits: int) -> str:
-    if np.isnan(value.value):
-        return ""
-    middle, low, high = (signed(scale * x, digits) for x in (value.value, value.low, value.high))
-    return f"{middle} [{low}, {high}]"
 
 
 def signed(value: float, digits: int) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
 from smoothcert.report.measures.analysis import (
     abstention_rate,
     average_certified_radius,
@@ -17,9 +19,13 @@ from smoothcert.report.measures.analysis import (
     default_radii,
     median_radius,
 )
-from smoothcert.report.measures.confidence import saturation
+from smoothcert.report.measures.bootstrap import Interval
+from smoothcert.report.measures.confidence import has_confidence, p_ecdf, saturation
+from smoothcert.report.measures.intervals import run_intervals, share_intervals
+from smoothcert.report.measures.pairing import differences, paired
 from smoothcert.report.measures.published_comparison import deviation, find_published, measurement_differences
 from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.tables.confidence import LEVELS
 from smoothcert.report.tables.corruptions import Corrupted, corruption_means
 from smoothcert.report.tables.tables import certificate_table, checked_radii
 from smoothcert.runs.seeds import seed_in
@@ -29,12 +35,15 @@ RHO = 0.001  # the chance that more certificates fail than the lower bounds of c
 
 
 def report_values(
-    results: Sequence[Certificates], radii: Sequence[float] | None = None, rounded: bool = False
+    results: Sequence[Certificates],
+    radii: Sequence[float] | None = None,
+    rounded: bool = False,
+    intervals: bool = False,
 ) -> dict[str, Any]:
     """The rows and the notes of `certificate_table`. Shares are from 0 to 1; NaN stands for what is not known."""
     notes = certificate_table(results, radii, rounded).notes
     radii = default_radii(results) if radii is None else checked_radii(radii)
-    rows = [_row(c, radii, rounded) for c in results]
+    rows = [_row(c, radii, rounded, intervals) for c in results]
     return {"radii": list(radii), "rounded": rounded, "rows": rows, "notes": list(notes)}
 
 
@@ -44,10 +53,36 @@ def corruption_values(entries: Sequence[Corrupted], rounded: bool = False) -> li
     return [{"model": model, **asdict(mean)} for model, found in means.items() for mean in found]
 
 
-def _row(c: Certificates, radii: Sequence[float], rounded: bool) -> dict[str, Any]:
+def difference_values(
+    results: Sequence[Certificates], reference: int, radii: Sequence[float], rounded: bool = False
+) -> dict[str, Any]:
+    """What `difference_table` says, with intervals of 95 %."""
+    pairs, left_out = paired(results, reference)
+    return {
+        "reference": results[reference].name,
+        "compared": [
+            {
+                "name": results[pair.place].name,
+                "inputs": pair.run.rows,
+                "acr": found.acr.value,
+                "acr_interval": _ends(found.acr),
+                "accuracies": [
+                    {"radius": radius, "difference": each.value, "interval": _ends(each)}
+                    for radius, each in zip(radii, found.accuracy, strict=True)
+                ],
+            }
+            for pair, found in differences(pairs, radii, rounded)
+        ],
+        "left_out": [f"{results[place].name}: {reason}" for place, reason in left_out.items()],
+    }
+
+
+def _row(c: Certificates, radii: Sequence[float], rounded: bool, intervals: bool) -> dict[str, Any]:
     known = c.alpha_each is not None and c.labelled
     lower = certified_accuracy_whp(c, radii, rho=RHO, rounded=rounded).tolist() if known else [None] * len(radii)
     accuracies, shares = (of(c, radii, rounded).tolist() for of in (certified_accuracy, certified_share))
+    around = run_intervals(c, radii, np.random.default_rng(0), rounded) if intervals and c.labelled else None
+    ends = [_ends(each) for each in around.shares] if around else [None] * len(radii)
     return {
         "name": c.name,
         "source": c.source,
@@ -68,6 +103,7 @@ def _row(c: Certificates, radii: Sequence[float], rounded: bool) -> dict[str, An
         "expected": c.expected,
         "partial": c.partial,
         "acr": average_certified_radius(c, rounded),
+        "acr_interval": _ends(around.mean) if around else None,
         "labelled": c.labelled,
         "clean_accuracy": clean_accuracy(c) if c.labelled else None,
         "mean_radius": average_radius(c, rounded),
@@ -75,11 +111,25 @@ def _row(c: Certificates, radii: Sequence[float], rounded: bool) -> dict[str, An
         "median_radius": median_radius(c),
         "saturation_radius": saturation(c),
         "certified_accuracy": [
-            {"radius": radius, "accuracy": accuracy, "lower": bound, "share": share}
-            for radius, accuracy, bound, share in zip(radii, accuracies, lower, shares, strict=True)
+            {"radius": radius, "accuracy": accuracy, "interval": interval, "lower": bound, "share": share}
+            for radius, accuracy, interval, bound, share in zip(radii, accuracies, ends, lower, shares, strict=True)
         ],
+        "confidence": _confidence(c, intervals),
         "published": _published(c),
     }
+
+
+def _confidence(c: Certificates, intervals: bool) -> list[dict[str, Any]] | None:
+    """The distribution of the lower bound of p_A, as `confidence_table` shows it; None where it is not known."""
+    if not has_confidence(c):
+        return None
+    shares = p_ecdf(c, LEVELS).tolist()
+    ends = [_ends(each) for each in share_intervals(shares, c.rows)] if intervals else [None] * len(shares)
+    return [{"p": p, "share": share, "interval": each} for p, share, each in zip(LEVELS, shares, ends, strict=True)]
+
+
+def _ends(interval: Interval) -> list[float]:
+    return [interval.low, interval.high]
 
 
 def _published(c: Certificates) -> dict[str, Any] | None:

@@ -1,0 +1,71 @@
+"""Certified accuracy of each run minus that of a reference, over the radius."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from smoothcert.errors import ConfigError
+from smoothcert.report.charts.chart import Chart
+from smoothcert.report.charts.curves import axis_top
+from smoothcert.report.charts.line_styles import run_styles
+from smoothcert.report.charts.svg import Frame, Line
+from smoothcert.report.measures.bootstrap import paired_curve
+from smoothcert.report.measures.pairing import nothing_to_compare, paired
+from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.names import labels_of, norm_names
+
+POINTS = 201  # of a line
+LONGEST = 22  # characters of the reference's name beside the axis
+
+
+def difference_chart(
+    results: Sequence[Certificates], reference: int, rounded: bool = False, *, seed: int = 0, most: int | None = None
+) -> Chart:
+    """A line for each run that can be compared with the reference (`paired`), with its 95 % band (`paired_curve`).
+
+    Of many runs the first `most` are drawn. Where only some radii were tested by either, there is a point with a bar
+    at each radius that both know.
+    """
+    pairs = paired(results, reference)[0][:most]
+    labels, styles = labels_of(results), run_styles(results)
+    compared = [results[reference], *(results[pair.place] for pair in pairs)]
+    right = axis_top(compared)[0]
+    lines = []
+    for pair in pairs:
+        dots = pair.tested is not None
+        radii = np.array(pair.tested) if dots else np.linspace(0.0, right, POINTS)
+        rng = np.random.default_rng(seed)
+        value, low, high = paired_curve(pair.run, pair.reference, rng, radii, rounded=rounded)
+        lines.append(Line(labels[pair.place], radii, value, styles[pair.place], pair.place, dots, (low, high)))
+    if not lines:
+        raise ConfigError(nothing_to_compare(results, reference))
+    name = labels[reference]
+    short = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+    extremes = "; ".join(
+        f"{line.label}: from {_points(line.y.min())} to {_points(line.y.max())} percentage points" for line in lines
+    )
+    return Chart(
+        tuple(lines),
+        Frame((0.0, right), _range(lines), ticks=(9, 9), y_format=_points),
+        title=f"Certified accuracy minus that of {name}",
+        description=f"Differences to {name} on the inputs that both have, with 95 % bands of the paired bootstrap, "
+        f"each radius for itself. {extremes}.",
+        labels=(f"radius r ({norm_names(c.norm for c in compared)})", f"percentage points above {short}"),
+        name="differences",
+    )
+
+
+def _range(lines: Sequence[Line]) -> tuple[float, float]:
+    """All values with their bands, and 0, with some room; never empty."""
+    values = np.concatenate([[0.0], *(np.concatenate(line.band or ()) for line in lines)])
+    low, high = float(values.min()), float(values.max())
+    room = 0.06 * (high - low) or 0.01
+    return low - room, high + room
+
+
+def _points(share: float) -> str:
+    """A difference of shares in percentage points, with its sign."""
+    points = round(100 * share, 2) + 0.0
+    return f"{points:+g}" if points else "0"

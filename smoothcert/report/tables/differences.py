@@ -1,0 +1,65 @@
+"""Each run minus a reference, with intervals of the paired bootstrap."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from smoothcert.report.measures.bootstrap import Interval
+from smoothcert.report.measures.pairing import differences, paired
+from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.names import labels_of
+from smoothcert.report.tables.formats import Table
+from smoothcert.report.tables.notes import budget_notes
+from smoothcert.report.tables.tables import radius_labels, signed
+
+POINTS = "difference of certified accuracy (points) at r"
+
+
+def difference_table(
+    results: Sequence[Certificates],
+    reference: int,
+    radii: Sequence[float],
+    rounded: bool = False,
+    *,
+    most: int | None = None,
+) -> Table | None:
+    """Each run minus the reference with 95 % paired-bootstrap intervals, on the inputs that both have (`paired`).
+
+    Best are the cells whose interval excludes 0. Runs that cannot be compared are named in the notes, and of
+    the others only the first `most` are; None if no run is left.
+    """
+    labels = labels_of(results)
+    pairs, left_out = paired(results, reference)
+    rows: list[tuple[str, ...]] = []
+    certain, ends = set(), {}
+    for i, (pair, found) in enumerate(differences(pairs[:most], radii, rounded)):
+        entries = [(found.acr, 1.0, 3), *((interval, 100.0, 1) for interval in found.accuracy)]
+        rows.append((labels[pair.place], str(pair.run.rows), *(_value(*entry) for entry in entries)))
+        for j, (interval, scale, digits) in enumerate(entries, start=2):
+            if not np.isnan(interval.value):
+                ends[i, j] = (signed(scale * interval.low, digits), signed(scale * interval.high, digits))
+            if interval.excludes_zero:
+                certain.add((i, j))
+    notes = [f"{labels[place]} is left out: {reason}" for place, reason in left_out.items()]
+    notes += budget_notes([results[reference], *(results[pair.place] for pair in pairs)])
+    if len(rows) < len(pairs):
+        notes.append(f"the first {len(rows)} of {len(pairs)} runs")
+    head = (f"minus {labels[reference]}", "inputs", "ACR")
+    if not rows:
+        return None
+    return Table(
+        head,
+        tuple(rows),
+        radius_labels(radii),
+        tuple(notes),
+        frozenset(certain),
+        POINTS,
+        intervals=ends,
+        caption=f"Differences to {labels[reference]}, with 95 % intervals of the paired bootstrap",
+    )
+
+
+def _value(value: Interval, scale: float, digits: int) -> str:
+    return "" if np.isnan(value.value) else signed(scale * value.value, digits)

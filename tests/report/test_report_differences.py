@@ -1,0 +1,131 @@
+"""Runs beside a reference: on which inputs, by which intervals, as table, drawing and values."""
+
+import re
+
+import numpy as np
+import pytest
+
+from smoothcert.errors import ConfigError
+from smoothcert.report import Material, difference_table, difference_values, report_tables
+from smoothcert.report.charts.chart import chart_svg
+from smoothcert.report.charts.differences import difference_chart
+from smoothcert.report.measures.bootstrap import paired_bootstrap, paired_curve
+from smoothcert.report.measures.pairing import paired, reference_place
+
+
+def rng(seed=0):
+    return np.random.default_rng(seed)
+
+
+@pytest.fixture
+def runs(make):
+    """Three runs on 80 inputs, `late` on the last 60 of them and 20 others."""
+    wide, narrow = rng(1).exponential(0.6, 80), rng(2).exponential(0.5, 80)
+    late = make(wide + 0.25, name="late", idx=np.arange(20, 100))
+    return [make(wide, rng(3).random(80) < 0.8, name="wide"), make(narrow, name="narrow"), late]
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+def test_a_curve_has_the_intervals_of_the_bootstrap(runs, rounded):
+    """Two ways to count, the same resamples: equal at every radius, ties included."""
+    first, second = runs[:2]
+    radii = np.sort(np.concatenate([[0.0, 0.5], first.radius[:5], second.radius[:5], [9.0]]))
+    value, low, high = paired_curve(first, second, rng(), radii, resamples=50, rounded=rounded)
+    found = paired_bootstrap(first, second, rng(), radii=radii.tolist(), resamples=50, rounded=rounded)
+    assert value == pytest.approx([each.value for each in found.accuracy], abs=1e-12)
+    assert low == pytest.approx([each.low for each in found.accuracy], abs=1e-12)
+    assert high == pytest.approx([each.high for each in found.accuracy], abs=1e-12)
+
+
+def test_runs_are_compared_on_the_inputs_that_both_have(runs):
+    pairs, left_out = paired(runs, 0)
+    assert left_out == {}
+    assert [(pair.place, pair.run.rows) for pair in pairs] == [(1, 80), (2, 60)]
+    assert pairs[1].run.idx.tolist() == pairs[1].reference.idx.tolist() == list(range(20, 80))
+    table = difference_table(runs, 0, [0.5])
+    assert [row[:2] for row in table.rows] == [("narrow", "80"), ("late", "60")]
+    own = (runs[2].radius[:60] >= 0.5).mean() - (runs[0].correct & (runs[0].radius >= 0.5))[20:].mean()
+    assert float(table.rows[1][3]) == pytest.approx(100 * own, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"idx": np.arange(7, 9)}, "no input in common"),
+        ({"label": np.array([0, 1])}, "other labels at the same indices"),
+        ({"label": np.array([-1, -1])}, "no labels"),
+        ({"norm": "l1"}, "radii in l1 norm, not l2"),
+        ({"manifest": {"identity": {"dataset": "mnist"}}}, "another data set, mnist"),
+        ({"manifest": {"identity": {"split": "train"}}}, "another split, train"),
+    ],
+)
+def test_what_cannot_be_compared_is_named(make, changes, reason):
+    known = {"manifest": {"identity": {"dataset": "fmnist", "split": "test"}}}
+    base, like, other = make([0.5, 0.6], name="base", **known), make([0.5, 0.6]), make([0.5, 0.6], name="b", **changes)
+    assert paired([base, like, other], 0)[1] == {2: reason}
+    assert f"b is left out: {reason}" in difference_table([base, like, other], 0, [0.5]).notes
+    assert difference_table([base, other], 0, [0.5]) is None
+    with pytest.raises(ConfigError, match=re.escape(f"(b: {reason})")):
+        report_tables(Material([base, other]), ["differences"])
+
+
+def test_a_table_says_which_differences_are_sure(make):
+    a, b, c = make([0.5] * 9, name="a"), make([0.7] * 9, name="b"), make([0.5] * 8 + [0.7], name="c")
+    table = difference_table([a, b, c], 1, [0.6])
+    assert table.columns == ("minus b", "inputs", "ACR", "r=0.60")
+    assert table.rows == (("a", "9", "-0.200", "-100.0"), ("c", "9", "-0.178", "-88.9"))
+    assert table.intervals[0, 2] == ("-0.200", "-0.200")
+    assert table.best == {(0, 2), (0, 3), (1, 2), (1, 3)}
+    assert "-0.200 [-0.200, -0.200]" in table.to_text()
+    head, first, _ = table.to_csv().splitlines()
+    assert head == "minus b,inputs,ACR,ACR lower,ACR upper,r=0.60,r=0.60 lower,r=0.60 upper"
+    assert first == "a,9,-0.200,-0.200,-0.200,-100.0,-100.0,-100.0"
+    assert "the first 1 of 2 runs" in difference_table([a, b, c], 1, [0.6], most=1).notes
+
+
+def test_unequal_budgets_are_told(make):
+    table = difference_table([make([0.5], n=100), make([0.6], n=1000)], 0, [0.5])
+    assert table.notes == ("the runs differ in samples per input (n): 100, 1000; radii depend on it",)
+
+
+def test_the_reference_is_the_first_or_the_one_named(make):
+    runs = [make([0.5], name="a", sigma=0.25), make([0.6], name="a", sigma=0.5), make([0.7], name="b", sigma=0.5)]
+    assert reference_place(runs, None) == 0
+    assert reference_place(runs, "b") == reference_place(runs, "b (σ=0.5)") == 2
+    assert reference_place(runs, "a (σ=0.5)") == 1
+    with pytest.raises(ConfigError, match=r"one of the runs a \(σ=0.25\), .*, and 2 runs have the name 'a'"):
+        reference_place(runs, "a")
+    with pytest.raises(ConfigError, match="no run has the name 'c'"):
+        reference_place(runs, "c")
+    (table,) = report_tables(Material(runs, reference="b"), ["differences"])["differences"]
+    assert table.head[0] == "minus b (σ=0.5)"
+
+
+def test_the_drawing_has_a_line_in_its_band_for_each_run(runs):
+    chart = difference_chart(runs, 1)
+    assert [line.run for line in chart.lines] == [0, 2]
+    for line in chart.lines:
+        low, high = line.band
+        assert (low <= line.y).all()
+        assert (line.y <= high).all()
+        assert chart.frame.y[0] < low.min()
+        assert high.max() < chart.frame.y[1]
+        assert line.y[-1] == 0  # no run reaches the end of the axis
+    svg = chart_svg(chart)
+    assert svg.count("<polygon") == svg.count("<polyline") == 2
+    assert "percentage points above narrow" in svg
+    zero = f'<path d="M64 {chart.frame.py(0.0):g}H704"'
+    assert zero in svg
+
+
+def test_values_are_those_of_the_table(runs):
+    told = difference_values(runs, 1, [0.0, 0.5])
+    table = difference_table(runs, 1, [0.0, 0.5])
+    assert told["reference"] == "narrow"
+    assert told["left_out"] == []
+    for i, entry in enumerate(told["compared"]):
+        name, inputs, acr, *cells = table.rows[i]
+        assert (entry["name"], str(entry["inputs"]), f"{entry['acr']:+.3f}") == (name, inputs, acr)
+        assert [f"{end:+.3f}" for end in entry["acr_interval"]] == list(table.intervals[i, 2])
+        assert [f"{100 * each['difference']:+.1f}" for each in entry["accuracies"]] == cells
+        assert [f"{100 * end:+.1f}" for end in entry["accuracies"][1]["interval"]] == list(table.intervals[i, 4])
