@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from smoothcert.errors import ConfigError
 from smoothcert.report.charts.attacks import attack_chart
 from smoothcert.report.charts.chart import chart_svg
 from smoothcert.report.measures.attack_curves import attack_families
-from smoothcert.report.read.attacks import Attacks, certificates_of
+from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.tables.attacks import alarms, attack_table, base_table
 
@@ -20,8 +21,11 @@ def attack_section(attacks: Sequence[Attacks], results: Sequence[Certificates]) 
     if not attacks:
         return {"alarms": [], "attacks": None, "attack_chart": None, "attack_notes": [], "base": None}
     chart, notes = None, []
-    if any(certificates_of(a, results) is not None for a in attacks):
+    try:
         families = attack_families(attacks, results)
+    except ConfigError as error:  # the table stands without it
+        notes = [str(error)]
+    else:
         # lines that are no runs of the page's legends stay when a run is switched off
         chart = Markup(chart_svg(attack_chart(families, first_run=len(results))))
         notes = [note for family in families for note in family.notes]
