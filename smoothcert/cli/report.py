@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Literal
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_json, add_numbers, option, place, print_json, read_numbers
-from smoothcert.cli.report_data import Pictures, check_norm, read_certificates, training_of
+from smoothcert.cli.report_data import Pictures, check_norm, read_attacked, read_certificates, training_of
 from smoothcert.errors import ConfigError
 
 if TYPE_CHECKING:
-    from smoothcert.report import Certificates, Corrupted
+    from smoothcert.report import Attacks, Certificates, Corrupted
 
 FORMATS = ("markdown", "latex", "csv")  # of tables
 ABOUT = "Tables and curves of certificates, also of the field's published logs."
 
 
 def add_options(parser: ArgumentParser) -> None:
-    text = "run folders, certificate stores, folders with some below, or logs of the field"
+    text = "run folders (with their attacks), stores, folders with some below, or logs of the field"
     parser.add_argument("results", type=place, nargs="+", help=text)
     add_numbers(parser, ("--radii", "--radius"), "radii of the table; default: by data")
     parser.add_argument("--rounded", action="store_true", help="round radii to 3 digits first, as published tables do")
@@ -73,21 +73,26 @@ def run(options: Options) -> None:
         if not (options.serve or losses):
             raise
         if losses:
-            _draw(options, [])
+            _draw(options, [], [])
             print(f"wrote {options.figure}")
         else:
             print(f"note: {shown(str(error))}", file=sys.stderr)
     else:
+        attacks, not_yet = read_attacked(options)
+        left_out += not_yet
         for reason in left_out:
             print(f"note: {shown(reason)}", file=sys.stderr)
-        _report(options, results, left_out, pictures)
+        _report(options, results, attacks, left_out, pictures)
     if options.serve:
         _serve(options, pictures)
 
 
-def _report(options: Options, results: list[Certificates], left_out: list[str], pictures: Pictures) -> None:
+def _report(
+    options: Options, results: list[Certificates], attacks: list[Attacks], left_out: list[str], pictures: Pictures
+) -> None:
     from smoothcert.report import (
         Material,
+        attack_values,
         corruption_values,
         difference_values,
         report_tables,
@@ -101,11 +106,11 @@ def _report(options: Options, results: list[Certificates], left_out: list[str], 
     say = partial(print, file=sys.stderr) if options.json else print
     radii = read_numbers(options.radii, "--radii")
     corrupted, chosen = _corrupted(options, results), {"rounded": options.rounded, "reference": options.reference}
-    grouped = {"intervals": options.intervals, "by": options.group_by}
-    material = Material(results, radii, corrupted=corrupted, **grouped, **chosen)
+    given = {"corrupted": corrupted, "attacks": attacks, "intervals": options.intervals, "by": options.group_by}
+    material = Material(results, radii, **given, **chosen)
     tables = report_tables(material, options.tables)
     if options.figure is not None:  # first: a drawing that cannot be made leaves no other file behind
-        _draw(options, results)
+        _draw(options, results, attacks)
         say(f"wrote {options.figure}")
     if not options.json:
         print(texts_together([table for made in tables.values() for table in made]))
@@ -114,14 +119,15 @@ def _report(options: Options, results: list[Certificates], left_out: list[str], 
         say(f"wrote {path}")
     if options.html is not None:
         training, images = training_of(results), pictures.of(results)
-        shown = {**chosen, "intervals": options.intervals, "corrupted": corrupted}
+        shown = {**chosen, "intervals": options.intervals, "attacks": attacks, "corrupted": corrupted}
         write_report(results, options.html, radii=radii, training=training, images=images, **shown)
         say(f"wrote {options.html}")
     if options.json:  # last: a file that cannot be written is an error, and stdout has one document
         values = report_values(results, radii, options.rounded, options.intervals)
         means = [corruption_values(entries, options.rounded) for entries in corrupted]
         compared = difference_values(*material.compared(), options.rounded) if "differences" in tables else None
-        print_json({**values, "differences": compared, "corruptions": means, "left_out": left_out})
+        others = {"differences": compared, "corruptions": means, "attacks": attack_values(attacks, results)}
+        print_json({**values, **others, "left_out": left_out})
 
 
 def _corrupted(options: Options, results: list[Certificates]) -> list[list[Corrupted]]:
@@ -133,7 +139,7 @@ def _corrupted(options: Options, results: list[Certificates]) -> list[list[Corru
     return [entries for entries in found if entries]
 
 
-def _draw(options: Options, results: list[Certificates]) -> None:
+def _draw(options: Options, results: list[Certificates], attacks: list[Attacks]) -> None:
     from smoothcert.report import read_trainings, save_figure
     from smoothcert.runs.remote import local
 
@@ -145,6 +151,7 @@ def _draw(options: Options, results: list[Certificates]) -> None:
         rounded=options.rounded,
         reference=options.reference,
         radii=read_numbers(options.radii, "--radii") or (),
+        attacks=attacks,
         by=options.group_by,
         published=options.published or (),
         least_accuracy=options.least_accuracy,
@@ -162,8 +169,8 @@ def _serve(options: Options, pictures: Pictures) -> None:
     def page(version: str) -> str:
         results, _ = read_certificates(options)
         shown = training_of(results), pictures.of(results)
-        chosen = {"reference": options.reference, "intervals": options.intervals}
-        chosen |= {"version": version, "corrupted": _corrupted(options, results)}
+        chosen = {"reference": options.reference, "intervals": options.intervals, "version": version}
+        chosen |= {"attacks": read_attacked(options)[0], "corrupted": _corrupted(options, results)}
         return render_report(results, TITLE, radii, options.rounded, *shown, **chosen)
 
     serve(LiveReport(options.results, page), options.port or 0)

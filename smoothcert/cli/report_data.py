@@ -13,7 +13,7 @@ from smoothcert.cli.options import Options
 from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 
 if TYPE_CHECKING:
-    from smoothcert.report import Certificates
+    from smoothcert.report import Attacks, Certificates
 
 
 def read_certificates(options: Options) -> tuple[list[Certificates], list[str]]:
@@ -30,6 +30,17 @@ def read_certificates(options: Options) -> tuple[list[Certificates], list[str]]:
     if options.alpha is not None or options.bound is not None or options.norm is not None:
         results = [_reanalysed(entry, options) for entry in results]
     return results, [str(warning.message) for warning in caught]
+
+
+def read_attacked(options: Options) -> tuple[list[Attacks], list[str]]:
+    """The attacks on the same runs, and what was left out since nothing is attacked yet."""
+    from smoothcert.report import read_attack_stores
+    from smoothcert.runs.remote import local
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        attacks = read_attack_stores(*map(local, options.results))
+    return attacks, [str(warning.message) for warning in caught]
 
 
 def _reanalysed(entry: Certificates, options: Options) -> Certificates:

@@ -20,6 +20,8 @@ from smoothcert.report.measures.analysis import (
     linf_radius,
     median_radius,
 )
+from smoothcert.report.measures.attack_curves import attack_families
+from smoothcert.report.measures.attacked import empirical_rows
 from smoothcert.report.measures.bootstrap import paired_bootstrap
 from smoothcert.report.measures.classes import per_class
 from smoothcert.report.measures.confidence import p_ecdf, p_lower
@@ -31,9 +33,11 @@ from smoothcert.report.measures.overlays import overlays
 from smoothcert.report.measures.published_comparison import find_published
 from smoothcert.report.measures.tradeoff import trade_offs
 from smoothcert.report.page.page import write_report
+from smoothcert.report.read.attacks import Attacks, read_attack_stores, read_attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.reading import read_log, read_results, read_store
 from smoothcert.report.read.trainings import Training, is_training_log, read_training_log, read_trainings
+from smoothcert.report.tables.attacks import attack_table, attack_values, base_table
 from smoothcert.report.tables.confidence import confidence_table
 from smoothcert.report.tables.corruptions import (
     Corrupted,
@@ -54,14 +58,19 @@ from smoothcert.report.tables.values import corruption_values, difference_values
 from smoothcert.statistics.saturation import saturation_radius
 
 __all__ = [
+    "Attacks",
     "Certificates",
     "Corrupted",
     "Material",
     "Training",
     "abstention_rate",
     "abstention_table",
+    "attack_families",
+    "attack_table",
+    "attack_values",
     "average_certified_radius",
     "average_radius",
+    "base_table",
     "certificate_table",
     "certified_accuracy",
     "certified_accuracy_linf",
@@ -78,6 +87,7 @@ __all__ = [
     "curve_svg",
     "difference_table",
     "difference_values",
+    "empirical_rows",
     "envelope_curve",
     "find_published",
     "group_envelope_table",
@@ -92,6 +102,8 @@ __all__ = [
     "paired_bootstrap",
     "per_class",
     "published_rows",
+    "read_attack_stores",
+    "read_attacks",
     "read_corruptions",
     "read_log",
     "read_results",

@@ -6,15 +6,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from smoothcert.errors import ConfigError
+from smoothcert.report.charts.attacks import attack_chart
 from smoothcert.report.charts.chart import Chart
 from smoothcert.report.charts.curves import accuracy_chart, confidence_chart
 from smoothcert.report.charts.differences import difference_chart
 from smoothcert.report.charts.envelopes import envelope_chart
 from smoothcert.report.charts.losses import loss_charts
 from smoothcert.report.charts.overlays import overlay_charts
+from smoothcert.report.measures.attack_curves import attack_families
 from smoothcert.report.measures.groups import Grouping
 from smoothcert.report.measures.overlays import overlays
 from smoothcert.report.measures.pairing import reference_place
+from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.trainings import Training
 
@@ -31,6 +34,7 @@ class Scene:
     least_accuracy: float = 0.0  # of what trade-offs show
     trainings: Sequence[Training] = ()
     epochs: int | None = None  # how many losses show; None: all
+    attacks: Sequence[Attacks] = ()
     reference: str | None = None  # the run that differences are taken to; None: the first
 
 
@@ -58,6 +62,10 @@ def _confidence(scene: Scene) -> Chart:
     return chart
 
 
+def _attacks(scene: Scene) -> Chart:
+    return attack_chart(attack_families(scene.attacks, scene.results))
+
+
 def _differences(scene: Scene) -> Chart:
     place = reference_place(scene.results, scene.reference)
     return difference_chart(scene.results, place, scene.rounded)
@@ -79,6 +87,7 @@ def _losses(scene: Scene) -> Sequence[Chart]:
 DRAWINGS: dict[str, Callable[[Scene], Chart | Sequence[Chart]]] = {
     "accuracy": _accuracy,
     "confidence": _confidence,
+    "attacks": _attacks,
     "differences": _differences,
     "envelope": _envelope,
     "trade-offs": _trade_offs,

@@ -10,7 +10,9 @@ from smoothcert.errors import ConfigError
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.groups import Grouping
 from smoothcert.report.measures.pairing import nothing_to_compare, reference_place
+from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.tables.attacks import attack_table, base_table
 from smoothcert.report.tables.confidence import confidence_table
 from smoothcert.report.tables.corruptions import Corrupted, corruption_table, corruption_types_tables
 from smoothcert.report.tables.differences import difference_table
@@ -28,6 +30,7 @@ class Material:
     rounded: bool = False
     corrupted: Sequence[Sequence[Corrupted]] = ()
     by: Grouping = "method"  # which runs belong together, where the best of several is shown
+    attacks: Sequence[Attacks] = ()
     intervals: bool = False  # around measures of one run
     reference: str | None = None  # the run that differences are taken to; None: the first
 
@@ -121,6 +124,14 @@ def _corruption_types(material: Material) -> list[Table]:
     return [table for entries in material.corrupted for table in corruption_types_tables(entries, material.rounded)]
 
 
+def _attacks(material: Material) -> list[Table]:
+    return [attack_table(material.attacks, material.results)]
+
+
+def _base(material: Material) -> list[Table]:
+    return [base_table(material.attacks, material.results)]
+
+
 def _never(material: Material) -> bool:
     return False
 
@@ -132,6 +143,8 @@ PARTS: dict[str, Part] = {
     "differences": Part(_differences, _never),
     "envelope": Part(_envelope, _never),
     "abstentions": Part(_abstentions, _never),
+    "attacks": Part(_attacks, lambda material: bool(material.attacks)),
+    "base": Part(_base, lambda material: any(0 in a.radii and a.base_predict is not None for a in material.attacks)),
     "corruptions": Part(_corruptions, lambda material: bool(material.corrupted)),
     "corruption-types": Part(_corruption_types, _never),
 }
