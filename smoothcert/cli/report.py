@@ -37,7 +37,7 @@ def add_options(parser: ArgumentParser) -> None:
     option(parser, "--group-by", Literal["method", "sigma", "folder", "all"], "method", grouping)
     beside = "published tables beside our runs in --draw trade-offs, e.g. catrs-supplement/table-7"
     parser.add_argument("--published", type=str, nargs="+", default=None, help=beside)
-    option(parser, "--least-accuracy", float, 0.0, "clean accuracy below which --draw trade-offs leaves points out")
+    option(parser, "--least-accuracy", float, None, "clean accuracy below which --draw trade-offs leaves points out")
     option(parser, "--epochs", int, None, "first epochs that --draw losses shows; default: all")
     names = "which tables to print and write, for example: certified confidence"
     parser.add_argument("--tables", type=str, nargs="+", default=None, help=names)
@@ -62,6 +62,9 @@ def run(options: Options) -> None:
     if options.port is not None and not options.serve:
         raise ConfigError("--port is the port of --serve, which is not given")
     check_norm(options)
+    for name, drawing in (("published", "trade-offs"), ("least-accuracy", "trade-offs"), ("epochs", "losses")):
+        if options[name.replace("-", "_")] is not None and options.draw != drawing:
+            raise ConfigError(f"--{name} is for --draw {drawing}, which is not given")
     if options.draw is not None and options.figure is None:
         raise ConfigError("--draw says what --figure writes, which is not given")
     pictures = Pictures(options.data_dir)
@@ -154,7 +157,7 @@ def _draw(options: Options, results: list[Certificates], attacks: list[Attacks])
         attacks=attacks,
         by=options.group_by,
         published=options.published or (),
-        least_accuracy=options.least_accuracy,
+        least_accuracy=options.least_accuracy or 0.0,
         epochs=options.epochs,
         trainings=read_trainings(*map(local, options.results)) if name == "losses" else (),
     )

@@ -121,9 +121,11 @@ def test_l_infinity_radii_of_logs(capsys, logs):
         (["--norm", "linf", "--dimension", 3, "--rounded"], "--rounded rounds l2 radii"),
         (["--norm", "linf", "--alpha", 0.1], "no class counts"),
         (["--radii", "2/0"], "for example 0 0.5 1 or 2/255, found '2/0'"),
+        (["--epochs", 3], "--epochs is for --draw losses, which is not given"),
+        (["--published", "catrs-supplement/table-7"], "--published is for --draw trade-offs, which is not given"),
     ],
 )
-def test_norms_that_cannot_be_shown_are_refused(capsys, logs, words, message):
+def test_options_that_do_not_fit_together_are_refused(capsys, logs, words, message):
     assert message in fails(capsys, "report", logs / "cohen" / "noise_0.5.tsv", *words)
 
 
