@@ -56,8 +56,7 @@ def _plot(axes: Any, line: Line, x: Any, y: Any) -> Any:
     elif line.marker:
         full = line.marker == "full"
         look |= {"marker": "o", "markersize": 4 if full else 7, "markerfacecolor": colour if full else "none"}
-    label = line.label.replace("$", r"\$")  # a name is no formula
-    return axes.plot(x, y, color=colour, linewidth=1.3, label=label, **look)[0]
+    return axes.plot(x, y, color=colour, linewidth=1.3, label=_plain(line.label), **look)[0]
 
 
 def _draw_lines(axes: Any, chart: Chart, title: str) -> None:
@@ -98,17 +97,22 @@ def _draw_strips(axes: Any, chart: Chart, inches: float) -> None:
         colour, dashes = COLOURS[strip.style.colour], [float(length) for length in DASHES[strip.style.dash].split()]
         key = {"color": colour, "linewidth": 1.3, "linestyle": (0, dashes) if dashes else "-"}
         axes.plot([left, left + 0.05 * (right - left)], [row + 0.22] * 2, **key)
-        label = strip.label.replace("$", r"\$")
-        axes.text(left + 0.06 * (right - left), row + 0.22, label, fontsize="x-small", va="center")
+        axes.text(left + 0.06 * (right - left), row + 0.22, _plain(strip.label), fontsize="x-small", va="center")
         for segment in strip.segments:
             ends = (segment.start, segment.end - segment.start)
             axes.broken_barh([ends], (row + 0.45, 0.45), facecolor=(colour, 0.22), edgecolor="white", linewidth=1)
             if len(segment.text) * letter < segment.end - segment.start:
-                middle, word = (segment.start + segment.end) / 2, segment.text.replace("$", r"\$")
-                axes.text(middle, row + 0.69, word, fontsize="x-small", ha="center", va="center")
+                middle = (segment.start + segment.end) / 2
+                axes.text(middle, row + 0.69, _plain(segment.text), fontsize="x-small", ha="center", va="center")
 
 
 def _formulas(label: str) -> str:
+    label = _plain(label)
     for text, formula in _MATH.items():
         label = label.replace(text, formula)
     return label
+
+
+def _plain(name: str) -> str:
+    """A name as matplotlib takes it: a dollar sign begins no formula."""
+    return name.replace("$", r"\$")
