@@ -18,7 +18,15 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.attacks.constraints import GaussianLike, Within, norms
-from smoothcert.attacks.objectives import by_kernels, frozen, label_probabilities, noisy_logits, smoothed_nll
+from smoothcert.attacks.objectives import (
+    by_kernels,
+    frozen,
+    label_probabilities,
+    label_votes,
+    noisy_logits,
+    smoothed_nll,
+)
+from smoothcert.errors import ModelError
 
 Objective = Callable[[Tensor], Tensor]  # points [B, ...] -> a loss for each point [B]
 Gradient = Callable[[Tensor], Tensor]  # points [B, ...] -> directions of ascent [B, ...], of any length
@@ -33,6 +41,11 @@ def input_gradient(objective: Objective) -> Gradient:
         with torch.enable_grad():
             point = point.detach().requires_grad_()
             losses = objective(point)
+            if not losses.requires_grad:
+                raise ModelError(
+                    "the network's answers have no gradient (it rounds them, or leaves PyTorch): attack it "
+                    "by its votes, with --attack stein-hard"
+                )
             return torch.autograd.grad(losses, point, torch.ones_like(losses))[0]
 
     return gradient
@@ -45,11 +58,31 @@ def smoothed_gradient(model: nn.Module, labels: Tensor, noise: Tensor, beta: flo
 
 def stein_gradient(model: nn.Module, labels: Tensor, noise: Tensor, beta: float = 1.0) -> Gradient:
     """-(1/m) sum_i softmax(z(x + delta_i))_y delta_i, by forwards alone: Stein's lemma (eq. 7) up to 1/sigma^2."""
+    return _by_stein(lambda point: label_probabilities(noisy_logits(model, point, noise), labels, beta), noise)
+
+
+def hard_vote_gradient(model: nn.Module, labels: Tensor, noise: Tensor) -> Gradient:
+    """Stein's lemma for the smoothed hard classifier: nothing but its answers is asked of the network.
+
+    -(1/m) sum_i (v_i - mean v) delta_i, where v_i is 1 if the answer to x + delta_i is the label, else 0. The mean
+    changes the expectation by the factor 1 - 1/m alone and takes most of the variance away: votes that all agree would
+    else lead along the mean of the noises, which says nothing of the network.
+    """
+
+    def votes(point: Tensor) -> Tensor:
+        found = label_votes(noisy_logits(model, point, noise), labels)
+        return found - found.mean(0)
+
+    return _by_stein(votes, noise)
+
+
+def _by_stein(weights: Callable[[Tensor], Tensor], noise: Tensor) -> Gradient:
+    """Down the mean of the noises by the weights [m, B] that the noisy copies of a point have."""
 
     @torch.no_grad()
     def gradient(point: Tensor) -> Tensor:
-        p = label_probabilities(noisy_logits(model, point, noise), labels, beta)  # [m, B]
-        return -(p.view(*p.shape, *[1] * (noise.ndim - 2)) * noise).mean(0)
+        w = weights(point)
+        return -(w.view(*w.shape, *[1] * (noise.ndim - 2)) * noise).mean(0)
 
     return gradient
 
@@ -117,15 +150,21 @@ def pgd(
     generator: Source,
     beta: float = 1.0,
     gradient_free: bool = False,
+    hard_votes: bool = False,
 ) -> Tensor:
     """SmoothAdv-PGD: images at most epsilon away that lower the smoothed probability of their labels.
 
     Steps of 2 epsilon / T; the clamp to [0,1] precedes the projection, as in the published code. No random start.
+    The gradient is that of `smoothed_gradient`; if `gradient_free`, of `stein_gradient`; if `hard_votes`, of
+    `hard_vote_gradient`, which knows no `beta`.
     """
-    make = stein_gradient if gradient_free else smoothed_gradient
+    if hard_votes:
+        gradient = hard_vote_gradient(model, labels, noise)
+    else:
+        gradient = (stein_gradient if gradient_free else smoothed_gradient)(model, labels, noise, beta)
     with frozen(model):
         return ascend(
-            make(model, labels, noise, beta),
+            gradient,
             images,
             steps=steps,
             step=2 * epsilon / steps,

@@ -60,6 +60,11 @@ def label_probabilities(logits: Tensor, labels: Tensor, beta: float = 1.0) -> Te
     return (beta * logits).softmax(-1).gather(-1, index)[..., 0]
 
 
+def label_votes(logits: Tensor, labels: Tensor) -> Tensor:
+    """1 where the largest logit is the label's, else 0, of logits [m, B, classes]: [m, B]."""
+    return (logits.argmax(-1) == labels).to(logits.dtype)
+
+
 def divergence(logits: Tensor, target: Tensor) -> Tensor:
     """KL(target || softmax(z)) of logits [m, B, classes]: [m, B]. Classes with target 0 add nothing."""
     if by_kernels(logits, logits.shape[-1]) and not target.requires_grad:

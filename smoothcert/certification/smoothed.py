@@ -39,7 +39,7 @@ from smoothcert.noise.exact import Stage
 from smoothcert.noise.streams import law_of, total_variation
 from smoothcert.runs.seeds import noise_seed
 from smoothcert.statistics import bounds
-from smoothcert.statistics.certificate import ABSTAIN, Certificate, from_claim, from_counts
+from smoothcert.statistics.certificate import Certificate, from_claim, from_counts, predicted
 from smoothcert.statistics.sequential import NO_CLAIM, Claim, Procedure, procedure
 
 _LARGE = 2**15  # values of an image from which on threads are woken to copy it, which takes longer than a transfer
@@ -223,15 +223,17 @@ class SmoothedClassifier:
 
     def predict(self, image: Image, *, n: int = 1000, alpha: float = ALPHA, index: int = 0) -> int:
         """PREDICT: the smoothed class, wrong with probability at most alpha, or -1 to abstain."""
+        return self.predict_counted(image, n, alpha, index)[0]
+
+    def predict_counted(self, image: Image, n: int, alpha: float, index: int) -> tuple[int, NDArray[np.int64]]:
+        """PREDICT's answer, and how often each class was returned on its n noisy copies."""
         bounds.check_alpha(alpha)
         if n < 1:
             raise ConfigError(f"n, the number of samples, must be at least 1, found {n}")
         x = check_image(image)
-        # the law of n counts is within n * slack of the ideal one in total variation: alpha is lowered by that
-        level = alpha - n * total_variation(self.noise, self.sigma, x.numel())
         counts = self.count(x, n, "prediction", index)
-        second, first = np.argsort(counts, kind="stable")[-2:]
-        return int(first) if bounds.top_two_p_value(counts[first], counts[second]) <= level else ABSTAIN
+        # the law of n counts is within n * slack of the ideal one in total variation: alpha is lowered by that
+        return predicted(counts, alpha - n * total_variation(self.noise, self.sigma, x.numel())), counts
 
     def count(self, image: Tensor, n: int, stage: Stage, index: int, first: int = 0) -> NDArray[np.int64]:
         """How often each class is returned on the noisy copies `first` to n-1 of a checked image."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +24,7 @@ from smoothcert.config import AttackConfig
 from smoothcert.errors import StoreError
 
 if TYPE_CHECKING:
-    from smoothcert.evaluation.attack import EmpiricalRow
+    from smoothcert.report import Attacks
     from smoothcert.runs.store import ResultStore
 
 ABOUT = "Accuracy of the smoothed classifier under attack, beside what was certified."
@@ -43,7 +42,8 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Options) -> None:
     from smoothcert.devices.pick import pick_device
-    from smoothcert.evaluation.attack import attack_dataset, summarise
+    from smoothcert.evaluation.attack import attack_dataset
+    from smoothcert.report.read.attacks import NothingAttacked, read_attacks
     from smoothcert.runs.data_of import data_of_run
     from smoothcert.runs.folder import RunFolder
     from smoothcert.runs.store import ResultStore
@@ -61,44 +61,42 @@ def run(options: Options) -> None:
         certificates=certificates if certificates.exists else None,
         device=pick_device(options.device),
     )
-    found = summarise(store)
-    _print(found)
+    try:
+        attacked = read_attacks(store.folder)
+    except NothingAttacked as error:  # of a shard without inputs
+        print(f"note: {error}")
+        return
+    _print(attacked)
     if certificates.exists and (told := doubt(certificates.manifest().identity.get("noise"))):
         print(f"note: certified by {told}")
     if options.svg is not None:
-        attacked = sorted({int(row["idx"]) for row in store.rows()})
-        _draw(found, certificates, attacked, folder.path.name, options)
+        _draw(attacked, certificates, folder.path.name, options.svg)
 
 
-def _print(found: Sequence[EmpiricalRow]) -> None:
-    lines = [("radius", "inputs", "under attack %", "abstain %", "certified %")]
-    for row in found:
-        certified = "-" if row.certified is None else f"{100 * row.certified:.1f}"
-        shares = (f"{100 * row.empirical:.1f}", f"{100 * row.abstained:.1f}", certified)
-        lines.append((f"{row.radius:g}", str(row.inputs), *shares))
+def _print(attacked: Attacks) -> None:
+    """What the store says; of its certificates too, which may be wrong: a report reads those themselves."""
+    from smoothcert.report.measures.attacked import empirical_rows
+    from smoothcert.report.tables.attacks import alarms
+
+    head = ("radius", "inputs", "under attack %", "abstain %", "certified %", "network alone %", "one noise %")
+    lines: list[tuple[str, ...]] = [head]
+    for row in empirical_rows(attacked):
+        shares = (row.empirical, row.abstained, row.certified, row.base, row.noisy)
+        cells = ("-" if share is None else f"{100 * share:.1f}" for share in shares)
+        lines.append((f"{row.radius:g}", str(row.inputs), *cells))
     print(aligned(lines))
-    for row in found:
-        if row.alarms:
-            shown = ", ".join(map(str, row.alarms[:10]))
-            print(
-                f"SOUNDNESS ALARM at radius {row.radius:g}: inputs {shown} answer otherwise "
-                "inside their certified radius"
-            )
+    for alarm in alarms([attacked], []):
+        print(alarm)
 
 
-def _draw(
-    found: Sequence[EmpiricalRow], certificates: ResultStore, attacked: Sequence[int], name: str, options: Options
-) -> None:
-    import numpy as np
-
+def _draw(attacked: Attacks, certificates: ResultStore, name: str, path: Path) -> None:
     from smoothcert.files import write_text
-    from smoothcert.report import read_store
-    from smoothcert.report.charts.evaluations import attack_svg
+    from smoothcert.report import attack_families, read_store
+    from smoothcert.report.charts.attacks import attack_chart
+    from smoothcert.report.charts.chart import chart_svg
 
     if not certificates.exists:
         raise StoreError(f"--svg draws certificates too, and {certificates.folder} has none: certify first")
-    proved = read_store(certificates.folder)
-    proved = proved.where(np.isin(proved.idx, attacked))  # the attacked inputs alone
-    points = ([row.radius for row in found], [row.empirical for row in found])
-    write_text(options.svg, attack_svg(dataclasses.replace(proved, name=name), {options.attack: points}))
-    print(f"wrote {options.svg}")
+    proved = dataclasses.replace(read_store(certificates.folder), name=name)
+    write_text(path, chart_svg(attack_chart(attack_families([attacked], [proved]))))
+    print(f"wrote {path}")

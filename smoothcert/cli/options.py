@@ -120,7 +120,15 @@ def add_numbers(parser: ArgumentParser, flags: Sequence[str], text: str, *, requ
 
 
 def read_numbers(words: Sequence[str] | None, flag: str) -> tuple[float, ...] | None:
-    return _read_each(words, float, f"{flag} takes numbers, for example 0 0.5 1")
+    return _read_each(words, _number, f"{flag} takes numbers, for example 0 0.5 1 or 2/255")
+
+
+def _number(text: str) -> float:
+    """`0.5`, or `2/255` as radii of l-infinity are given."""
+    top, slash, bottom = text.partition("/")
+    if slash and float(bottom) == 0:
+        raise ValueError("division by zero")
+    return float(top) / float(bottom) if slash else float(top)
 
 
 def read_whole_numbers(words: Sequence[str] | None, flag: str) -> tuple[int, ...]:

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Literal
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_json, add_numbers, option, place, print_json, read_numbers
-from smoothcert.cli.report_data import Pictures, read_certificates, training_of
+from smoothcert.cli.report_data import Pictures, check_norm, read_attacked, read_certificates, training_of
 from smoothcert.errors import ConfigError
 
 if TYPE_CHECKING:
-    from smoothcert.report import Certificates
+    from smoothcert.report import Attacks, Certificates, Corrupted
 
 FORMATS = ("markdown", "latex", "csv")  # of tables
 ABOUT = "Tables and curves of certificates, also of the field's published logs."
 
 
 def add_options(parser: ArgumentParser) -> None:
-    text = "run folders, certificate stores, folders with some below, or logs of the field"
+    text = "run folders (with their attacks), stores, folders with some below, or logs of the field"
     parser.add_argument("results", type=place, nargs="+", help=text)
     add_numbers(parser, ("--radii", "--radius"), "radii of the table; default: by data")
     parser.add_argument("--rounded", action="store_true", help="round radii to 3 digits first, as published tables do")
@@ -30,8 +30,15 @@ def add_options(parser: ArgumentParser) -> None:
     option(parser, "--alpha", float, None, "analyse stored counts again at this alpha, without a forward pass")
     option(parser, "--bound", Literal["binary", "multiclass"], None, "analyse stored counts again by this bound")
     option(parser, "--norm", Literal["l2", "linf"], None, "show radii in this norm")
+    option(parser, "--dimension", int, None, "values of an input, for --norm linf of logs; default: by their folders")
     option(parser, "--figure", Path, None, "write a drawing as .svg, .pdf or .png")
     option(parser, "--draw", str, None, "which drawing --figure writes, for example confidence (default: accuracy)")
+    grouping = "which runs belong together in envelopes and abstentions; sigma: a method at one sigma"
+    option(parser, "--group-by", Literal["method", "sigma", "folder", "all"], "method", grouping)
+    beside = "published tables beside our runs in --draw trade-offs, e.g. catrs-supplement/table-7"
+    parser.add_argument("--published", type=str, nargs="+", default=None, help=beside)
+    option(parser, "--least-accuracy", float, None, "clean accuracy below which --draw trade-offs leaves points out")
+    option(parser, "--epochs", int, None, "first epochs that --draw losses shows; default: all")
     names = "which tables to print and write, for example: certified confidence"
     parser.add_argument("--tables", type=str, nargs="+", default=None, help=names)
     parser.add_argument("--intervals", action="store_true", help="with 95 %% intervals over the choice of inputs")
@@ -54,49 +61,59 @@ def run(options: Options) -> None:
         raise ConfigError("--serve follows folders on this machine: those on a server can be reported again later")
     if options.port is not None and not options.serve:
         raise ConfigError("--port is the port of --serve, which is not given")
+    check_norm(options)
+    for name, drawing in (("published", "trade-offs"), ("least-accuracy", "trade-offs"), ("epochs", "losses")):
+        if options[name.replace("-", "_")] is not None and options.draw != drawing:
+            raise ConfigError(f"--{name} is for --draw {drawing}, which is not given")
     if options.draw is not None and options.figure is None:
         raise ConfigError("--draw says what --figure writes, which is not given")
     pictures = Pictures(options.data_dir)
+    wanted = options.json or options.tables or any(options[kind] is not None for kind in ("html", *FORMATS))
+    losses = options.draw == "losses" and not wanted  # of trainings, which need no certificates
     try:
         results, left_out = read_certificates(options)
     except NoCertificates as error:
-        if not options.serve:
+        if not (options.serve or losses):
             raise
-        print(f"note: {shown(str(error))}", file=sys.stderr)
+        if losses:
+            _draw(options, [], [])
+            print(f"wrote {options.figure}")
+        else:
+            print(f"note: {shown(str(error))}", file=sys.stderr)
     else:
+        attacks, not_yet = read_attacked(options)
+        left_out += not_yet
         for reason in left_out:
             print(f"note: {shown(reason)}", file=sys.stderr)
-        _report(options, results, left_out, pictures)
+        _report(options, results, attacks, left_out, pictures)
     if options.serve:
         _serve(options, pictures)
 
 
-def _report(options: Options, results: list[Certificates], left_out: list[str], pictures: Pictures) -> None:
+def _report(
+    options: Options, results: list[Certificates], attacks: list[Attacks], left_out: list[str], pictures: Pictures
+) -> None:
     from smoothcert.report import (
         Material,
-        corrupted_stores,
+        attack_values,
         corruption_values,
         difference_values,
-        read_corruptions,
         report_tables,
         report_values,
-        save_figure,
         texts_together,
         write_report,
         write_tables,
     )
-    from smoothcert.runs.remote import local
     from smoothcert.statistics.printed import UNITS
 
     say = partial(print, file=sys.stderr) if options.json else print
     radii = read_numbers(options.radii, "--radii")
-    found = (corrupted_stores(results), *(read_corruptions(local(folder)) for folder in options.corruptions or ()))
-    corrupted = [entries for entries in found if entries]
-    chosen = {"rounded": options.rounded, "reference": options.reference}
-    material = Material(results, radii, corrupted=corrupted, intervals=options.intervals, **chosen)
+    corrupted, chosen = _corrupted(options, results), {"rounded": options.rounded, "reference": options.reference}
+    given = {"corrupted": corrupted, "attacks": attacks, "intervals": options.intervals, "by": options.group_by}
+    material = Material(results, radii, **given, **chosen)
     tables = report_tables(material, options.tables)
     if options.figure is not None:  # first: a drawing that cannot be made leaves no other file behind
-        save_figure(results, options.figure, drawing=options.draw or "accuracy", **chosen)
+        _draw(options, results, attacks)
         say(f"wrote {options.figure}")
     if not options.json:
         print(texts_together([table for made in tables.values() for table in made]))
@@ -105,14 +122,45 @@ def _report(options: Options, results: list[Certificates], left_out: list[str], 
         say(f"wrote {path}")
     if options.html is not None:
         training, images = training_of(results), pictures.of(results)
-        shown = {**chosen, "intervals": options.intervals}
+        shown = {**chosen, "intervals": options.intervals, "attacks": attacks, "corrupted": corrupted}
         write_report(results, options.html, radii=radii, training=training, images=images, **shown)
         say(f"wrote {options.html}")
     if options.json:  # last: a file that cannot be written is an error, and stdout has one document
         values = report_values(results, radii, options.rounded, options.intervals)
         means = [corruption_values(entries, options.rounded) for entries in corrupted]
         compared = difference_values(*material.compared(), options.rounded) if "differences" in tables else None
-        print_json({**values, "differences": compared, "corruptions": means, "left_out": left_out})
+        others = {"differences": compared, "corruptions": means, "attacks": attack_values(attacks, results)}
+        print_json({**values, **others, "left_out": left_out})
+
+
+def _corrupted(options: Options, results: list[Certificates]) -> list[list[Corrupted]]:
+    """The corruption benchmarks among the results, and those given expressly."""
+    from smoothcert.report import corrupted_stores, read_corruptions
+    from smoothcert.runs.remote import local
+
+    found = (corrupted_stores(results), *(read_corruptions(local(folder)) for folder in options.corruptions or ()))
+    return [entries for entries in found if entries]
+
+
+def _draw(options: Options, results: list[Certificates], attacks: list[Attacks]) -> None:
+    from smoothcert.report import read_trainings, save_figure
+    from smoothcert.runs.remote import local
+
+    name = options.draw or "accuracy"
+    save_figure(
+        results,
+        options.figure,
+        drawing=name,
+        rounded=options.rounded,
+        reference=options.reference,
+        radii=read_numbers(options.radii, "--radii") or (),
+        attacks=attacks,
+        by=options.group_by,
+        published=options.published or (),
+        least_accuracy=options.least_accuracy or 0.0,
+        epochs=options.epochs,
+        trainings=read_trainings(*map(local, options.results)) if name == "losses" else (),
+    )
 
 
 def _serve(options: Options, pictures: Pictures) -> None:
@@ -124,7 +172,8 @@ def _serve(options: Options, pictures: Pictures) -> None:
     def page(version: str) -> str:
         results, _ = read_certificates(options)
         shown = training_of(results), pictures.of(results)
-        chosen = {"reference": options.reference, "intervals": options.intervals}
-        return render_report(results, TITLE, radii, options.rounded, *shown, version=version, **chosen)
+        chosen = {"reference": options.reference, "intervals": options.intervals, "version": version}
+        chosen |= {"attacks": read_attacked(options)[0], "corrupted": _corrupted(options, results)}
+        return render_report(results, TITLE, radii, options.rounded, *shown, **chosen)
 
     serve(LiveReport(options.results, page), options.port or 0)

@@ -10,34 +10,73 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smoothcert.cli.options import Options
-from smoothcert.errors import SmoothcertError, StoreError
+from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 
 if TYPE_CHECKING:
-    from smoothcert.report import Certificates
+    from smoothcert.report import Attacks, Certificates
 
 
 def read_certificates(options: Options) -> tuple[list[Certificates], list[str]]:
     """The certificates, and what was left out since it holds none yet."""
-    from smoothcert.report import read_results
+    from smoothcert.report import is_training_log, read_results
     from smoothcert.runs.remote import local
 
+    places = [local(entry) for entry in options.results]
+    if options.draw == "losses":
+        places = [entry for entry in places if not is_training_log(entry)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        results = read_results(*map(local, options.results))
+        results = read_results(*places)
     if options.alpha is not None or options.bound is not None or options.norm is not None:
         results = [_reanalysed(entry, options) for entry in results]
     return results, [str(warning.message) for warning in caught]
 
 
+def read_attacked(options: Options) -> tuple[list[Attacks], list[str]]:
+    """The attacks on the same runs, and what was left out since nothing is attacked yet."""
+    from smoothcert.report import read_attack_stores
+    from smoothcert.runs.remote import local
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        attacks = read_attack_stores(*map(local, options.results))
+    return attacks, [str(warning.message) for warning in caught]
+
+
 def _reanalysed(entry: Certificates, options: Options) -> Certificates:
     from smoothcert.evaluation.reanalysis import reanalyse
+    from smoothcert.report.measures.norms import log_in_linf
 
     if entry.manifest is None:
-        raise StoreError(
-            f"{entry.source} has no class counts, so that it cannot be analysed by another alpha, bound or norm"
+        if options.alpha is not None or options.bound is not None:
+            raise StoreError(
+                f"{entry.source} has no class counts, so that it cannot be analysed by another alpha or bound"
+            )
+        return log_in_linf(entry, options.dimension) if options.norm == "linf" else entry
+    recorded = entry.manifest.get("environment", {}).get("values")
+    if None not in (options.dimension, recorded) and options.dimension != recorded:
+        raise ConfigError(
+            f"{entry.source}: its inputs have {recorded} values, found --dimension {options.dimension}; leave it out, "
+            "or report these results apart"
         )
-    found = reanalyse(entry.source, alpha=options.alpha, bound=options.bound or "binary", norm=options.norm)
+    found = reanalyse(
+        entry.source,
+        alpha=options.alpha,
+        bound=options.bound or "binary",
+        norm=options.norm,
+        values=options.dimension,
+    )
     return dataclasses.replace(found, name=entry.name)
+
+
+def check_norm(options: Options) -> None:
+    """Whether what was asked about norms fits together."""
+    if options.dimension is not None and options.norm != "linf":
+        raise ConfigError("--dimension is the number of values of an input, for --norm linf, which is not given")
+    if options.rounded and options.norm == "linf":
+        raise ConfigError(
+            "--rounded rounds l2 radii as published logs print them, found --norm linf; choose one of them"
+        )
 
 
 def training_of(results: Sequence[Certificates]) -> dict[str, list[dict[str, Any]]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -52,9 +53,10 @@ class AttackConfig:
     """
 
     sigma: float = setting("noise level; default: the one trained with")
-    radii: tuple[float, ...] = setting("l2 radii to attack at", flag="radius")
+    radii: tuple[float, ...] = setting("l2 radii to attack at; 0: the images as they are", flag="radius")
     attack: AttackName = setting(
-        "SmoothAdv's PGD or DDN, gradient-free, PGD without noise, or foolbox's", default="pgd"
+        "SmoothAdv's PGD or DDN, gradient-free by probabilities or by hard votes, PGD without noise, or foolbox's",
+        default="pgd",
     )
     noises: int = setting("noises that an attack averages over", default=128)
     steps: int = setting("steps of an attack", default=20)
@@ -67,8 +69,8 @@ class AttackConfig:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radii", _rising(self.radii) or ())
-        if not self.radii or min(self.radii) <= 0:
-            raise ConfigError(f"an attack needs radii above 0, found {list(self.radii)}")
+        if not self.radii or not all(0 <= radius < math.inf for radius in self.radii):
+            raise ConfigError(f"an attack needs radii of at least 0, found {list(self.radii)}")
         check_choice("attack", self.attack, AttackName)
         check_choice("noise mode", self.noise, NoiseMode)
         check_choice("precision", self.precision, Precision)

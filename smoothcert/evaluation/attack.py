@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -23,27 +23,29 @@ from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import evaluation, subject
 from smoothcert.config import AttackConfig, Precision
 from smoothcert.data import Dataset, LazyDataset, require_labels
-from smoothcert.devices.launching import kernels_switched
+from smoothcert.devices.launching import kernels_switched, launch_on
 from smoothcert.errors import ModelError
+from smoothcert.evaluation.noise_levels import answers_of
 from smoothcert.keys import derive
 from smoothcert.noise.streams import unit_range
+from smoothcert.runs.attack_rows import ATTACK_COLUMNS
 from smoothcert.runs.environment import device_kind, environment
 from smoothcert.runs.executor import Here, Row
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore
 from smoothcert.statistics import bounds
-from smoothcert.statistics.certificate import ABSTAIN
 
-COLUMNS = ("idx", "label", "radius", "distance", "predict", "correct", "certified_predict", "certified_radius", "time")
+ATTACK_VERSION = 3
+"""2: adversarial images are rounded inside the ball, not towards the original, and DDN starts from norm 1.
 
-ATTACK_VERSION = 2
-"""2: adversarial images are rounded inside the ball, not towards the original, and DDN starts from norm 1."""
+3: the network's own answer and its votes are stored.
+"""
 
 
 def attack_store(folder: Path | str) -> ResultStore:
     """Attacks are stored as certificates are, with one row per input and radius."""
-    return ResultStore(Path(folder), COLUMNS, ("idx", "radius"))
+    return ResultStore(Path(folder), ATTACK_COLUMNS, ("idx", "radius"))
 
 
 def attack_dataset(
@@ -83,17 +85,22 @@ def attack_dataset(
     def work(now: Sequence[tuple[int, float]]) -> Iterator[Row]:
         for index, radius in now:
             image, label = torch.from_numpy(dataset.image(index)).to(smoothed.device), int(dataset.labels[index])
-            answer, distance = _answer_under_attack(smoothed, image, label, config, radius, index)
+            found = _attacked(smoothed, image, label, config, radius, index)
+            answer, counts = smoothed.predict_counted(found, config.n, config.alpha, index)
+            with launch_on(smoothed.device):
+                base = int(answers_of(prepared, 1)(unit_range(found)[None]))
             predict, proved_radius = proved.get(index, ("", ""))
             yield {
                 "idx": index,
                 "label": label,
                 "radius": radius,
-                "distance": distance,
+                "distance": _distance(found, image),
                 "predict": answer,
                 "correct": int(answer == label),
                 "certified_predict": predict,
                 "certified_radius": proved_radius,
+                "base_predict": base,
+                "votes": int(counts[label]),
             }
 
     wanted = [(index, radius) for index in chosen.mine(indices) for radius in config.radii]
@@ -110,10 +117,12 @@ def _certified_precision(certificates: ResultStore, smoothed: SmoothedClassifier
     return known["precision"] if smoothed.precision == "auto" and certified else smoothed.precision
 
 
-def _answer_under_attack(
+def _attacked(
     smoothed: SmoothedClassifier, image: Tensor, label: int, config: AttackConfig, radius: float, index: int
-) -> tuple[int, float]:
-    """What PREDICT answers on the adversarial image, and how far that is from the image."""
+) -> Tensor:
+    """The adversarial image that the classifier is asked about; at radius 0 the image as it is."""
+    if radius == 0:
+        return image
     smoothed.model.eval()
     assert config.seed is not None
     key = derive(config.seed, "attack", index)
@@ -122,12 +131,9 @@ def _answer_under_attack(
     if not found.isfinite().all():
         raise ModelError(
             f"the attack on input {index} found no image: the model's gradient there is not a number. Check the "
-            "weights and the forward of the model, or use --attack stein, which needs no gradient"
+            "weights and the forward of the model, or use --attack stein or stein-hard, which needs no gradient"
         )
-    if config.noise != "float":
-        found = round_inside(found, image, radius)
-    answer = smoothed.predict(found, n=config.n, alpha=config.alpha, index=index)
-    return answer, _distance(found, image)
+    return found if config.noise == "float" else round_inside(found, image, radius)
 
 
 def adversarial_image(
@@ -144,7 +150,8 @@ def adversarial_image(
     if config.attack == "ddn":
         gamma = ddn_test_gamma(radius, config.steps)
         return ddn(model, images, labels, noise, gamma=gamma, start=1.0, rounded=False, **ball)[0]
-    return pgd(model, images, labels, noise, gradient_free=config.attack == "stein", **ball)[0]
+    soft, hard = (config.attack == name for name in ("stein", "stein-hard"))
+    return pgd(model, images, labels, noise, gradient_free=soft, hard_votes=hard, **ball)[0]
 
 
 def _distance(found: Tensor, image: Tensor) -> float:
@@ -152,46 +159,6 @@ def _distance(found: Tensor, image: Tensor) -> float:
     if found.dtype == image.dtype == torch.uint8:
         return math.sqrt(int((found.long() - image.long()).square().sum())) / 255
     return float((unit_range(found).double() - unit_range(image).double()).norm())
-
-
-@dataclass(frozen=True)
-class EmpiricalRow:
-    """Accuracy under attack at one radius, and certified accuracy of the same inputs."""
-
-    radius: float
-    inputs: int
-    empirical: float
-    abstained: float
-    certified: float | None
-    alarms: tuple[int, ...]
-    """Inputs that answered with another class within their certified radius: each contradicts a certificate."""
-
-
-def summarise(store: ResultStore) -> list[EmpiricalRow]:
-    rows = list({(row["idx"], row["radius"]): row for row in store.rows()}.values())  # each once, whoever made it
-    found = []
-    for radius in sorted({float(row["radius"]) for row in rows}):
-        here = [row for row in rows if float(row["radius"]) == radius]
-        known = [row for row in here if row["certified_radius"]]
-        proved = [
-            row["certified_predict"] == row["label"] and float(row["certified_radius"]) >= radius for row in known
-        ]
-        found.append(
-            EmpiricalRow(
-                radius,
-                len(here),
-                sum(row["correct"] == "1" for row in here) / len(here),
-                sum(row["predict"] == str(ABSTAIN) for row in here) / len(here),
-                sum(proved) / len(known) if len(known) == len(here) else None,
-                tuple(int(row["idx"]) for row in known if _contradicts(row)),
-            )
-        )
-    return found
-
-
-def _contradicts(row: dict[str, str]) -> bool:
-    inside = float(row["distance"]) < float(row["certified_radius"])
-    return inside and row["predict"] not in (str(ABSTAIN), row["certified_predict"])
 
 
 def _certified(store: ResultStore) -> dict[int, tuple[str, str]]:

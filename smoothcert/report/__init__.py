@@ -20,25 +20,36 @@ from smoothcert.report.measures.analysis import (
     linf_radius,
     median_radius,
 )
+from smoothcert.report.measures.attack_curves import attack_families
+from smoothcert.report.measures.attacked import empirical_rows
 from smoothcert.report.measures.bootstrap import paired_bootstrap
 from smoothcert.report.measures.classes import per_class
 from smoothcert.report.measures.confidence import p_ecdf, p_lower
-from smoothcert.report.measures.envelope import upper_envelope
+from smoothcert.report.measures.envelope import envelope_curve, upper_envelope
+from smoothcert.report.measures.groups import groups_of
 from smoothcert.report.measures.intervals import run_intervals, share_intervals
+from smoothcert.report.measures.norms import log_in_linf
+from smoothcert.report.measures.overlays import overlays
 from smoothcert.report.measures.published_comparison import find_published
 from smoothcert.report.measures.tradeoff import trade_offs
 from smoothcert.report.page.page import write_report
+from smoothcert.report.read.attacks import Attacks, read_attack_stores, read_attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.reading import read_log, read_results, read_store
+from smoothcert.report.read.trainings import Training, is_training_log, read_training_log, read_trainings
+from smoothcert.report.tables.attacks import attack_table, attack_values, base_table
 from smoothcert.report.tables.confidence import confidence_table
 from smoothcert.report.tables.corruptions import (
+    Corrupted,
     corrupted_stores,
     corruption_means,
     corruption_table,
     corruption_types_table,
+    corruption_types_tables,
     read_corruptions,
 )
 from smoothcert.report.tables.differences import difference_table
+from smoothcert.report.tables.envelopes import abstention_table, group_envelope_table
 from smoothcert.report.tables.files import write_tables
 from smoothcert.report.tables.formats import texts_together
 from smoothcert.report.tables.parts import Material, report_tables
@@ -47,11 +58,19 @@ from smoothcert.report.tables.values import corruption_values, difference_values
 from smoothcert.statistics.saturation import saturation_radius
 
 __all__ = [
+    "Attacks",
     "Certificates",
+    "Corrupted",
     "Material",
+    "Training",
     "abstention_rate",
+    "abstention_table",
+    "attack_families",
+    "attack_table",
+    "attack_values",
     "average_certified_radius",
     "average_radius",
+    "base_table",
     "certificate_table",
     "certified_accuracy",
     "certified_accuracy_linf",
@@ -63,22 +82,34 @@ __all__ = [
     "corruption_means",
     "corruption_table",
     "corruption_types_table",
+    "corruption_types_tables",
     "corruption_values",
     "curve_svg",
     "difference_table",
     "difference_values",
+    "empirical_rows",
+    "envelope_curve",
     "find_published",
+    "group_envelope_table",
+    "groups_of",
+    "is_training_log",
     "linf_radius",
+    "log_in_linf",
     "median_radius",
+    "overlays",
     "p_ecdf",
     "p_lower",
     "paired_bootstrap",
     "per_class",
     "published_rows",
+    "read_attack_stores",
+    "read_attacks",
     "read_corruptions",
     "read_log",
     "read_results",
     "read_store",
+    "read_training_log",
+    "read_trainings",
     "report_tables",
     "report_values",
     "run_intervals",

@@ -24,6 +24,17 @@ def stores_of(run: Path) -> list[Path]:
     return sorted(folders, key=natural)
 
 
+def attack_stores_of(run: Path) -> list[Path]:
+    """The stores of attacks of a run folder, likewise."""
+    folders = {path.parent for name in ("manifest.json", "part-*.tsv") for path in run.glob(f"attack/*/{name}")}
+    return sorted(folders, key=natural)
+
+
+def is_attack_store(folder: Path) -> bool:
+    """Attacks are told from certificates by the folder that their store lies in."""
+    return folder.resolve().parent.name == "attack" and (folder / "manifest.json").is_file()
+
+
 def find_results(folder: Path) -> list[Path]:
     """The run folders and lone stores at or below a folder. Links are followed, but no place is entered twice."""
     return list(_walk(folder, set()))
@@ -57,7 +68,7 @@ def _is_run(folder: Path) -> bool:
 
 def _is_store(folder: Path) -> bool:
     return (
-        folder.parent.name != "attack"  # stores of attacks lie there, and hold no certificates
+        not is_attack_store(folder)  # it holds no certificates
         and (folder / "manifest.json").is_file()
         and any(folder.glob("part-*.tsv"))
     )

@@ -46,9 +46,12 @@ def _texts(value: object) -> bool:
 
 
 _KINDS: dict[Callable[[object], bool], tuple[str, str]] = {
-    _whole: ("a whole number", "n n0 start? every? max? classes? seed? noise_seed?"),
+    _whole: ("a whole number", "n n0 start? every? max? classes? seed? noise_seed? steps noises attack_version"),
     _number: ("a finite number", "alpha alpha_each split_alpha tau beta early_alpha sigma? tolerance?"),
-    _text: ("text", "noise dataset split procedure norm model data network noise_stream device_type precision beacon?"),
+    _text: (
+        "text",
+        "noise dataset split procedure norm model data network noise_stream device_type precision beacon? attack",
+    ),
     _flag: ("true or false", "simultaneous skip_wrong"),
     _looks: ("text or whole numbers", "looks"),
     _numbers: ("finite numbers", "radii?"),

@@ -107,7 +107,7 @@ class Lines:
 
     def error(self, row: int, problem: str) -> StoreError:
         return StoreError(
-            f"{self.path}, line {self.numbers[row]}: {problem}; repair or remove this line, or certify the input again"
+            f"{self.path}, line {self.numbers[row]}: {problem}; repair or remove this line, or make the row again"
         )
 
 
@@ -156,26 +156,31 @@ def typed_columns(lines: Lines) -> dict[str, Column]:
     """Convert the known columns of one file, and refuse what no certification can have written."""
     cells, width = lines.cells(), len(lines.header)
     columns = {
-        name: _convert(lines, name, kind, cells[lines.header.index(name) :: width])
+        name: converted(lines, name, kind, cells[lines.header.index(name) :: width])
         for name, kind in (REQUIRED | OPTIONAL).items()
         if name in lines.header
     }
     label, predict, radius, correct = (columns[name] for name in ("label", "predict", "radius", "correct"))
     labelled = not (len(label) and (label == -1).all())  # without labels, certificates have no accuracy
     agree = (correct == 1) == ((predict == label) & labelled)
-    for name, sound, expected in (
+    checks = (
         ("idx", columns["idx"] >= 0, "an index from 0 on"),
         ("label", (label >= 0) | (not labelled), "a class from 0 on, or -1 in all rows for data without labels"),
         ("predict", predict >= -1, "a class, or -1 for an abstention"),
         ("radius", np.isfinite(radius) & (radius >= 0), "a finite radius of at least 0"),
         ("correct", (correct == 0) | (correct == 1), "0 or 1"),
         ("correct", agree, "1 exactly where predict equals label" if labelled else "0, since there are no labels"),
-    ):
-        if not sound.all():
-            row = int(np.argmin(sound))
-            raise _bad_value(lines, row, name, expected)
+    )
+    require_sound(lines, checks)
     columns["correct"] = correct == 1
     return columns
+
+
+def require_sound(lines: Lines, checks: Sequence[tuple[str, NDArray[np.bool_], str]]) -> None:
+    """Refuse the first row that fails a check: (column, whether each row is sound, what was expected)."""
+    for name, sound, expected in checks:
+        if not sound.all():
+            raise _bad_value(lines, int(np.argmin(sound)), name, expected)
 
 
 def row_key(lines: Lines, row: int, keys: Sequence[str]) -> Any:
@@ -215,7 +220,8 @@ def merge(parts: Sequence[dict[str, Column]], source: Path) -> dict[str, Column]
     return {name: column[first] for name, column in columns.items()}
 
 
-def _convert(lines: Lines, name: str, kind: Callable[[str], Any], cells: list[str]) -> Column:
+def converted(lines: Lines, name: str, kind: Callable[[str], Any], cells: list[str]) -> Column:
+    """The cells of one column as numbers, or as they are."""
     if kind is str:
         return np.array(cells, dtype=object)
     dtype = np.int64 if kind is whole else np.float64

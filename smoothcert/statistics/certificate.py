@@ -95,3 +95,9 @@ def from_claim(
         alpha=alpha,
         norm=bounds.NORMS[law],
     )
+
+
+def predicted(counts: NDArray[np.int64], alpha: float) -> int:
+    """PREDICT from class counts: the most frequent class, or -1 where it may be the second with more than alpha."""
+    second, first = np.argsort(counts, kind="stable")[-2:]
+    return int(first) if bounds.top_two_p_value(counts[first], counts[second]) <= alpha else ABSTAIN

@@ -124,6 +124,37 @@ def test_the_gradient_free_estimate_points_along_the_gradient():
     assert angles[1] < angles[0]
 
 
+@pytest.mark.parametrize("margin", [0.0, 0.4, -0.3])
+def test_hard_votes_give_the_gradient_of_a_smoothed_half_space(margin):
+    """P(w.(x + delta) > t) = Phi(margin / sigma) for a unit w, so its gradient is phi(margin / sigma) / sigma w.
+
+    The network is asked for nothing but its answer. Each coordinate of the estimate has a standard error of at most
+    1 / (2 sigma sqrt(m)): votes less their mean have a variance of at most 1/4.
+    """
+    _, direction, _ = two_classes(margin=1.0)
+    threshold = 0.5 * float(direction.sum()) - margin
+
+    def answers(x):
+        ahead = x.flatten(1) @ direction > threshold
+        return torch.stack([~ahead, ahead], 1).double()
+
+    m = 40_000
+    noise = SIGMA * torch.randn(m, 1, 1, 4, 4, generator=generator(), dtype=torch.float64)
+    images = torch.full((1, 1, 4, 4), 0.5, dtype=torch.float64)
+    found = ascent.hard_vote_gradient(answers, torch.ones(1, dtype=torch.int64), noise)(images).flatten()
+    density = np.exp(-((margin / SIGMA) ** 2) / 2) / np.sqrt(2 * np.pi)
+    expected = -density / SIGMA * direction  # down the probability of the label
+    assert (found / SIGMA**2).numpy() == pytest.approx(expected.numpy(), abs=5 / (2 * SIGMA * np.sqrt(m)))
+
+
+def test_votes_that_agree_have_no_slope():
+    noise = torch.randn(8, 2, 1, 4, 4, generator=generator())
+    found = ascent.hard_vote_gradient(
+        lambda x: torch.eye(3)[torch.ones(len(x), dtype=int)], torch.tensor([1, 0]), noise
+    )
+    assert not found(torch.zeros(2, 1, 4, 4)).any()
+
+
 def test_test_time_gamma_shrinks_epsilon_to_one_and_a_half_grey_levels():
     gamma = ddn_test_gamma(0.5, 20)
     assert 0.5 * (1 - gamma) ** 20 == pytest.approx(1.5 / 255)

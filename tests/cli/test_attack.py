@@ -1,17 +1,28 @@
-"""`smoothcert attack`: both accuracies, and a loud alarm where an attack contradicts a certificate."""
+"""`smoothcert attack`, and `report` after it: both accuracies, and a loud alarm where they contradict each other."""
 
+import json
 import re
 
 from tests.cli.commands import fails, run
 
 
 def test_attack_prints_both_accuracies_and_draws_them(capsys, certified, tmp_path):
-    arguments = ["--radius", 0.5, "--noises", 4, "--steps", 3, "--n", 100, "--max", 3, "--against", "six"]
+    arguments = ["--radius", 0, 0.5, "--noises", 4, "--steps", 3, "--n", 100, "--max", 3, "--against", "six"]
     printed = run(capsys, "attack", certified, *arguments, "--svg", tmp_path / "attack.svg")
-    assert re.search(r"0\.5 +3 +\d+\.\d +\d+\.\d +\d+\.\d", printed)
+    assert re.search(r"0\.5 +3( +\d+\.\d){5}\n", printed)
     assert "SOUNDNESS ALARM" not in printed
-    assert "under attack: pgd" in (tmp_path / "attack.svg").read_text()
+    assert "<title>pgd</title>" in (tmp_path / "attack.svg").read_text()
     assert (certified / "attack" / "pgd" / "manifest.json").exists()
+    shown = run(capsys, "report", certified / "certify" / "six", certified / "attack" / "pgd")
+    assert re.search(r"a/six +3 +certified +- +- +\d+ +\d+\.\d +\d+\.\d\n", shown)
+    assert re.search(r"a/six +3 +under pgd +3 +4 +100 +\d+\.\d +\d+\.\d\n", shown)
+    assert re.search(r"a/six +none +0\.00 +3( +\d+\.\d){4}\n", shown)
+    drawn = ["--figure", tmp_path / "drawn.svg", "--draw", "attacks", "--html", tmp_path / "page.html", "--json"]
+    (told,) = json.loads(run(capsys, "report", certified, *drawn))["attacks"]
+    assert (told["attack"], told["steps"], told["noises"], told["n"]) == ("pgd", 3, 4, 100)
+    assert [row["radius"] for row in told["rows"]] == [0.0, 0.5]
+    assert all(row["certified"] <= row["empirical"] + row["abstained"] for row in told["rows"])
+    assert "Under attack" in (tmp_path / "page.html").read_text()
     again = ["--radius", 0.5, "--noises", 4, "--steps", 3, "--n", 100, "--max", 3, "--against", "none", "--name", "b"]
     assert "draws certificates too" in fails(capsys, "attack", certified, *again, "--svg", tmp_path / "b.svg")
 
@@ -28,4 +39,7 @@ def test_an_alarm_is_printed_loudly(capsys, certified, tmp_path):
     (folder / "part-0-of-1.tsv").write_text("\n".join([header, *inflated]) + "\n")
     arguments = ["--radius", 4.0, "--noises", 4, "--steps", 5, "--n", 100, "--max", 6]
     arguments += ["--against", "wrong", "--name", "w"]
-    assert "SOUNDNESS ALARM at radius 4: inputs" in run(capsys, "attack", certified, *arguments)
+    assert re.search(
+        r"SOUNDNESS ALARM: a, pgd at radius 4: \d of 6 inputs \(.*\) answer otherwise inside their certified radius",
+        run(capsys, "attack", certified, *arguments),
+    )

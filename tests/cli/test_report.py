@@ -93,3 +93,66 @@ def test_radii_with_spaces_or_commas_between_them(capsys, certified, words):
     head = run(capsys, "report", certified / "certify" / "six", *words).splitlines()[0]
     assert head.split()[-2:] == ["r=0.00", "r=0.50"]
     assert "found 'half'" in fails(capsys, "report", certified, "--radii", "half")
+
+
+@pytest.fixture
+def logs(tmp_path):
+    """Certificates of two models as the field writes them, and the training log of one."""
+    for name, radius in (("cohen", 0.5), ("macer", 0.75)):
+        (tmp_path / name).mkdir()
+        rows = "".join(f"{i}\t1\t1\t{radius}\t1\t0:00:01\n" for i in range(4))
+        (tmp_path / name / "noise_0.5.tsv").write_text(f"idx\tlabel\tpredict\tradius\tcorrect\ttime\n{rows}")
+    (tmp_path / "cohen" / "log.txt").write_text("epoch\tlr\ttrain loss\ttest acc\n0\t0.1\t1.5\t40\n1\t0.1\t1.2\t50\n")
+    return tmp_path
+
+
+def test_l_infinity_radii_of_logs(capsys, logs):
+    log = logs / "cohen" / "noise_0.5.tsv"
+    printed = run(capsys, "report", log, "--norm", "linf", "--dimension", 3072, "--radii", "0,2/255", "3/255")
+    assert printed.splitlines()[0].split()[-3:] == ["r=0.00", "r=2/255", "r=3/255"]
+    assert printed.splitlines()[2].split()[-3:] == ["100.0", "100.0", "0.0"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--norm", "linf"], "give the dimension"),
+        (["--dimension", 3], "--dimension is the number of values of an input, for --norm linf"),
+        (["--norm", "linf", "--dimension", 3, "--rounded"], "--rounded rounds l2 radii"),
+        (["--norm", "linf", "--alpha", 0.1], "no class counts"),
+        (["--radii", "2/0"], "for example 0 0.5 1 or 2/255, found '2/0'"),
+        (["--epochs", 3], "--epochs is for --draw losses, which is not given"),
+        (["--published", "catrs-supplement/table-7"], "--published is for --draw trade-offs, which is not given"),
+    ],
+)
+def test_options_that_do_not_fit_together_are_refused(capsys, logs, words, message):
+    assert message in fails(capsys, "report", logs / "cohen" / "noise_0.5.tsv", *words)
+
+
+def test_another_dimension_than_the_recorded_one_is_refused(capsys, certified):
+    message = fails(capsys, "report", certified / "certify" / "six", "--norm", "linf", "--dimension", 3072)
+    assert "its inputs have 784 values, found --dimension 3072" in message
+
+
+def test_envelopes_and_abstentions_of_groups(capsys, logs):
+    places = [logs / name / "noise_0.5.tsv" for name in ("cohen", "macer")]
+    figure = logs / "envelope.svg"
+    options = ["--tables", "envelope", "abstentions", "--group-by", "all", "--figure", figure, "--draw", "envelope"]
+    printed = run(capsys, "report", *places, *options, "--radii", 0.75)
+    assert "all runs  100.0 (100.0)" in printed
+    assert "all runs: the best is macer at 0.75" in printed
+    assert ">all runs</text>" in figure.read_text()
+
+
+def test_losses_need_no_certificates(capsys, logs, certified):
+    figure = logs / "losses.svg"
+    training = logs / "cohen" / "log.txt"
+    assert run(capsys, "report", training, "--figure", figure, "--draw", "losses") == f"wrote {figure}\n"
+    assert "cohen: 1.5 to 1.2" in figure.read_text()
+    printed = run(capsys, "report", certified, training, "--figure", figure, "--draw", "losses", "--epochs", 1)
+    assert "ACR" in printed
+    refused = fails(
+        capsys, "report", training, "--figure", logs / "no.svg", "--draw", "losses", "--csv", logs / "no.csv"
+    )
+    assert "nothing to report" in refused
+    assert not list(logs.glob("no.*"))

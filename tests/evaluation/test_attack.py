@@ -1,6 +1,8 @@
 """Attacks on the smoothed classifier: closed form on a linear model, alarms, stores."""
 
 import json
+import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +13,9 @@ from smoothcert.config import AttackConfig
 from smoothcert.data import Dataset
 from smoothcert.devices import launching
 from smoothcert.errors import ConfigError, ModelError, StoreError
-from smoothcert.evaluation.attack import COLUMNS, adversarial_image, summarise
+from smoothcert.evaluation.attack import adversarial_image
+from smoothcert.report import empirical_rows, read_attacks
+from smoothcert.runs.attack_rows import ATTACK_COLUMNS
 from smoothcert.runs.rows import COLUMNS as CERTIFICATE_COLUMNS
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import ResultStore
@@ -40,24 +44,62 @@ class Plane(nn.Module):
         return Dataset("planes", "test", (images * 255).round().to(torch.uint8).numpy(), labels, 2)
 
 
+class Answers(Plane):
+    """The same classifier, which tells its answer alone: its gradient is 0 everywhere."""
+
+    def forward(self, x):
+        return (super().forward(x) > 0).float()
+
+
+def summarise(store):
+    return empirical_rows(read_attacks(store.folder))
+
+
 @pytest.fixture
 def plane():
     return Plane()
 
 
-@pytest.mark.parametrize("name", ["pgd", "stein", "vanilla", "foolbox"])
+@pytest.mark.parametrize("name", ["pgd", "stein", "stein-hard", "vanilla", "foolbox"])
 def test_the_attack_goes_straight_at_the_plane(plane, name):
     """On a linear model the best perturbation is -radius w; the gradient-free estimate needs many noises for it."""
     if name == "foolbox":
         pytest.importorskip("foolbox")
     image = torch.full(SHAPE, 0.5) + 0.3 * plane.w
-    noises = 4096 if name == "stein" else 16
+    noises = 4096 if name.startswith("stein") else 16
     config = AttackConfig(SIGMA, (0.2,), name, noises=noises, steps=10)
     found = adversarial_image(plane, image, 0, config, 0.2, key=1)
     d = found - image
     assert d.norm() == pytest.approx(0.2, abs=1e-4)
     cosine = float(-(d * plane.w).sum() / d.norm())
-    assert cosine > (0.9 if name == "stein" else 0.999)
+    assert cosine > (0.9 if name.startswith("stein") else 0.999)
+
+
+def test_hard_votes_find_the_plane_where_gradients_say_nothing():
+    """The network gives 0 and 1 for logits, so that PGD is refused; the votes of its answers lead to the plane."""
+    model = Answers()
+    image = torch.full(SHAPE, 0.5) + 0.1 * model.w
+    config = AttackConfig(SIGMA, (0.2,), "stein-hard", noises=4096, steps=10)
+    d = adversarial_image(model, image, 0, config, 0.2, key=1) - image
+    assert float(-(d * model.w).sum() / d.norm()) > 0.9
+    with pytest.raises(ModelError, match=r"no gradient .* --attack stein-hard"):
+        adversarial_image(model, image, 0, replace(config, attack="pgd"), 0.2, key=1)
+
+
+def test_radius_0_measures_the_network_itself_and_under_a_single_noise(plane, tmp_path):
+    """Without noise every image is on its side of the plane; a noisy copy at distance m stays with Phi(m / sigma)."""
+    data = plane.dataset([0.05, 0.2, 0.4])
+    (row,) = summarise(attack_with(plane, data, tmp_path, **{**SETTINGS, "radii": [0.0], "n": 20_000}))
+    margins = [float(((torch.from_numpy(data.image(i)) / 255 - 0.5) * plane.w).sum()) for i in range(len(data))]
+    assert (row.radius, row.inputs, row.base, row.empirical, row.alarms) == (0.0, 3, 1.0, 1.0, ())
+    expected = np.mean([0.5 * (1 + math.erf(m / SIGMA / math.sqrt(2))) for m in margins])
+    assert row.noisy == pytest.approx(expected, abs=5 * 0.5 / math.sqrt(3 * 20_000))
+
+
+def test_an_attack_on_the_network_itself_flips_it(plane, tmp_path):
+    data = plane.dataset([0.1, 0.5])
+    (row,) = summarise(attack_with(plane, data, tmp_path, **{**SETTINGS, "radii": [0.2], "attack": "vanilla"}))
+    assert row.base == 0.5
 
 
 def test_ddn_finds_an_image_just_across_the_plane(plane):
@@ -147,7 +189,7 @@ def test_attacks_resume_shard_and_refuse_other_settings(plane, certified, tmp_pa
         attack_with(plane, data, tmp_path / "a", **{**SETTINGS, "steps": 5})
     manifest = json.loads((tmp_path / "a" / "manifest.json").read_text())
     assert manifest["inputs"] == 24
-    assert part.read_text().splitlines()[0] == "\t".join(COLUMNS)
+    assert part.read_text().splitlines()[0] == "\t".join(ATTACK_COLUMNS)
 
 
 def test_rows_that_two_processes_made_count_once(plane, tmp_path):
@@ -201,7 +243,12 @@ def test_the_network_is_left_as_it_was(plane, tmp_path):
 
 @pytest.mark.parametrize(
     ("settings", "message"),
-    [({"radii": []}, "radii above 0"), ({"radii": [0.0]}, "radii above 0"), ({"alpha": 0.0}, "failure probability")],
+    [
+        ({"radii": []}, "at least 0"),
+        ({"radii": [-0.1]}, "at least 0"),
+        ({"radii": [math.nan]}, "at least 0"),
+        ({"alpha": 0.0}, "failure probability"),
+    ],
 )
 def test_unusable_settings_are_refused(plane, tmp_path, settings, message):
     with pytest.raises(ConfigError, match=message):

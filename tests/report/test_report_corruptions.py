@@ -8,8 +8,10 @@ from smoothcert.report import (
     corruption_means,
     corruption_table,
     corruption_types_table,
+    corruption_types_tables,
     read_corruptions,
     read_store,
+    write_report,
 )
 
 ROW = [(0, 1, 1, "0.4"), (1, 1, 2, "0.9")]  # ACR 0.2, accuracy 50 %
@@ -39,7 +41,8 @@ def test_tables(graded):
     assert table.rows == (("cohen", "0.400", "0.200", "0.300", "75.0", "50.0", "62.5"),)
     assert table.notes == ()
     types = corruption_types_table(entries, 1)
-    assert types.rows == (("fog", "0.600"), ("snow", "0.200"), ("mACR", "0.400"))
+    assert types.rows == (("snow", "0.200"), ("fog", "0.600"), ("mACR", "0.400"))  # in the order of the benchmark
+    assert types.head == ("ACR, severity 1", "cohen")
     assert corruption_types_table(entries, 1, accuracy=True).rows[-1] == ("mAcc %", "75.0")
     with pytest.raises(ConfigError, match="severity 3; known: 1, 2"):
         corruption_types_table(entries, 3)
@@ -61,6 +64,35 @@ def test_a_mean_over_fewer_types_is_told(graded, write_log):
         "macer, severity 1: 1 of 2 corruption types are missing (snow)",
         "the logs have between 2 and 3 inputs each",
     )
+
+
+def test_tables_of_types_have_the_models_in_the_order_of_the_methods_and_mark_the_best(write_log, tmp_path):
+    for model, rows in (("cat_rs", FULL), ("cohen", ROW), ("mine", ROW), ("stab", FULL)):
+        for severity in (1, 2):
+            write_log(rows, f"o/severity_{severity}/{model}/fog.tsv")
+    entries = read_corruptions(tmp_path / "o")
+    tables = corruption_types_tables(entries)
+    assert [table.caption for table in tables] == [
+        f"{measure} by type of corruption, severity {severity}"
+        for severity in (1, 2)
+        for measure in ("Average certified radius", "Accuracy in %")
+    ]
+    for table in tables:
+        assert table.head[1:] == ("cohen", "stab", "cat_rs", "mine")
+        assert table.best == {(0, 2), (0, 3), (1, 2), (1, 3)}
+    means = corruption_table(entries)
+    assert [row[0] for row in means.rows] == ["cohen", "stab", "cat_rs", "mine"]
+    assert means.best == {(row, column) for row in (1, 2) for column in range(1, 7)}
+
+
+def test_the_page_has_a_section_of_corruptions(graded, make, tmp_path):
+    write_report([make([0.5])], tmp_path / "page.html", corrupted=[read_corruptions(graded)])
+    page = (tmp_path / "page.html").read_text()
+    assert '<a href="#corruptions">' in page
+    section = page[page.index('<h2 id="corruptions">') :]
+    assert section.index("mACR") < section.index("Average certified radius by type of corruption, severity 2")
+    write_report([make([0.5])], tmp_path / "plain.html")
+    assert "orruption" not in (tmp_path / "plain.html").read_text()
 
 
 def test_our_stores(write_store):

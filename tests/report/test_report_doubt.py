@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothcert.report import certificate_table, curve_svg, save_figure, write_report
-from smoothcert.report.charts.evaluations import attack_svg
+from smoothcert.report.charts.attacks import attack_chart
+from smoothcert.report.measures.attack_curves import AttackCurve, Family
 from smoothcert.report.page.gallery import build_gallery
 from smoothcert.report.page.sections import gallery_data
 from smoothcert.report.tables.corruptions import Corrupted, corruption_table, corruption_types_table
@@ -51,7 +52,10 @@ def test_what_follows_from_a_table_tells_it_too(runs, table):
 
 def test_figures_and_pages_tell_it(runs, tmp_path):
     assert f"a ({WORDS})" in curve_svg(runs)
-    assert f"of a ({WORDS})" in attack_svg(runs[0], {"pgd": ([0.5], [0.5])})
+    pgd = AttackCurve("pgd", np.array([0.5]), np.array([0.5]))
+    attacked = attack_chart([Family("a", (runs[0],), (pgd,))])
+    assert f"of a ({WORDS})" in attacked.title
+    assert attacked.lines[0].label == f"a ({WORDS}): certified"
     write_report(runs, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert page.count(f"a ({WORDS})") >= 5  # legend, notes, comparison, histogram, provenance

@@ -1,4 +1,4 @@
-"""Figures of attacks, adversarial paths and mixing ratios: what is drawn where."""
+"""Figures of adversarial paths and mixing ratios: what is drawn where."""
 
 import re
 import xml.etree.ElementTree as ET
@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.charts.evaluations import attack_svg, dimension_svg, path_svg, ratio_svg
+from smoothcert.report.charts.evaluations import dimension_svg, path_svg, ratio_svg
 from smoothcert.report.charts.line_styles import COLOURS, METHODS
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -16,17 +16,6 @@ SVG = "{http://www.w3.org/2000/svg}"
 def points(svg):
     lines = ET.fromstring(svg).iter(f"{SVG}polyline")
     return [np.array([[float(v) for v in p.split(",")] for p in line.get("points").split()]) for line in lines]
-
-
-def test_the_attacked_accuracy_is_drawn_over_the_certified_curve(make):
-    c = make([0.2, 0.6, 1.0, 1.0], name="mine", sigma=0.5)
-    svg = attack_svg(c, {"pgd": ([0.5, 1.0], [1.0, 0.75])})
-    certified, empirical = points(svg)
-    assert empirical[0, 1] == certified[0, 1]  # both start at the clean accuracy
-    assert np.interp(empirical[-1, 0], certified[:, 0], certified[:, 1]) >= empirical[-1, 1]  # y grows downwards
-    assert "100.0 % at 0.5, 75.0 % at 1" in svg
-    with pytest.raises(ConfigError, match="at least one attack"):
-        attack_svg(c, {})
 
 
 def test_a_path_shows_both_confidences_and_the_mixed_images():

@@ -22,10 +22,12 @@ from smoothcert.report import (
     upper_envelope,
     write_report,
 )
+from smoothcert.report.charts.attacks import attack_chart
+from smoothcert.report.charts.chart import chart_svg
 from smoothcert.report.charts.curves import confidence_chart
 from smoothcert.report.charts.differences import difference_chart
-from smoothcert.report.charts.evaluations import attack_svg
 from smoothcert.report.measures.analysis import default_radii
+from smoothcert.report.measures.attack_curves import AttackCurve, Family
 from smoothcert.report.measures.confidence import has_confidence, saturation
 from smoothcert.report.measures.published_comparison import measurement_differences
 from smoothcert.report.page.sections import comparison, histograms, readings
@@ -134,7 +136,10 @@ def test_charts_show_points_and_no_line(listed, usual, tmp_path):
     assert np.diff(places[:, 0]) == pytest.approx([156.8, 2 * 156.8], abs=0.2)  # radii 0.5, 1 and 2
     assert np.diff(places[:, 1]) == pytest.approx([98.1, 2 * 98.1], abs=0.2)  # 75, 50 and 0 %
     assert "listed: 75.0 % at radius 0.5, 50.0 % at radius 1, 0.0 % at radius 2." in svg
-    assert "nan" not in attack_svg(listed(), {"pgd": ([0.5], [0.5])})
+    attacked = attack_chart([Family("listed", (listed(),), (AttackCurve("pgd", np.array([0.5]), np.array([0.5])),))])
+    assert "nan" not in chart_svg(attacked)
+    assert attacked.lines[0].dots
+    assert attacked.lines[0].y.tolist() == [0.75, 0.5]
     save_figure([listed(), usual], tmp_path / "points.png")
     assert (tmp_path / "points.png").stat().st_size > 1000
 

@@ -2,14 +2,23 @@
 
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from smoothcert.errors import ConfigError
 from smoothcert.recipes.published import PublishedRow
-from smoothcert.report import certificate_table, curve_svg, p_lower, read_log, read_store, save_figure, write_report
-from smoothcert.report.charts.evaluations import attack_svg
+from smoothcert.report import (
+    certificate_table,
+    curve_svg,
+    log_in_linf,
+    p_lower,
+    read_log,
+    read_store,
+    save_figure,
+    write_report,
+)
 from smoothcert.report.measures.confidence import has_confidence, saturation
 from smoothcert.report.measures.published_comparison import measurement_differences
 from smoothcert.report.page.sections import comparison
@@ -57,9 +66,6 @@ def test_the_page_names_the_norm(laplace, make, tmp_path):
 def test_figures_name_the_norm(laplace, make, tmp_path):
     assert "radius r (ℓ₁ or ℓ₂)" in curve_svg([laplace, make([0.5])])
     assert "radius r (ℓ₂)" in curve_svg([make([0.5])])
-    attacked = attack_svg(laplace, {"pgd": ([0.5], [0.5])})
-    assert "radius r (ℓ₁ or ℓ₂)" in attacked  # attacks are l2
-    assert "certified (ℓ₁)" in attacked
     for norm in ("l1", "l2"):
         save_figure([make([0.5], norm=norm)], tmp_path / f"{norm}.png")
     assert (tmp_path / "l1.png").read_bytes() != (tmp_path / "l2.png").read_bytes()
@@ -104,3 +110,39 @@ def test_corruption_tables_name_the_norm(laplace):
 def test_l1_radii_betray_no_budget(make):
     log = make([0.5, 1.9], name="log", sigma=0.5)
     assert not any("records no n" in note for note in certificate_table([make([0.5, 0.6], **L1), log]).notes)
+
+
+@pytest.mark.parametrize(
+    ("folder", "dimension", "values"),
+    [
+        ("cifar10", None, 3072),
+        ("MNIST", None, 784),
+        ("imagenet/cifar10", 12, 12),
+        ("mine", 3, 3),
+        ("mnist/fmnist", None, 784),
+    ],
+)
+def test_logs_in_the_l_infinity_norm(make, folder, dimension, values):
+    log = make([0.5, 1.0], source=Path("/logs", folder, "noise_0.5.tsv"))
+    found = log_in_linf(log, dimension)
+    assert found.norm == "linf"
+    assert found.radius == pytest.approx(log.radius / values**0.5)
+    assert (found.radius * values**0.5 <= log.radius).all()
+    assert f"inputs with {values} values" in found.warnings[-1]
+    assert ("as its folder" in found.warnings[-1]) is (dimension is None)
+
+
+@pytest.mark.parametrize(
+    ("folder", "found"), [("mine", "name no data set"), ("mnist/cifar10", "name cifar10 and mnist")]
+)
+def test_a_log_of_unknown_dimension_has_no_l_infinity_radii(make, folder, found):
+    with pytest.raises(ConfigError, match=f"{found}: give the dimension"):
+        log_in_linf(make([0.5], source=Path("/logs", folder, "noise_0.5.tsv")))
+
+
+def test_l_infinity_radii_are_shown_in_steps_of_8_bit_images(make):
+    table = certificate_table([make([3.2 / 255, 2.1 / 255], norm="linf"), make([2 / 255], norm="linf")])
+    assert table.radii == ("0.00", "1/255", "2/255", "3/255")
+    assert [row[-4:] for row in table.rows] == [("100.0", "100.0", "100.0", "50.0"), ("100.0", "100.0", "100.0", "0.0")]
+    assert table.rows[0][table.head.index("ACR")] == f"{2.65 / 255:.5f}"
+    assert certificate_table([make([0.5])], [0.5, 2 / 255, 0.123456]).radii == ("0.50", "2/255", "0.123456")

@@ -8,7 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from smoothcert.report import certificate_table, read_corruptions, read_log
+from smoothcert.report import (
+    abstention_table,
+    certificate_table,
+    group_envelope_table,
+    is_training_log,
+    read_corruptions,
+    read_log,
+    read_trainings,
+)
 from smoothcert.report.measures.across_seeds import seed_summary
 from smoothcert.report.read.methods import METHODS, method_of
 from smoothcert.report.tables.corruptions import corruption_means, corruption_table, corruption_types_table
@@ -148,6 +156,37 @@ def test_baseline_rows_of_table_2():
         ours = printed(MNIST / path, len(cells) - 1)
         assert ours[1:] == cells[1:], (method, sigma)
         assert (ours[0] == cells[0]) is (seed == ""), (method, sigma)
+
+
+def test_cohens_rows_of_smoothadv_tables_2_and_4():
+    """The best of Cohen et al.'s models by radius, and how often it abstains. The release has no model of sigma 0.12,
+    which is the best at none of these radii."""
+    runs = [read_log(path) for path in sorted((DATA / "cifar10").glob("noise_*/cohen/*.tsv"))]
+    radii = [0.25 * i for i in range(1, 10)]
+    (best,) = group_envelope_table(runs, radii).rows
+    (abstained,) = abstention_table(runs, radii).rows
+    assert [f"{float(cell.split()[0]):.0f}" for cell in best[1:]] == [
+        "61",
+        "43",
+        "32",
+        "22",
+        "17",
+        "13",
+        "10",
+        "7",
+        "4",
+    ]
+    assert list(abstained[1:]) == ["8.0", "15.2", "15.2", "29.5", "29.5", "29.5", "29.5", "29.5", "29.5"]
+
+
+def test_training_logs():
+    """What the CAT-RS release tells of its training on CIFAR-10 after 1, 5, 10 and 20 epochs."""
+    (training,) = read_trainings(DATA / "cifar10" / "noise_0.5" / "cat-rs" / "log.txt")
+    assert (training.key, len(training.epochs)) == ("catrs", 150)
+    shown = [training.epochs[finished - 1] for finished in (1, 5, 10, 20)]
+    assert [epoch["loss"] for epoch in shown] == [0.658, 0.507, 0.461, 0.430]
+    assert [epoch["noisy_test_accuracy"] for epoch in shown] == pytest.approx([0.284, 0.430, 0.450, 0.511])
+    assert sum(map(is_training_log, DATA.glob("**/log.txt"))) == len(list(DATA.glob("**/log.txt"))) > 30
 
 
 SETUPS = {

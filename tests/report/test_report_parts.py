@@ -1,21 +1,43 @@
 """The registries of tables and drawings: which are made, in which order, and what is said where one cannot be."""
 
 import csv
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from smoothcert.errors import ConfigError
-from smoothcert.report import Material, certificate_table, report_tables, save_figure, texts_together, write_tables
+from smoothcert.report import (
+    Material,
+    Training,
+    certificate_table,
+    read_attacks,
+    report_tables,
+    save_figure,
+    texts_together,
+    write_tables,
+)
 from smoothcert.report.charts.drawings import DRAWINGS
 from smoothcert.report.tables.corruptions import Corrupted
 from smoothcert.report.tables.parts import PARTS
+from tests.report.attack_stores import ABOUT, write_attacks
+
+TRAINING = Training("macer", "macer", [{"epoch": epoch, "lr": 0.1, "loss": 1.0 - epoch / 5} for epoch in range(3)])
 
 
 @pytest.fixture
 def runs(make):
     rng = np.random.default_rng(0)
     return [make(rng.exponential(0.5, 100), name=name, sigma=0.5) for name in ("gaussian", "smoothmix")]
+
+
+@pytest.fixture
+def attacked(runs, tmp_path):
+    """The runs as those of one classifier, and an attack on it."""
+    manifest = {"identity": ABOUT, "inputs": 100, "environment": {}}
+    answers = {(i, 0.5): int(i % 3 > 0) for i in range(100)}
+    folder = write_attacks(tmp_path / "attack" / "pgd", {key: {"predict": k, "label": 0} for key, k in answers.items()})
+    return [replace(c, manifest=manifest) for c in runs], [read_attacks(folder)]
 
 
 def test_by_default_the_main_table_as_it_was(runs):
@@ -69,21 +91,22 @@ def test_a_table_that_cannot_be_made(make, name, message):
         report_tables(Material([make([0.5])]), [name])
 
 
-def test_every_table_of_the_registry_can_be_made(make, runs):
+def test_every_table_of_the_registry_can_be_made(make, runs, attacked):
     unlabelled = make([0.5, 0.6], [0, 0], label=np.array([-1, -1]), predict=np.array([3, 4]), sigma=0.5)
     corrupted = [[Corrupted("m", "fog", 1, runs[0])]]
-    tables = report_tables(Material([*runs, unlabelled], corrupted=corrupted), list(PARTS))
+    tables = report_tables(Material([*runs, unlabelled], corrupted=corrupted, attacks=attacked[1]), list(PARTS))
     assert list(tables) == list(PARTS)
     assert all(table.caption for made in tables.values() for table in made)
 
 
 @pytest.mark.parametrize("name", DRAWINGS)
 @pytest.mark.parametrize("kind", ["svg", "pdf", "png"])
-def test_every_drawing_in_every_format(runs, tmp_path, name, kind):
+def test_every_drawing_in_every_format(attacked, tmp_path, name, kind):
     if kind != "svg":
         pytest.importorskip("matplotlib")
     for file in ("a", "b"):
-        save_figure(runs, tmp_path / f"{file}.{kind}", drawing=name)
+        given = {"attacks": attacked[1], "trainings": [TRAINING]}
+        save_figure(attacked[0], tmp_path / f"{file}.{kind}", drawing=name, **given)
     content = (tmp_path / f"a.{kind}").read_bytes()
     assert len(content) > 1000
     assert content == (tmp_path / f"b.{kind}").read_bytes()

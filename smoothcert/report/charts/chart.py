@@ -1,18 +1,61 @@
-"""A chart that any renderer can draw: SVG of our own here, PDF and PNG by matplotlib (figure.py)."""
+"""A chart that any renderer can draw: SVG of our own here, PDF and PNG by matplotlib (axes.py)."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from html import escape
 
 import numpy as np
 
-from smoothcert.report.charts.svg import Frame, Line, line_chart
+from smoothcert.report.charts.line_styles import LineStyle
+from smoothcert.report.charts.svg import Frame, Line, fill, legend_entries, legend_height, line_chart, stroke
 from smoothcert.report.measures.analysis import Floats
+
+_STRIP, _BAR, _LETTER = 40, 16, 6.5  # pixels: a strip with its name, its bar, and the width of a letter
+
+
+@dataclass(frozen=True)
+class Text:
+    """A word beside the point (x, y) of a chart, moved by pixels right and down from it to its middle."""
+
+    x: float
+    y: float
+    text: str
+    move: tuple[float, float] = (0, -12)
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A vertical line at x with a word at its top, which may be empty; `about` is shown at the pointer."""
+
+    x: float
+    text: str
+    about: str
+
+
+@dataclass(frozen=True)
+class Segment:
+    start: float
+    end: float
+    text: str
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A bar below the axis, cut into segments along x; it stands in place of a legend entry."""
+
+    label: str
+    style: LineStyle
+    segments: tuple[Segment, ...]
 
 
 @dataclass(frozen=True)
 class Chart:
-    """Lines in full length in a frame; `labels` name its axes, and `name` makes its ids unique in a page."""
+    """Lines in full length in a frame; `labels` name its axes, and `name` makes its ids unique in a page.
+
+    Where there are `strips`, they are the legend.
+    """
 
     lines: tuple[Line, ...]
     frame: Frame
@@ -20,6 +63,9 @@ class Chart:
     description: str
     labels: tuple[str, str]
     name: str
+    texts: tuple[Text, ...] = ()
+    marks: tuple[Mark, ...] = ()
+    strips: tuple[Strip, ...] = ()
 
 
 def chart_svg(chart: Chart, *, legend: bool = True, points: int = 400) -> str:
@@ -32,9 +78,86 @@ def chart_svg(chart: Chart, *, legend: bool = True, points: int = 400) -> str:
         title=chart.title,
         description=chart.description,
         labels=chart.labels,
-        legend=legend,
+        legend=legend and not chart.strips,
         name=chart.name,
+        more=[*_texts(chart), *_marks(chart), *_strips(chart)],
+        below=_STRIP * len(chart.strips),
     )
+
+
+def charts_svg(charts: Sequence[Chart]) -> str:
+    """Charts side by side as one SVG, with one legend for all: a line of the same label is the same in each."""
+    if len(charts) == 1:
+        return chart_svg(charts[0])
+    lines = legend_of(charts)
+    longest = min(max(12, *(len(line.label) for line in lines)), 45)
+    inside, width = [], 0
+    for chart in charts:
+        text = chart_svg(chart, legend=False)
+        inside.append(text.replace("<svg ", f'<svg x="{width}" y="0" ', 1))
+        width += chart.frame.width
+    top = max(chart.frame.height for chart in charts)
+    frame = replace(charts[0].frame, width=width, height=top, margin_bottom=54)
+    height = top + legend_height(frame, lines, longest) + 8
+    return "\n".join(
+        [
+            f'<svg xmlns="http://www.w3.org/2000/svg" class="smoothcert-chart" viewBox="0 0 {width} {height}" '
+            f'width="{width}" height="{height}" role="img" font-family="system-ui, sans-serif" font-size="13">',
+            f'<rect width="{width}" height="{height}" fill="#fff" style="fill:var(--paper,#fff)"/>',
+            *inside,
+            *legend_entries(frame, lines, longest),
+            "</svg>\n",
+        ]
+    )
+
+
+def legend_of(charts: Sequence[Chart]) -> list[Line]:
+    """The lines of all charts, each label once."""
+    return list({line.label: line for chart in reversed(charts) for line in reversed(chart.lines)}.values())[::-1]
+
+
+def _texts(chart: Chart) -> list[str]:
+    frame = chart.frame
+    return [
+        f'<text x="{frame.px(entry.x) + entry.move[0]:.1f}" y="{frame.py(entry.y) + entry.move[1] + 4:.1f}" '
+        f'font-size="11" text-anchor="middle" fill="#222" style="fill:var(--ink,#222)">{escape(entry.text)}</text>'
+        for entry in chart.texts
+    ]
+
+
+def _marks(chart: Chart) -> list[str]:
+    frame, soft = chart.frame, 'stroke="#777" style="stroke:var(--soft,#777)" stroke-dasharray="2 3"'
+    return [
+        f"<g><title>{escape(mark.about)}</title>"
+        f'<path d="M{frame.px(mark.x):.1f} {frame.top}V{frame.bottom}" {soft}/>'
+        f'<text x="{frame.px(mark.x) + 4:.1f}" y="{frame.top + 11}" font-size="11" fill="#555" '
+        f'style="fill:var(--soft,#555)">{escape(mark.text)}</text></g>'
+        for mark in chart.marks
+    ]
+
+
+def _strips(chart: Chart) -> list[str]:
+    frame, drawn = chart.frame, []
+    for number, strip in enumerate(chart.strips):
+        y = frame.bottom + 58 + _STRIP * number
+        ink = 'fill="#222" style="fill:var(--ink,#222)"'
+        drawn.append(f'<path d="M{frame.left} {y + 6}h28" {stroke(strip.style)}/>')
+        drawn.append(f'<text x="{frame.left + 36}" y="{y + 10}" {ink}>{escape(strip.label)}</text>')
+        for segment in strip.segments:
+            left, right = frame.px(segment.start), frame.px(segment.end)
+            fits = len(segment.text) * _LETTER + 6 < right - left
+            word = (
+                f'<text x="{(left + right) / 2:.1f}" y="{y + 27}" font-size="12" text-anchor="middle" {ink}>'
+                f"{escape(segment.text)}</text>"
+                if fits
+                else ""
+            )
+            drawn.append(
+                f"<g><title>{escape(f'{segment.text}: {segment.start:.3g} to {segment.end:.3g}')}</title>"
+                f'<rect x="{left:.1f}" y="{y + 15}" width="{max(right - left - 1.5, 0.5):.1f}" height="{_BAR}" '
+                f'fill-opacity="0.22" {fill(strip.style)}/>{word}</g>'
+            )
+    return drawn
 
 
 def _thinned(line: Line, top: tuple[float, float], points: int) -> Line:

@@ -6,11 +6,20 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from smoothcert.errors import ConfigError
+from smoothcert.report.charts.attacks import attack_chart
 from smoothcert.report.charts.chart import Chart
 from smoothcert.report.charts.curves import accuracy_chart, confidence_chart
 from smoothcert.report.charts.differences import difference_chart
+from smoothcert.report.charts.envelopes import envelope_chart
+from smoothcert.report.charts.losses import loss_charts
+from smoothcert.report.charts.overlays import overlay_charts
+from smoothcert.report.measures.attack_curves import attack_families
+from smoothcert.report.measures.groups import Grouping
+from smoothcert.report.measures.overlays import overlays
 from smoothcert.report.measures.pairing import reference_place
+from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.trainings import Training
 
 
 @dataclass(frozen=True)
@@ -19,16 +28,24 @@ class Scene:
 
     results: Sequence[Certificates]
     rounded: bool = False
+    radii: Sequence[float] = ()  # of trade-offs
+    by: Grouping = "method"  # of envelopes
+    published: Sequence[str] = ()  # names of tables, for trade-offs
+    least_accuracy: float = 0.0  # of what trade-offs show
+    trainings: Sequence[Training] = ()
+    epochs: int | None = None  # how many losses show; None: all
+    attacks: Sequence[Attacks] = ()
     reference: str | None = None  # the run that differences are taken to; None: the first
 
 
-def draw(name: str, scene: Scene) -> Chart:
-    """One of `DRAWINGS`; where it cannot be made, the error says what is missing."""
+def draw(name: str, scene: Scene) -> Sequence[Chart]:
+    """One of `DRAWINGS`, as charts to stand side by side; where it cannot be made, the error says what is missing."""
     if name not in DRAWINGS:
         raise ConfigError(f"a drawing is one of {', '.join(DRAWINGS)}, found '{name}'; choose one of them")
-    if not scene.results:
+    if not scene.results and name != "losses":
         raise ConfigError("a figure needs at least one run, found none")
-    return DRAWINGS[name](scene)
+    drawn = DRAWINGS[name](scene)
+    return [drawn] if isinstance(drawn, Chart) else drawn
 
 
 def _accuracy(scene: Scene) -> Chart:
@@ -45,13 +62,34 @@ def _confidence(scene: Scene) -> Chart:
     return chart
 
 
+def _attacks(scene: Scene) -> Chart:
+    return attack_chart(attack_families(scene.attacks, scene.results))
+
+
 def _differences(scene: Scene) -> Chart:
     place = reference_place(scene.results, scene.reference)
     return difference_chart(scene.results, place, scene.rounded)
 
 
-DRAWINGS: dict[str, Callable[[Scene], Chart]] = {
+def _envelope(scene: Scene) -> Chart:
+    return envelope_chart(scene.results, scene.by, scene.rounded)
+
+
+def _trade_offs(scene: Scene) -> Sequence[Chart]:
+    series = overlays(scene.results, scene.radii, scene.published, scene.rounded)
+    return overlay_charts(series, scene.radii, scene.least_accuracy)
+
+
+def _losses(scene: Scene) -> Sequence[Chart]:
+    return loss_charts(scene.trainings, scene.epochs)
+
+
+DRAWINGS: dict[str, Callable[[Scene], Chart | Sequence[Chart]]] = {
     "accuracy": _accuracy,
     "confidence": _confidence,
+    "attacks": _attacks,
     "differences": _differences,
+    "envelope": _envelope,
+    "trade-offs": _trade_offs,
+    "losses": _losses,
 }

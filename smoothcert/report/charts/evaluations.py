@@ -1,4 +1,4 @@
-"""Figures of evaluations that need the model: attacks beside certificates, adversarial paths, noise that varies."""
+"""Figures of evaluations that need the model: adversarial paths, mixing ratios, noise that varies."""
 
 from __future__ import annotations
 
@@ -8,51 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.charts.chart import thin
-from smoothcert.report.charts.curves import axis_top, step_corners
-from smoothcert.report.charts.line_styles import DASHES, LineStyle, run_styles, styles_of_names
+from smoothcert.report.charts.line_styles import LineStyle, styles_of_names
 from smoothcert.report.charts.png import data_uri
 from smoothcert.report.charts.svg import Frame, Line, line_chart, percent
-from smoothcert.report.measures.analysis import Floats, clean_accuracy
-from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import doubted, norm_names
+from smoothcert.report.measures.analysis import Floats
 
 _THUMB = 64  # pixels of a picture's side
-
-
-def attack_svg(certified: Certificates, empirical: Mapping[str, tuple[Sequence[float], Sequence[float]]]) -> str:
-    """The certified curve of a run and, for each attack, the accuracy it leaves: the true one lies between.
-
-    `empirical` maps an attack's name to (radii, accuracies). Below the smallest attacked radius the line starts at
-    radius 0 with the smoothed classifier's own accuracy. Attacks are l2, whatever the norm of the certificates.
-    """
-    if not empirical:
-        raise ConfigError("a figure of attacks needs at least one attack, found none")
-    style, clean = run_styles([certified])[0], clean_accuracy(certified)
-    ends = [max(radii) for radii, _ in empirical.values()]
-    top = (max(axis_top([certified])[0], 1.02 * max(ends)), axis_top([certified])[1])
-    name = doubted(certified.name, certified)
-    own = f"{name}: certified" + ("" if certified.norm == "l2" else f" ({norm_names([certified.norm])})")
-    corners = thin(*step_corners(certified), top=top, points=400)
-    lines = [Line(own, *corners, style, 0, dots=certified.tested_radii is not None)]
-    for place, (attack, (radii, accuracies)) in enumerate(empirical.items(), start=1):
-        x, y = np.array([0.0, *radii]), np.array([clean, *accuracies])
-        known = np.isfinite(y)  # a store that tested only some radii may not know the accuracy at 0
-        lines.append(
-            Line(f"under attack: {attack}", x[known], y[known], LineStyle(style.colour, place % len(DASHES)), place)
-        )
-    summary = "; ".join(
-        f"{attack}: " + ", ".join(f"{100 * a:.1f} % at {r:g}" for r, a in zip(*points, strict=True))
-        for attack, points in empirical.items()
-    )
-    return line_chart(
-        lines,
-        Frame((0.0, top[0]), (0.0, top[1]), ticks=(9, 11), y_format=percent),
-        title=f"Certified and empirical accuracy of {name}",
-        description=f"Certified accuracy is proved from below, accuracy under attack bounds it from above. {summary}.",
-        labels=(f"radius r ({norm_names([certified.norm, 'l2'])})", "accuracy"),
-        name="attacks",
-    )
 
 
 def path_svg(

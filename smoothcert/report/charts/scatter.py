@@ -16,7 +16,7 @@ def trade_off_svg(found: TradeOff, styles: Sequence[LineStyle], name: str) -> st
     """A point for each value of the hyperparameter, joined in its order: right and up is better."""
     clean = np.array([100 * point.clean for point in found.points])
     acr = np.array([point.acr for point in found.points])
-    frame = Frame(_range(clean), _range(acr), 540, 320, left=78, ticks=(7, 7))
+    frame = Frame(axis_around(clean), axis_around(acr), 540, 320, left=78, ticks=(7, 7))
     style = styles[found.points[0].run]
     line = Line(found.method, clean, acr, LineStyle(style.colour), found.points[0].run)
     path = " ".join(f"{frame.px(x):.1f},{frame.py(y):.1f}" for x, y in zip(line.x, line.y, strict=True))
@@ -40,7 +40,7 @@ def trade_off_svg(found: TradeOff, styles: Sequence[LineStyle], name: str) -> st
     )
 
 
-def _range(values: np.ndarray) -> tuple[float, float]:
+def axis_around(values: np.ndarray) -> tuple[float, float]:
     """An axis a little wider than the values, never empty."""
     low, high = float(values.min()), float(values.max())
     pad = 0.15 * (high - low) or 0.05 * abs(high) or 0.5

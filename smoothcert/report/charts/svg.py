@@ -6,13 +6,14 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from html import escape
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from smoothcert.report.charts.line_styles import COLOURS, DASHES, LineStyle
 
-LEGEND_COLUMNS, LEGEND_LINE = 3, 22
+LEGEND_LINE, LETTER = 22, 7  # pixels: the height of a line in a legend, and the usual width of a letter
 BAND = 0.15  # opacity of the area around a line
 
 
@@ -20,6 +21,7 @@ BAND = 0.15  # opacity of the area around a line
 class Line:
     """One polyline, or (`dots`) its points alone; by `run`, a place in the report, the page shows and hides it.
 
+    `marker` draws the points on the line too, `full` or `hollow`.
     `band` is how far the values may lie below and above: an area around the line, or a bar through each point.
     """
 
@@ -30,6 +32,7 @@ class Line:
     run: int
     dots: bool = False
     band: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
+    marker: Literal["", "full", "hollow"] = ""
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Frame:
     margin_bottom: int = 54
     ticks: tuple[int, int] = (9, 7)  # at most this many along each axis
     y_format: Callable[[float], str] = "{:g}".format
+    x_format: Callable[[float], str] = "{:g}".format
 
     @property
     def right(self) -> int:
@@ -63,7 +67,7 @@ class Frame:
 
 
 def percent(share: float) -> str:
-    return f"{100 * share:.0f} %"
+    return f"{100 * share:g} %"
 
 
 def stroke(style: LineStyle) -> str:
@@ -112,7 +116,7 @@ def drawing(
         *(f'<path d="M{f.left} {f.py(y):.1f}H{f.right}"/>' for y in y_ticks),
         "</g>",
         '<g fill="#555" style="fill:var(--soft,#555)" text-anchor="middle">',
-        *(f'<text x="{f.px(x):.1f}" y="{f.bottom + 20}">{x:g}</text>' for x in x_ticks),
+        *(f'<text x="{f.px(x):.1f}" y="{f.bottom + 20}">{f.x_format(x)}</text>' for x in x_ticks),
     ]
     if labels[0]:
         parts.append(f'<text x="{(f.left + f.right) / 2}" y="{f.bottom + 43}">{escape(labels[0])}</text>')
@@ -140,25 +144,50 @@ def line_chart(
     labels: tuple[str, str],
     legend: bool = True,
     name: str = "chart",
+    more: Sequence[str] = (),
+    below: int = 0,
 ) -> str:
-    """Draw the lines, with a legend below them unless the page around the chart has one."""
+    """Draw the lines, with a legend below them unless the page around the chart has one.
+
+    `more` is drawn over them, and `below` is how many pixels it needs under the axis.
+    """
     inside = [
         f'<g class="run" data-run="{line.run}"><title>{escape(line.label)}</title>'
         f"{_band(frame, line)}{_drawn(frame, line)}</g>"
         for line in lines
-    ]
+    ] + list(more)
     if legend:
-        inside += [_entry(frame, number, line) for number, line in enumerate(lines)]
-        more = LEGEND_LINE * math.ceil(len(lines) / LEGEND_COLUMNS)
-        frame = replace(frame, height=frame.height + more, margin_bottom=frame.margin_bottom + more)
+        inside += legend_entries(frame, lines)
+        below += legend_height(frame, lines)
+    frame = replace(frame, height=frame.height + below, margin_bottom=frame.margin_bottom + below)
     return drawing(frame, inside, title=title, description=description, labels=labels, name=name)
+
+
+def legend_entries(frame: Frame, lines: Sequence[Line], longest: int = 25) -> list[str]:
+    """A key and a name of at most `longest` letters for each line, in columns below the axis of the frame."""
+    columns = _columns(frame, longest)
+    return [_entry(frame, divmod(number, columns), columns, line, longest) for number, line in enumerate(lines)]
+
+
+def legend_height(frame: Frame, lines: Sequence[Line], longest: int = 25) -> int:
+    return LEGEND_LINE * math.ceil(len(lines) / _columns(frame, longest))
+
+
+def _columns(frame: Frame, longest: int) -> int:
+    return max((frame.right - frame.left) // (LETTER * longest + 38), 1)
 
 
 def _drawn(frame: Frame, line: Line) -> str:
     places = [(f"{frame.px(x):.1f}", f"{frame.py(y):.1f}") for x, y in zip(line.x, line.y, strict=True)]
     if line.dots:
         return "".join(f'<circle cx="{x}" cy="{y}" r="4" {fill(line.style)}/>' for x, y in places)
-    return f'<polyline {stroke(line.style)} points="{" ".join(map(",".join, places))}"/>'
+    circles = "".join(f'<circle cx="{x}" cy="{y}" {_marker(line)}/>' for x, y in places if line.marker)
+    return f'<polyline {stroke(line.style)} points="{" ".join(map(",".join, places))}"/>{circles}'
+
+
+def _marker(line: Line) -> str:
+    """A point, or a ring around where a point would be: both can be seen at one place."""
+    return f'r="4" {fill(line.style)}' if line.marker == "full" else f'r="6" {stroke(replace(line.style, dash=0))}'
 
 
 def _band(frame: Frame, line: Line) -> str:
@@ -173,12 +202,13 @@ def _band(frame: Frame, line: Line) -> str:
     return f'<polygon {fill(line.style)} fill-opacity="{BAND}" points="{" ".join(map(",".join, around))}"/>'
 
 
-def _entry(frame: Frame, number: int, line: Line, longest: int = 25) -> str:
-    x = frame.left + (frame.right - frame.left) / LEGEND_COLUMNS * (number % LEGEND_COLUMNS)
-    y = frame.bottom + 68 + LEGEND_LINE * (number // LEGEND_COLUMNS)
+def _entry(frame: Frame, place: tuple[int, int], columns: int, line: Line, longest: int) -> str:
+    x = frame.left + (frame.right - frame.left) / columns * place[1]
+    y = frame.bottom + 68 + LEGEND_LINE * place[0]
     short = line.label if len(line.label) <= longest else line.label[: longest - 1] + "…"
     dot = f'<circle cx="{x + 14:.0f}" cy="{y - 4.5}" r="4" {fill(line.style)}/>'
     key = dot if line.dots else f'<path d="M{x:.0f} {y - 4.5}h28" {stroke(line.style)}/>'
+    key += f'<circle cx="{x + 14:.0f}" cy="{y - 4.5}" {_marker(line)}/>' if line.marker else ""
     return (
         f"<g><title>{escape(line.label)}</title>{key}"
         f'<text x="{x + 36:.0f}" y="{y}" fill="#222" style="fill:var(--ink,#222)">{escape(short)}</text></g>'

@@ -11,6 +11,7 @@ import numpy as np
 from smoothcert.report.charts.line_styles import COLOURS, LineStyle
 from smoothcert.report.charts.svg import Frame, Line, line_chart, percent
 from smoothcert.report.read.names import one_line
+from smoothcert.report.read.trainings import finite
 
 Epochs = Sequence[Mapping[str, Any]]
 
@@ -25,7 +26,7 @@ def training_svg(training: Mapping[str, Epochs], measure: str, runs: Mapping[str
     """
     lines: list[Line] = []
     for name, epochs in training.items():
-        values = {float(e["epoch"]): float(e[measure]) for e in epochs if _finite(e, "epoch", measure)}
+        values = {float(e["epoch"]): float(e[measure]) for e in epochs if finite(e, "epoch", measure)}
         x = np.array(sorted(values))
         y = np.array([values[epoch] for epoch in x.tolist()])
         if len(x) > 1:
@@ -49,8 +50,3 @@ def training_svg(training: Mapping[str, Epochs], measure: str, runs: Mapping[str
         legend=False,
         name=f"training-{measure}",
     )
-
-
-def _finite(epoch: Mapping[str, Any], *keys: str) -> bool:
-    values = [epoch.get(key) for key in keys]
-    return all(isinstance(value, int | float) and math.isfinite(value) for value in values)

@@ -135,15 +135,18 @@ def default_radii(results: Sequence[Certificates], columns: int = 10) -> list[fl
     """Multiples of 0.25, or of another step if these are too many or none, up to the largest certified radius.
 
     Halving and doubling keeps every radius exact in binary, so that ties fall as in the published tables. Radii
-    that runs were asked to test are always among them, and alone if no run measured others.
+    that runs were asked to test are always among them, and alone if no run measured others. L-infinity radii are
+    multiples of 1/255.
     """
     tested = {r for c in results for r in c.tested_radii or ()}
     if tested and all(c.tested_radii is not None for c in results):
         return sorted(tested)
     top = max((float(c.radius[c.counted].max(initial=0.0)) for c in results if c.tested_radii is None), default=0.0)
-    step = 0.25
-    while top // step + 1 > columns:
+    linf = {c.norm for c in results} == {"linf"}
+    unit, step = (1 / 255, 1.0) if linf else (1.0, 0.25)
+    while top / unit // step + 1 > columns:
         step *= 2
-    while 0 < top < step and step > 1e-3:
+    while 0 < top / unit < step and step > 1e-3:
         step /= 2
-    return sorted({i * step for i in range(int(top // step) + 1)} | tested)
+    # divided, not multiplied by 1/255: 2/255 must be the double that a user's 2/255 is
+    return sorted({i * step / (255 if linf else 1) for i in range(int(top / unit // step) + 1)} | tested)

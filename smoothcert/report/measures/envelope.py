@@ -8,7 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.measures.analysis import abstention_rate, certified_accuracy, clean_accuracy
+from smoothcert.report.measures.analysis import (
+    Floats,
+    abstention_rate,
+    certified_accuracy,
+    clean_accuracy,
+    correct_radii,
+)
 from smoothcert.report.read.certificates import Certificates
 
 
@@ -47,3 +53,49 @@ def upper_envelope(results: Sequence[Certificates], radii: Sequence[float], roun
         best = tied[0]
         winners.append(Winner(float(radius), top, best, clean[best], abstention_rate(results[best]), tuple(tied)))
     return winners
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """`run`, a place among those given, is the best at every radius above `start` up to `end`; the first also at 0."""
+
+    run: int
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class EnvelopeCurve:
+    """The envelope as a step function, as `certified_curve` gives that of a run: `accuracy` on (radii[i-1], radii[i]].
+
+    Beyond the last radius it is 0.
+    """
+
+    radii: Floats
+    accuracy: Floats
+    stretches: tuple[Stretch, ...]
+
+
+def envelope_curve(results: Sequence[Certificates], rounded: bool = False) -> EnvelopeCurve | None:
+    """max_k CA_k(r) for all r, with as few stretches as can be; None where no run measured radii of correct inputs.
+
+    Each stretch is of the run that stays among the best for longest, which makes them fewest. Of equal runs the one
+    with the larger CA(0) is taken, then the first. Runs that tested only some radii have no curve, and are left out.
+    """
+    known = [k for k, c in enumerate(results) if c.tested_radii is None and c.correct.any()]
+    if not known:
+        return None
+    known.sort(key=lambda k: -clean_accuracy(results[k]))
+    radii = np.unique(np.concatenate([[0.0], *(correct_radii(results[k], rounded) for k in known)]))
+    accuracy = np.array([certified_accuracy(results[k], radii, rounded) for k in known])  # [runs, radii]
+    best = accuracy.max(axis=0)
+    # the place of the first radius from here on at which a run is not among the best
+    worse = np.where(accuracy == best, len(radii), np.arange(len(radii)))
+    until = np.minimum.accumulate(worse[:, ::-1], axis=1)[:, ::-1]
+    stretches, place = [], 0
+    while place < len(radii):
+        run = int(until[:, place].argmax())
+        end = int(until[run, place])
+        stretches.append(Stretch(known[run], float(radii[place - 1]) if place else 0.0, float(radii[end - 1])))
+        place = end
+    return EnvelopeCurve(radii, best, tuple(stretches))

@@ -68,22 +68,22 @@ def _along(
 
 
 def _numbers(config: dict[str, Any] | None) -> dict[str, float]:
-    return {key: float(value) for key, value in _flat(config).items() if _is_number(value)}
+    return {key: float(value) for key, value in flat(config).items() if is_number(value)}
 
 
-def _flat(config: dict[str, Any] | None) -> dict[str, Any]:
+def flat(config: dict[str, Any] | None) -> dict[str, Any]:
     """`{"sigma": 0.5, "method": {"lam": 5}}` -> `{"sigma": 0.5, "method.lam": 5}`, with the method's defaults."""
     rest = {key: value for key, value in (config or {}).items() if key != "method"}
     return rest | {f"method.{key}": value for key, value in method_settings(config).items()}
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _all_but(parameter: str, c: Certificates) -> str:
     """All settings of a run but `parameter` and the seed, as one text: equal for runs to compare along `parameter`."""
-    rest = {key: value for key, value in _flat(c.config).items() if key not in (parameter, "seed")}
+    rest = {key: value for key, value in flat(c.config).items() if key not in (parameter, "seed")}
     identity = c.identity
     # a run trained with another sigma is also certified with it
     procedure = [identity.get(key) for key in PROCEDURE if key != "sigma" or parameter != "sigma"]

@@ -20,7 +20,7 @@ from typing import Any
 from smoothcert import __version__
 from smoothcert.errors import ConfigError, SmoothcertError
 from smoothcert.report.page.page import render_waiting
-from smoothcert.runs.find import find_results, stores_of
+from smoothcert.runs.find import attack_stores_of, find_results, stores_of
 from smoothcert.runs.rows import NoCertificates
 from smoothcert.runs.state import RunState, run_states
 
@@ -97,7 +97,7 @@ def _files(place: Path) -> Iterator[Path]:
     found = find_results(place) if place.is_dir() else []
     for folder in found or [place]:
         yield from (folder / name for name in ("config.yaml", "model.json", "metrics.jsonl"))
-        for store in (folder, *stores_of(folder)):
+        for store in (folder, *stores_of(folder), *attack_stores_of(folder)):
             yield from (store / name for name in ("manifest.json", "verified.json", "checks.jsonl"))
             yield from sorted(store.glob("part-*.tsv"))
 

@@ -20,11 +20,14 @@ from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.pairing import reference_place
 from smoothcert.report.page import sections
+from smoothcert.report.page.attacks import attack_section
 from smoothcert.report.page.gallery import Gallery, Images, build_gallery
 from smoothcert.report.page.provenance import provenance
 from smoothcert.report.page.verified import verified
+from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
+from smoothcert.report.tables.corruptions import Corrupted
 from smoothcert.report.tables.tables import INTERVALS, certificate_table, checked_radii, class_table, published_table
 from smoothcert.statistics.printed import doubt
 
@@ -40,22 +43,25 @@ def write_report(
     rounded: bool = False,
     training: Mapping[str, Epochs] | None = None,
     images: Mapping[str, Images] | None = None,
+    corrupted: Sequence[Sequence[Corrupted]] = (),
     reference: str | None = None,
     intervals: bool = False,
+    attacks: Sequence[Attacks] = (),
 ) -> None:
     """Write tables, charts, notes and provenance of the runs to `path`.
 
     `training` gives the epochs of a run by its name, `images` the data set it was certified on, for the gallery.
-    `reference` is the name of the run that differences are taken to (the first, if None), `intervals` adds those of
-    the main table.
+    `corrupted` has an entry for each corruption benchmark, `reference` is the name of the run that differences are
+    taken to (the first, if None), `intervals` adds those of the main table, and `attacks` are shown in a section of
+    their own.
     The same results give the same bytes. Killed at any moment, it leaves the old file or the new one.
     """
     path = Path(path)
     if path.is_dir():
         raise ConfigError(f"{path}: expected the name of a file to write, found a folder; add a file name")
-    text = render_report(
-        results, title, radii, rounded, training or {}, images or {}, reference=reference, intervals=intervals
-    )
+    chosen: dict[str, Any] = {"reference": reference, "intervals": intervals}
+    chosen |= {"attacks": attacks, "corrupted": corrupted}
+    text = render_report(results, title, radii, rounded, training or {}, images or {}, **chosen)
     write_text(path, text)
 
 
@@ -65,7 +71,9 @@ SECTIONS = {
     "curves-head": ("Curves", ("curves",)),
     "confidence-head": ("Confidence", ("confidence",)),
     "compare": ("Comparison", ("differences", "envelope", "seeds", "trade_offs")),
+    "attacks-head": ("Attacks", ("attacks",)),
     "radii": ("Radii", ("histograms",)),
+    "corruptions": ("Corruptions", ("corruptions",)),
     "classes": ("Classes", ("classes",)),
     "gallery": ("Images", ("gallery",)),
     "training": ("Training", ("training",)),
@@ -83,8 +91,10 @@ def render_report(
     images: Mapping[str, Images],
     *,
     version: str | None = None,
+    corrupted: Sequence[Sequence[Corrupted]] = (),
     reference: str | None = None,
     intervals: bool = False,
+    attacks: Sequence[Attacks] = (),
 ) -> str:
     """The page as text. A `version` makes it one that asks its server whether there is a newer one (live.py)."""
     table, everything = certificate_table(results, radii, rounded, intervals), results
@@ -104,7 +114,9 @@ def render_report(
         **_charts(results, rounded, training),
         **_comparison(results, radii, rounded, reference_place(results, reference)),
         **_classes(results, gallery, rounded),
+        "corruptions": sections.corruptions(corrupted, rounded),
         **_gallery(gallery),
+        **attack_section(attacks, everything),
         "norms": norm_names(c.norm for c in results),
         "gaussian": all(c.law == "gaussian" for c in results),
         "doubtful": any(doubt(c.noise) for c in results),

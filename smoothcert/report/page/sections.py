@@ -22,6 +22,7 @@ from smoothcert.report.measures.tradeoff import trade_offs
 from smoothcert.report.page.gallery import Gallery
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import doubted, labels_of
+from smoothcert.report.tables.corruptions import Corrupted, corruption_table, corruption_types_tables
 from smoothcert.report.tables.differences import difference_table
 from smoothcert.report.tables.formats import Table, number
 from smoothcert.report.tables.tables import envelope_table, radius_labels, seed_table
@@ -175,6 +176,11 @@ def training_charts(results: Sequence[Certificates], training: Mapping[str, Epoc
     }
     charts = [(title, training_svg(training, measure, runs)) for measure, title in MEASURES.items()]
     return [(title, chart) for title, chart in charts if chart is not None]
+
+
+def corruptions(benchmarks: Sequence[Sequence[Corrupted]], rounded: bool) -> list[tuple[Table, list[Table]]]:
+    """For each corruption benchmark its means, and what they are the means of."""
+    return [(corruption_table(entries, rounded), corruption_types_tables(entries, rounded)) for entries in benchmarks]
 
 
 def gallery_data(gallery: Gallery | None) -> dict[str, Any] | None:

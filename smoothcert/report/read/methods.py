@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from smoothcert.report.read.certificates import Certificates
 
@@ -12,19 +13,24 @@ METHODS = (
 
 # How folders of the field's releases call the methods.
 _ALIASES = {name: name for name in METHODS} | {
-    "cohen": "gaussian", "stab": "stability", "salman": "smoothadv", "cat-rs": "catrs",
+    "cohen": "gaussian", "stab": "stability", "salman": "smoothadv", "smix": "smoothmix", "cat-rs": "catrs",
 }  # fmt: skip
 
 
 def method_of(c: Certificates) -> str | None:
-    """The training method: from config.yaml, else by the name of the run or the folders it lies in."""
+    """The training method: from config.yaml, else by the folders it lies in or the name of the run."""
     if c.config is not None:
-        method = c.config.get("method")
-        settings = method if isinstance(method, dict) else {"name": method}
-        if (settings.get("name"), settings.get("base")) == ("consistency", "smoothadv"):
-            return "smoothadv-consistency"
-        return str(settings["name"]) if settings.get("name") else None
-    return recognised_method(c.name.split("/")) or recognised_method(c.source.parts)
+        return method_in(c.config)
+    # the folders first: a name may have lost the `consistency` before `cohen`, where all runs have it
+    return recognised_method(c.source.parts) or recognised_method(c.name.split("/"))
+
+
+def method_in(config: Mapping[str, Any]) -> str | None:
+    method = config.get("method")
+    settings = method if isinstance(method, dict) else {"name": method}
+    if (settings.get("name"), settings.get("base")) == ("consistency", "smoothadv"):
+        return "smoothadv-consistency"
+    return str(settings["name"]) if settings.get("name") else None
 
 
 def recognised_method(parts: Sequence[str]) -> str | None:

@@ -13,7 +13,7 @@ from smoothcert.errors import StoreError
 from smoothcert.recipes.published import ALPHA, N
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import distinct_names
-from smoothcert.runs.find import find_results, stores_of
+from smoothcert.runs.find import find_results, is_attack_store, stores_of
 from smoothcert.runs.rows import Column, NoCertificates, merge, nothing_yet, read_lines, typed_columns
 from smoothcert.runs.store import ResultStore
 from smoothcert.statistics.saturation import saturation_radius
@@ -89,7 +89,13 @@ def read_results(*paths: str | Path) -> list[Certificates]:
         except NoCertificates as error:
             empty.append(error)
     if not results:
-        raise empty[0] if empty else NoCertificates("nothing to report: name a run folder, a store or a log")
+        raise (
+            empty[0]
+            if empty
+            else NoCertificates(
+                "nothing to report: name a run folder, a store of certificates or a log; attacks are shown beside them"
+            )
+        )
     for reason in empty:
         python_warnings.warn(f"left out: {reason}", stacklevel=2)
     found = list(results.values())
@@ -102,6 +108,8 @@ def read_results(*paths: str | Path) -> list[Certificates]:
 def _places(paths: Iterable[str | Path], empty: list[NoCertificates]) -> Iterable[Path]:
     for path in map(Path, paths):
         stores = stores_of(path)
+        if is_attack_store(path):
+            continue  # shown beside certificates, but none itself
         if path.is_file() or (path / "manifest.json").is_file():
             yield path
         elif stores:

@@ -12,12 +12,13 @@ import numpy as np
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report.measures.analysis import average_certified_radius, clean_accuracy
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.methods import method_of
+from smoothcert.report.read.methods import METHODS, method_of, recognised_method
 from smoothcert.report.read.names import doubted
 from smoothcert.report.read.reading import read_log
 from smoothcert.report.tables.formats import Table, number
 from smoothcert.report.tables.notes import norm_notes
 
+MEANS = "Means over the types of corruption"
 CLEAN = "identity"  # MNIST-C's uncorrupted images: read, but no part of the means
 
 
@@ -90,7 +91,8 @@ def corruption_means(entries: Sequence[Corrupted], rounded: bool = False) -> dic
 
 def corruption_table(entries: Sequence[Corrupted], rounded: bool = False) -> Table:
     """One row per model: mACR at each severity and over all, then mAcc in %, as the field prints them."""
-    means = corruption_means(entries, rounded)
+    found = corruption_means(entries, rounded)
+    means = {model: found[model] for model in _models(entries) if model in found}
     severities = sorted({mean.severity for row in means.values() for mean in row if mean.severity is not None})
     rows = []
     for model, row in means.items():
@@ -101,7 +103,8 @@ def corruption_table(entries: Sequence[Corrupted], rounded: bool = False) -> Tab
         rows.append((_shown(model, entries), *acr, *accuracy))
     names = [f"{measure} {severity}" for measure in ("ACR", "acc %") for severity in severities]
     head = ("model", *names[: len(severities)], "mACR", *names[len(severities) :], "mAcc %")
-    return Table(head, tuple(rows), notes=tuple(_notes(entries)))
+    best = [(i, j) for j in range(1, len(head)) for i in _largest([row[j] for row in rows])]
+    return Table(head, tuple(rows), notes=tuple(_notes(entries)), best=frozenset(best), caption=MEANS)
 
 
 def corruption_types_table(
@@ -112,7 +115,7 @@ def corruption_types_table(
     if not chosen:
         known = sorted({str(entry.severity) for entry in entries})
         raise ConfigError(f"no certificates of severity {severity}; known: {', '.join(known)}")
-    models = list(dict.fromkeys(entry.model for entry in chosen))
+    models = _models(chosen)
     values = {
         (entry.corruption, entry.model): clean_accuracy(entry.certificates)
         if accuracy
@@ -123,13 +126,50 @@ def corruption_types_table(
     def shown(value: float | None) -> str:
         return "-" if value is None else number(100 * value, 1) if accuracy else number(value, 3)
 
-    types = list(dict.fromkeys(entry.corruption for entry in chosen))
-    rows = [(name, *(shown(values.get((name, model))) for model in models)) for name in types]
+    rows = [(name, *(shown(values.get((name, model))) for model in models)) for name in _types(chosen)]
     columns = [[value for (_, m), value in values.items() if m == model] for model in models]
     last = ("mAcc %" if accuracy else "mACR", *(shown(float(np.mean(column))) for column in columns))
+    best = [(i, 1 + j) for i, row in enumerate((*rows, last)) for j in _largest(row[1:])]
+    measure = "Accuracy in %" if accuracy else "Average certified radius"
+    short = "accuracy %" if accuracy else "ACR"  # CSV has no caption
     return Table(
-        ("corruption", *(_shown(model, chosen) for model in models)), (*rows, last), notes=tuple(_notes(chosen))
+        (short if severity is None else f"{short}, severity {severity}", *(_shown(model, chosen) for model in models)),
+        (*rows, last),
+        notes=tuple(_notes(chosen)),
+        best=frozenset(best),
+        caption=f"{measure} by type of corruption" + ("" if severity is None else f", severity {severity}"),
     )
+
+
+def corruption_types_tables(entries: Sequence[Corrupted], rounded: bool = False) -> list[Table]:
+    """For each severity the ACR by type of corruption, then the accuracy."""
+    severities = sorted({entry.severity for entry in entries if entry.corruption != CLEAN}, key=lambda s: s or 0)
+    return [
+        corruption_types_table(entries, severity, accuracy=accuracy, rounded=rounded)
+        for severity in severities
+        for accuracy in (False, True)
+    ]
+
+
+def _models(entries: Sequence[Corrupted]) -> list[str]:
+    """Each model once, in the order of the methods; those of unknown methods last, as they were found."""
+    methods = {entry.model: recognised_method([entry.model]) for entry in entries}
+    return sorted(methods, key=lambda model: METHODS.index(found) if (found := methods[model]) in METHODS else 99)
+
+
+def _types(entries: Sequence[Corrupted]) -> list[str]:
+    """Each type once, in the order of its benchmark."""
+    from smoothcert.data.corruptions import CORRUPTIONS
+
+    found = list(dict.fromkeys(entry.corruption for entry in entries))
+    known = next((types for types in CORRUPTIONS.values() if {*found} <= {*types}), ())
+    return sorted(found, key=known.index) if known else found
+
+
+def _largest(cells: Sequence[str]) -> list[int]:
+    """Where the largest of several numbers stands, as printed; ties share it."""
+    numbers = {place: float(cell) for place, cell in enumerate(cells) if cell not in ("", "-")}
+    return [place for place, value in numbers.items() if len(numbers) > 1 and value == max(numbers.values())]
 
 
 def _notes(entries: Sequence[Corrupted]) -> list[str]:

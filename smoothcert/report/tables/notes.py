@@ -21,11 +21,12 @@ BUDGET = {"n": "samples per input (n)", "alpha": "failure probability (alpha)", 
 
 def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> list[str]:
     """Notes on each run (partial, damaged), then on the comparison (other inputs, other budget)."""
-    notes: list[str] = []
+    everywhere = [w for w in results[0].warnings if len(results) > 1 and all(w in c.warnings for c in results)]
+    notes = [f"all runs: {warning}" for warning in everywhere]
     for c, label in zip(results, labels_of(results), strict=True):
         if c.partial:
             notes.append(f"{label}: partial, {c.rows} of {c.expected} inputs")
-        notes += [f"{label}: {warning}" for warning in c.warnings]
+        notes += [f"{label}: {warning}" for warning in c.warnings if warning not in everywhere]
         notes += [f"{label}: {note}" for note in _own_notes(c)]
     first = results[0]
     if len({c.labelled for c in results}) > 1:

@@ -8,13 +8,17 @@ from typing import NamedTuple
 
 from smoothcert.errors import ConfigError
 from smoothcert.report.measures.analysis import default_radii
+from smoothcert.report.measures.groups import Grouping
 from smoothcert.report.measures.pairing import nothing_to_compare, reference_place
+from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.tables.attacks import attack_table, base_table
 from smoothcert.report.tables.confidence import confidence_table
-from smoothcert.report.tables.corruptions import Corrupted, corruption_table
+from smoothcert.report.tables.corruptions import Corrupted, corruption_table, corruption_types_tables
 from smoothcert.report.tables.differences import difference_table
+from smoothcert.report.tables.envelopes import abstention_table, group_envelope_table
 from smoothcert.report.tables.formats import Table
-from smoothcert.report.tables.tables import certificate_table, checked_radii, envelope_table
+from smoothcert.report.tables.tables import certificate_table, checked_radii
 
 
 @dataclass(frozen=True)
@@ -25,6 +29,8 @@ class Material:
     radii: Sequence[float] | None = None  # None: by data
     rounded: bool = False
     corrupted: Sequence[Sequence[Corrupted]] = ()
+    by: Grouping = "method"  # which runs belong together, where the best of several is shown
+    attacks: Sequence[Attacks] = ()
     intervals: bool = False  # around measures of one run
     reference: str | None = None  # the run that differences are taken to; None: the first
 
@@ -86,11 +92,22 @@ def _differences(material: Material) -> list[Table]:
 
 
 def _envelope(material: Material) -> list[Table]:
+    results = _enveloped(material, "an envelope needs")
+    table = group_envelope_table(results, material.radii_of(results), material.rounded, material.by)
+    return [replace(table, caption="Best run for each radius")]
+
+
+def _abstentions(material: Material) -> list[Table]:
+    results = _enveloped(material, "the abstentions of best runs need")
+    table = abstention_table(results, material.radii_of(results), material.rounded, material.by)
+    return [replace(table, caption="Abstention rate of the best run for each radius")]
+
+
+def _enveloped(material: Material, what: str) -> list[Certificates]:
     results = material.labelled
     if len(results) < 2 or len({c.norm for c in results}) > 1:
-        raise ConfigError("an envelope needs two runs with labels, and radii in one norm")
-    table = envelope_table(results, material.radii_of(results), material.rounded)
-    return [replace(table, caption="Best run for each radius")]
+        raise ConfigError(f"{what} two runs with labels, and radii in one norm")
+    return results
 
 
 def _corruptions(material: Material) -> list[Table]:
@@ -99,8 +116,20 @@ def _corruptions(material: Material) -> list[Table]:
             "a table of corruptions needs certificates of a corruption benchmark: name stores certified with "
             "--corruption, or folders of logs by --corruptions"
         )
-    tables = [corruption_table(entries, material.rounded) for entries in material.corrupted]
-    return [replace(table, caption="Means over the types of corruption") for table in tables]
+    return [corruption_table(entries, material.rounded) for entries in material.corrupted]
+
+
+def _corruption_types(material: Material) -> list[Table]:
+    _corruptions(material)  # where there are none, it says so
+    return [table for entries in material.corrupted for table in corruption_types_tables(entries, material.rounded)]
+
+
+def _attacks(material: Material) -> list[Table]:
+    return [attack_table(material.attacks, material.results)]
+
+
+def _base(material: Material) -> list[Table]:
+    return [base_table(material.attacks, material.results)]
 
 
 def _never(material: Material) -> bool:
@@ -113,5 +142,9 @@ PARTS: dict[str, Part] = {
     "confidence": Part(_confidence, _never),
     "differences": Part(_differences, _never),
     "envelope": Part(_envelope, _never),
+    "abstentions": Part(_abstentions, _never),
+    "attacks": Part(_attacks, lambda material: bool(material.attacks)),
+    "base": Part(_base, lambda material: any(0 in a.radii and a.base_predict is not None for a in material.attacks)),
     "corruptions": Part(_corruptions, lambda material: bool(material.corrupted)),
+    "corruption-types": Part(_corruption_types, _never),
 }

@@ -80,9 +80,9 @@ def certificate_table(
                 *((c.norm,) if named else ()),
                 *((doubt(c.noise) or c.noise or "-",) if doubtful else ()),
                 f"{c.rows} of {c.expected}" if c.partial else str(c.rows),
-                number(average_certified_radius(c, rounded), 3) if c.labelled else "-",
+                number(average_certified_radius(c, rounded), _digits(c)) if c.labelled else "-",
                 *beside[: len(columns)],
-                *(() if shown else (number(average_radius(c, rounded), 3),)),
+                *(() if shown else (number(average_radius(c, rounded), _digits(c)),)),
                 number(100 * abstention_rate(c), 1),
                 *cells,
             )
@@ -175,6 +175,11 @@ def published_table(results: Sequence[Certificates], radii: Sequence[float]) -> 
     return Table(("run", "", "ACR"), tuple(rows), radius_labels(radii)) if rows else None
 
 
+def _digits(c: Certificates) -> int:
+    """Of a mean radius; those in l-infinity norm are small."""
+    return 5 if c.norm == "linf" else 3
+
+
 def checked_radii(radii: Sequence[float]) -> list[float]:
     if not all(np.isfinite(r) and r >= 0 for r in radii):
         raise ConfigError(f"expected radii of at least 0, found {list(radii)}")
@@ -182,7 +187,15 @@ def checked_radii(radii: Sequence[float]) -> list[float]:
 
 
 def radius_labels(radii: Sequence[float]) -> tuple[str, ...]:
-    return tuple(f"{r:.2f}" if round(r, 2) == r else f"{r:g}" for r in radii)
+    return tuple(_radius_label(r) for r in radii)
+
+
+def _radius_label(r: float) -> str:
+    """`0.50`; `2/255`, as steps of 8-bit images are written; else as many digits as it has."""
+    if round(r, 2) == r:
+        return f"{r:.2f}"
+    levels = round(255 * r)
+    return f"{levels}/255" if abs(255 * r - levels) < 1e-9 else f"{r:g}"
 
 
 def _best(rows: Sequence[Sequence[str]], complete: Sequence[int], columns: Sequence[int]) -> frozenset[tuple[int, int]]:

@@ -1,0 +1,67 @@
+"""Certified accuracy from below and accuracy under attack from above: the true one lies between."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from smoothcert.report.charts.chart import Chart
+from smoothcert.report.charts.line_styles import COLOURS, DASHES, LineStyle, run_styles
+from smoothcert.report.charts.svg import Frame, Line, percent
+from smoothcert.report.measures.analysis import Floats
+from smoothcert.report.measures.attack_curves import AttackCurve, Family
+from smoothcert.report.read.names import doubted, norm_names
+
+
+def attack_chart(families: Sequence[Family], first_run: int = 0) -> Chart:
+    """The certified curve of each family, and a line for each kind of attack on it.
+
+    What an attack leaves at a radius bounds the accuracy from there on, so the line stays level up to the next radius.
+    A page that shows and hides its runs numbers the lines from `first_run` on, so that these stay.
+    """
+    lines: list[Line] = []
+    end = 1.02 * max(float(radii.max(initial=0.0)) for f in families for radii in _radii(f)) or 1.0
+    for family, style in zip(families, run_styles([family.models[0] for family in families]), strict=True):
+        name = doubted(family.name, family.models[0])
+        radii, share = family.certified
+        if not family.dots:  # both ends of each drop, the last to 0
+            radii, share = np.repeat(radii, 2), np.append(np.repeat(share, 2)[1:], 0.0)
+        lines.append(Line(f"{name}: certified", radii, share, style, first_run + len(lines), dots=family.dots))
+        one_colour = len(families) > 1 or len(family.curves) == 1
+        for place, curve in enumerate(family.curves, start=1):
+            colour = style.colour if one_colour else (style.colour + place) % len(COLOURS)
+            whose = f"{name}: " if len(families) > 1 else ""
+            drawn = LineStyle(colour, place % len(DASHES))
+            x, y = np.append(np.repeat(curve.radii, 2)[1:], end), np.repeat(curve.accuracy, 2)
+            lines.append(Line(whose + curve.label, x, y, drawn, first_run + len(lines)))
+    inputs = families[0].models[0].rows
+    return Chart(
+        tuple(lines),
+        Frame((0.0, end), (0.0, _top(lines)), ticks=(9, 11), y_format=percent),
+        title="Certified and empirical accuracy of " + ", ".join(doubted(f.name, f.models[0]) for f in families),
+        description="Certified accuracy is proved from below, accuracy under attack bounds it from above, both on "
+        f"{inputs} inputs. An attack takes m noises and T steps, PREDICT n samples. "
+        f"{'; '.join(map(_summary, families))}.",
+        labels=(f"radius r ({norm_names(['l2'])})", "accuracy"),
+        name="attacks",
+    )
+
+
+def _summary(family: Family) -> str:
+    def told(curve: AttackCurve) -> str:
+        points = zip(curve.radii.tolist(), curve.accuracy.tolist(), strict=True)
+        return f"{curve.label}: " + ", ".join(f"{100 * share:.1f} % at {radius:g}" for radius, share in points)
+
+    models = len(family.models)
+    best = f", the best certified of {models} models at each radius" if models > 1 else ""
+    return f"{family.name}{best}: " + "; ".join(map(told, family.curves))
+
+
+def _radii(family: Family) -> list[Floats]:
+    return [family.certified[0], *(curve.radii for curve in family.curves)]
+
+
+def _top(lines: Sequence[Line]) -> float:
+    return max(math.ceil(10 * max(float(line.y.max(initial=0.0)) for line in lines) - 1e-9) / 10, 0.1)

@@ -1,0 +1,118 @@
+"""A chart drawn by matplotlib: lines, words, marks, and strips below the axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from smoothcert.report.charts.chart import Chart, legend_of
+from smoothcert.report.charts.line_styles import COLOURS, DASHES
+from smoothcert.report.charts.svg import BAND, Line, percent
+
+# How matplotlib sets what the labels of axes have.
+_MATH = {
+    "ℓ₁": "$\\ell_1$",
+    "ℓ₂": "$\\ell_2$",
+    "ℓ∞": "$\\ell_\\infty$",
+    "radius r": "radius $r$",
+    "r = ": "$r$ = ",
+    "confidence p": "confidence $p$",
+    "≥ p": "≥ $p$",
+}
+_STRIP, _LETTER = 0.32, 0.066  # inches: a strip with its name, and the width of a letter in it
+
+
+def draw_charts(charts: Sequence[Chart], title: str, size: tuple[float, float] | None) -> Any:
+    """A figure with the charts side by side; `size` is in inches, by default as the charts need."""
+    from matplotlib.figure import Figure
+
+    strips = max(len(chart.strips) for chart in charts)
+    usual = (5.5, 3.4) if len(charts) == 1 else (3.4 * len(charts), 3.3)
+    width, height = size or (usual[0], usual[1] + _STRIP * strips)
+    figure = Figure(figsize=(width, height), layout="constrained")  # no pyplot: no window, no global state
+    below = {"height_ratios": (height - _STRIP * strips, _STRIP * strips)} if strips else {}
+    axes = figure.subplots(2 if strips else 1, len(charts), squeeze=False, gridspec_kw=below)
+    for place, chart in enumerate(charts):
+        _draw_lines(axes[0][place], chart, title if len(charts) == 1 else "")
+        if strips:
+            _draw_strips(axes[1][place], chart, width)
+    if len(charts) > 1:
+        entries = {line.label: line for line in legend_of(charts)}
+        handles = [_plot(axes[0][0], line, [], []) for line in entries.values()]
+        columns = max(int(0.95 * width / (_LETTER * max(map(len, entries)) + 0.6)), 1)
+        figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize="small")
+        if title:
+            figure.suptitle(title)
+    elif not strips:
+        axes[0][0].legend(frameon=False, fontsize="small", handlelength=2.6)
+    return figure
+
+
+def _plot(axes: Any, line: Line, x: Any, y: Any) -> Any:
+    colour, dashes = COLOURS[line.style.colour], [float(length) for length in DASHES[line.style.dash].split()]
+    look: dict[str, Any] = {"linestyle": (0, dashes) if dashes else "-"}
+    if line.dots:
+        look = {"linestyle": "", "marker": "o"}
+    elif line.marker:
+        full = line.marker == "full"
+        look |= {"marker": "o", "markersize": 4 if full else 7, "markerfacecolor": colour if full else "none"}
+    return axes.plot(x, y, color=colour, linewidth=1.3, label=_plain(line.label), **look)[0]
+
+
+def _draw_lines(axes: Any, chart: Chart, title: str) -> None:
+    from matplotlib.ticker import FuncFormatter
+
+    for line in chart.lines:
+        _plot(axes, line, line.x, line.y)
+        if line.band is not None and line.dots:
+            axes.vlines(line.x, *line.band, color=COLOURS[line.style.colour], linewidth=1.3)
+        elif line.band is not None:
+            axes.fill_between(line.x, *line.band, color=COLOURS[line.style.colour], alpha=BAND, linewidth=0)
+    for text in chart.texts:
+        place = {"xytext": (0.7 * text.move[0], -0.7 * text.move[1]), "textcoords": "offset points"}
+        axes.annotate(text.text, (text.x, text.y), fontsize="x-small", ha="center", va="center", **place)
+    for mark in chart.marks:
+        axes.axvline(mark.x, color="#777777", linewidth=0.8, linestyle=":")
+        place = {"xytext": (2, -2), "textcoords": "offset points", "va": "top"}
+        axes.annotate(mark.text, (mark.x, chart.frame.y[1]), fontsize="x-small", color="#555555", **place)
+    x_label, y_label = map(_formulas, chart.labels)
+    axes.set(xlim=chart.frame.x, ylim=chart.frame.y, xlabel=x_label, ylabel=y_label, title=title)
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: chart.frame.y_format(y)))
+    if chart.frame.x_format is percent:  # numbers are formatted by matplotlib, with the same digits on all ticks
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: percent(x)))
+    axes.grid(color="#dddddd", linewidth=0.6)
+    axes.set_axisbelow(True)
+    if chart.frame.y[0] < 0 < chart.frame.y[1]:
+        axes.axhline(0.0, color="#555555", linewidth=0.8)
+    axes.spines[["top", "right"]].set_visible(False)
+
+
+def _draw_strips(axes: Any, chart: Chart, inches: float) -> None:
+    """Under each other, the first on top, with the names of the strips above their bars."""
+    left, right = chart.frame.x
+    axes.set(xlim=(left, right), ylim=(len(chart.strips), 0))
+    axes.axis("off")
+    letter = _LETTER * (right - left) / (0.85 * inches)
+    for row, strip in enumerate(chart.strips):
+        colour, dashes = COLOURS[strip.style.colour], [float(length) for length in DASHES[strip.style.dash].split()]
+        key = {"color": colour, "linewidth": 1.3, "linestyle": (0, dashes) if dashes else "-"}
+        axes.plot([left, left + 0.05 * (right - left)], [row + 0.22] * 2, **key)
+        axes.text(left + 0.06 * (right - left), row + 0.22, _plain(strip.label), fontsize="x-small", va="center")
+        for segment in strip.segments:
+            ends = (segment.start, segment.end - segment.start)
+            axes.broken_barh([ends], (row + 0.45, 0.45), facecolor=(colour, 0.22), edgecolor="white", linewidth=1)
+            if len(segment.text) * letter < segment.end - segment.start:
+                middle = (segment.start + segment.end) / 2
+                axes.text(middle, row + 0.69, _plain(segment.text), fontsize="x-small", ha="center", va="center")
+
+
+def _formulas(label: str) -> str:
+    label = _plain(label)
+    for text, formula in _MATH.items():
+        label = label.replace(text, formula)
+    return label
+
+
+def _plain(name: str) -> str:
+    """A name as matplotlib takes it: a dollar sign begins no formula."""
+    return name.replace("$", r"\$")

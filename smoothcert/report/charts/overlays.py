@@ -1,0 +1,105 @@
+"""Clean accuracy against robustness, of several methods in one picture, with published rows beside ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from smoothcert.errors import ConfigError
+from smoothcert.report.charts.chart import Chart, Text
+from smoothcert.report.charts.line_styles import LineStyle, styles_of
+from smoothcert.report.charts.scatter import axis_around
+from smoothcert.report.charts.svg import Frame, Line, percent
+from smoothcert.report.measures.overlays import Series, Spot
+
+
+def overlay_charts(series: Sequence[Series], radii: Sequence[float], least: float = 0.0) -> list[Chart]:
+    """Clean accuracy against the ACR, then against the certified accuracy at each radius: right and up is better.
+
+    Spots of a method are joined in the order of what varies, and have its values beside them, where there is room.
+    Those of published rows are hollow, and have values only where the method has none of ours. Spots with a clean
+    accuracy below `least` are left out, and counted below the axis.
+    """
+    spots = sum(len(entry.spots) for entry in series)
+    series = [replace(s, spots=tuple(spot for spot in s.spots if not spot.values[0] < least)) for s in series]
+    left_out = spots - sum(len(entry.spots) for entry in series)
+    if spots == left_out:
+        raise ConfigError(
+            f"a drawing of trade-offs needs a run with labels, radii of its own and a clean accuracy of at least "
+            f"{least:g}, found none"
+        )
+    styles = styles_of([entry.key for entry in series])
+    ours = {entry.key for entry in series if not entry.published}
+    measures = ["average certified radius", *(f"certified accuracy at r = {r:g}" for r in radii)]
+    clean = "accuracy at r = 0" + (f" ({left_out} below {100 * least:g} % left out)" if left_out else "")
+    width = 460 if radii else 720
+    charts = [
+        _chart(series, styles, ours, column, (clean, name), width) for column, name in enumerate(measures, start=1)
+    ]
+    return [chart for chart in charts if chart is not None]
+
+
+def _chart(
+    series: Sequence[Series],
+    styles: Sequence[LineStyle],
+    ours: set[str],
+    column: int,
+    labels: tuple[str, str],
+    width: int,
+) -> Chart | None:
+    lines, words, told = [], [], []
+    for place, (entry, style) in enumerate(zip(series, styles, strict=True)):
+        spots = [spot for spot in entry.spots if np.isfinite([spot.values[0], spot.values[column]]).all()]
+        if not spots:
+            continue
+        x, y = (np.array([spot.values[k] for spot in spots]) for k in (0, column))
+        lines.append(Line(_label(entry), x, y, style, place, marker="hollow" if entry.published else "full"))
+        told.append(f"{_label(entry)}: " + ", ".join(map(_told, spots, x, y)))
+        if entry.parameter and not (entry.published and entry.key in ours):
+            words += [Text(spot.values[0], spot.values[column], f"{spot.value:g}") for spot in spots]
+    if not lines:
+        return None
+    x, y = (np.concatenate([getattr(line, axis) for line in lines]) for axis in ("x", "y"))
+    frame = Frame(
+        axis_around(x),
+        axis_around(y),
+        width=width,
+        height=360,
+        left=78,
+        ticks=(6, 7),
+        x_format=percent,
+        y_format=percent if column > 1 else "{:g}".format,
+    )
+    return Chart(
+        tuple(lines),
+        frame,
+        title=f"Accuracy and {labels[1]}",
+        description=f"Clean accuracy and {labels[1]}. {'; '.join(told)}.",
+        labels=labels,
+        name=f"trade-off-{column}",
+        texts=tuple(_placed(words, [(frame.px(a), frame.py(b)) for a, b in zip(x, y, strict=True)], frame)),
+    )
+
+
+def _placed(words: Sequence[Text], spots: Sequence[tuple[float, float]], frame: Frame) -> Iterator[Text]:
+    """Each word above, below, right or left of its spot, where it covers no spot and no other word; else left out."""
+    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in spots]
+    for word in words:
+        half = 3.3 * len(word.text) + 1
+        for right, down in ((0, -13), (0, 13), (half + 8, 0), (-half - 8, 0), (half + 4, -10), (-half - 4, -10)):
+            x, y = frame.px(word.x) + right, frame.py(word.y) + down
+            box = (x - half, y - 6, x + half, y + 6)
+            if not any(a < box[2] and box[0] < c and b < box[3] and box[1] < d for a, b, c, d in taken):
+                taken.append(box)
+                yield replace(word, move=(right, down))
+                break
+
+
+def _told(spot: Spot, x: float, y: float) -> str:
+    return f"{'' if spot.value is None else f'{spot.value:g}: '}{100 * x:.1f} % and {y:.3f}"
+
+
+def _label(entry: Series) -> str:
+    return ("published: " if entry.published else "") + entry.name + (f" by {entry.parameter}" * bool(entry.parameter))

@@ -1,0 +1,129 @@
+"""Curves of accuracy under attack over several models: at each radius the best certified model is the attacked one.
+
+So SmoothAdv's figures choose it (arXiv:1906.04584, figures 1, 3 and 7 to 9): the curve is no maximum of accuracies
+under attack, which would reward the attack that fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+
+from smoothcert.errors import ConfigError
+from smoothcert.report.measures.analysis import Floats, certified_curve, clean_accuracy
+from smoothcert.report.measures.envelope import upper_envelope
+from smoothcert.report.read.attacks import Attacks, certificates_of
+from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.methods import method_of
+from smoothcert.report.read.names import labels_of
+
+
+@dataclass(frozen=True, eq=False)
+class AttackCurve:
+    """Accuracy that one kind of attack leaves, from radius 0 on; `label` says what tells it from the others."""
+
+    label: str
+    radii: Floats
+    accuracy: Floats
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """The attacked models of one method, on the inputs that all attacks share."""
+
+    name: str
+    models: tuple[Certificates, ...]
+    curves: tuple[AttackCurve, ...]
+    notes: tuple[str, ...] = ()
+
+    @property
+    def certified(self) -> tuple[Floats, Floats]:
+        """The largest certified accuracy of the models, as `certified_curve` has it: from below and without gaps.
+
+        Where each model tested chosen radii alone, there is no curve, but a point at each of them.
+        """
+        measured = [c for c in self.models if c.tested_radii is None]
+        curves = [certified_curve(c)[0] for c in measured] or [np.array(c.tested_radii) for c in self.models]
+        best = upper_envelope(measured or self.models, np.unique(np.concatenate(curves)).tolist())
+        return np.array([w.radius for w in best]), np.array([w.accuracy for w in best])
+
+    @property
+    def dots(self) -> bool:
+        return all(c.tested_radii is not None for c in self.models)
+
+
+def attack_families(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> list[Family]:
+    """The curves of all attacks whose certificates are among the results, one family per method.
+
+    Stores that are still being made are left out as long as others are complete: the curves are about the inputs that
+    all stores share, which would be few.
+    """
+    attacks = [a for a in attacks if not a.partial] or attacks
+    found = [(a, c) for a in attacks if (c := certificates_of(a, results)) is not None]
+    if not found:
+        raise ConfigError(
+            "curves of attacks need l2 certificates of the attacked networks, with the same sigma and images, found "
+            + ("none for these attacks: certify the run too" if attacks else "no attack: `smoothcert attack` makes one")
+        )
+    shared = reduce(np.intersect1d, [inputs for a, c in found for inputs in (a.inputs, c.idx)])
+    if not len(shared):
+        raise ConfigError("the attacks have no input in common with each other and with their certificates")
+    labels = {id(c): label for c, label in zip(results, labels_of(results), strict=True)}
+    methods = {id(c): method_of(c) or labels[id(c)] for _, c in found}
+    told = dict(zip([setting_of(a) for a, _ in found], setting_labels([setting_of(a) for a, _ in found]), strict=True))
+    families = []
+    for method in dict.fromkeys(methods.values()):
+        own = [(a, c) for a, c in found if methods[id(c)] == method]
+        models = {id(c): c.where(np.isin(c.idx, shared)) for _, c in own}
+        name = method if len(models) > 1 else labels[next(iter(models))]
+        curves, notes = [], []
+        for setting in dict.fromkeys(setting_of(a) for a, _ in own):
+            stores = [(list(models).index(id(c)), a) for a, c in own if setting_of(a) == setting]
+            curve, gaps = _curve(told[setting], stores, list(models.values()), shared)
+            curves += [curve] if len(curve.radii) else []
+            notes += [
+                f"{name}: the best certified run at r = {r:g} was not attacked there by {curve.label}" for r in gaps
+            ]
+        families.append(Family(name, tuple(models.values()), tuple(curves), tuple(notes)))
+    return families
+
+
+def _curve(
+    label: str, stores: Sequence[tuple[int, Attacks]], models: Sequence[Certificates], shared: np.ndarray
+) -> tuple[AttackCurve, list[float]]:
+    """The curve of one kind of attack, and the radii where the best certified model was not attacked by it."""
+    points, gaps = {}, []
+    for best in upper_envelope(models, sorted({radius for _, a in stores for radius in a.radii})):
+        here = [a for model in best.tied for place, a in stores if place == model and best.radius in a.radii]
+        if here:
+            points[best.radius] = _accuracy(here[0], best.radius, shared)
+        else:
+            gaps.append(best.radius)
+    clean = max([accuracy for c in models if not np.isnan(accuracy := clean_accuracy(c))], default=None)
+    if points and clean is not None:
+        points.setdefault(0.0, clean)  # PREDICT and CERTIFY answer alike there, but for abstentions
+    radii = sorted(points)
+    return AttackCurve(label, np.array(radii), np.array([points[radius] for radius in radii])), gaps
+
+
+def _accuracy(a: Attacks, radius: float, shared: np.ndarray) -> float:
+    return float(a.correct[(a.radius == radius) & np.isin(a.idx, shared)].mean())
+
+
+Setting = tuple[str, int | None, int, int, str]
+
+
+def setting_of(a: Attacks) -> Setting:
+    """What makes two attacks of one kind: attack, noises, steps, samples of PREDICT, and their noise."""
+    return a.attack, a.noises, a.steps, a.n, str(a.identity.get("noise"))
+
+
+def setting_labels(settings: Sequence[Setting]) -> list[str]:
+    """The attack of each, and what differs among them, by SmoothAdv's letters: m noises, T steps, n of PREDICT."""
+    words = ("{}", "m={}", "T={}", "n={}", "{} noise")
+    varied = [place for place in range(1, len(words)) if len({s[place] for s in settings} - {None}) > 1]
+    told = ([words[place].format(s[place]) for place in varied if s[place] is not None] for s in settings)
+    return [", ".join([s[0], *parts]) for s, parts in zip(settings, told, strict=True)]

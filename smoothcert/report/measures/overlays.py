@@ -1,0 +1,155 @@
+"""Trade-offs of runs, of the field's logs and of published tables together: clean accuracy against robustness."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from smoothcert.recipes.published import method_settings
+from smoothcert.recipes.tables import load_table
+from smoothcert.report.measures.across_seeds import PROCEDURE
+from smoothcert.report.measures.analysis import average_certified_radius, certified_accuracy, clean_accuracy
+from smoothcert.report.measures.tradeoff import flat, is_number
+from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.methods import method_in, method_of
+from smoothcert.report.read.names import one_line
+
+
+@dataclass(frozen=True)
+class Spot:
+    """`values`: clean accuracy, ACR, then the certified accuracy at each radius; nan where it is not known."""
+
+    value: float | None
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Series:
+    """The spots of a method along `parameter`, ascending; a single spot has none."""
+
+    name: str
+    key: str  # the method, where it is known
+    parameter: str
+    published: bool
+    spots: tuple[Spot, ...]
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One run or row: `numbers` are what may vary along a series, and `rest` must be equal in it."""
+
+    name: str
+    key: str
+    numbers: Mapping[str, float]
+    rest: Hashable
+    values: tuple[float, ...]
+    published: bool = False
+
+
+def overlays(
+    results: Sequence[Certificates],
+    radii: Sequence[float],
+    tables: Sequence[str] = (),
+    rounded: bool = False,
+) -> list[Series]:
+    """Every run, and every row of the published `tables`, in one series: with those that differ in one number from it.
+
+    Hyperparameters come before sigma, and those with more values before others. Runs of the same value (seeds) are
+    averaged. The numbers of a log are those that its folders name, as in `lbd_5.0/eta_0.5`.
+    """
+    entries = [_of_run(c, radii, rounded) for c in results if c.labelled and c.tested_radii is None]
+    entries += [entry for name in tables for entry in _of_table(name, radii)]
+    found: list[tuple[int, Series]] = []
+    left = list(range(len(entries)))
+    while left:
+        parameter, places = _longest(entries, left)
+        found.append((places[0], _series([entries[i] for i in places], parameter)))
+        left = [i for i in left if i not in places]
+    return [series for _, series in sorted(found, key=lambda pair: pair[0])]
+
+
+def _longest(entries: Sequence[_Entry], left: Sequence[int]) -> tuple[str, list[int]]:
+    """The series to take next, as places: along the best parameter, else the first entry alone."""
+    best: tuple[tuple[bool, int], str, list[int]] = ((False, 1), "", [left[0]])
+    for parameter in sorted({name for i in left for name in entries[i].numbers}):
+        groups: dict[str, list[int]] = {}
+        for i in left:
+            if parameter in entries[i].numbers:
+                others = {name: value for name, value in entries[i].numbers.items() if name != parameter}
+                same = json.dumps([entries[i].published, others, repr(entries[i].rest)], sort_keys=True)
+                groups.setdefault(same, []).append(i)
+        for places in groups.values():
+            values = len({entries[i].numbers[parameter] for i in places})
+            rank = parameter != "sigma", values
+            if values > 1 and rank > best[0]:
+                best = rank, parameter, places
+    return best[1], best[2]
+
+
+def _series(entries: Sequence[_Entry], parameter: str) -> Series:
+    by_value: dict[float | None, list[tuple[float, ...]]] = {}
+    for entry in entries:
+        by_value.setdefault(entry.numbers.get(parameter), []).append(entry.values)
+    spots = [Spot(value, tuple(np.mean(found, axis=0).tolist())) for value, found in by_value.items()]
+    spots.sort(key=lambda spot: spot.value or 0.0)
+    first, shown = entries[0], parameter.removeprefix("method.")
+    method, comma, _ = first.name.partition(",")  # tables have rows such as `CAT-RS, lambda = 1`
+    name = first.name if not parameter else method if first.published and comma else first.key
+    return Series(name, first.key, shown, first.published, tuple(spots))
+
+
+def _of_run(c: Certificates, radii: Sequence[float], rounded: bool) -> _Entry:
+    values = (clean_accuracy(c), average_certified_radius(c, rounded), *certified_accuracy(c, list(radii), rounded))
+    key = method_of(c) or one_line(c.name.partition("/")[0])
+    if c.config is None:
+        numbers, rest = _in_folders(c)
+        return _Entry(one_line(c.name), key, numbers, rest, tuple(map(float, values)))
+    settings = {name: value for name, value in flat(c.config).items() if name != "seed"}
+    procedure = [c.identity.get(name) for name in PROCEDURE if name != "sigma"]
+    return _entry(one_line(c.name), key, settings, repr(procedure), tuple(map(float, values)))
+
+
+def _of_table(name: str, radii: Sequence[float]) -> list[_Entry]:
+    table = load_table(name)
+    entries = []
+    for row in table.rows:
+        accuracy = {r: p / 100 for r, p in zip(table.radii, row.accuracy, strict=False) if p is not None}
+        acr = row.acr if row.acr is not None else row.mean
+        if 0.0 in accuracy and acr is not None:
+            values = (accuracy[0.0], acr, *(accuracy.get(r, float("nan")) for r in radii))
+            key = method_in({"method": method_settings(row.settings)}) or row.label
+            settings = {name: value for name, value in flat(row.settings).items() if name != "seed"}
+            entries.append(_entry(row.label, key, settings, name, values, published=True))
+    return entries
+
+
+def _entry(
+    name: str,
+    key: str,
+    settings: Mapping[str, object],
+    rest: str,
+    values: tuple[float, ...],
+    published: bool = False,
+) -> _Entry:
+    numbers = {name: float(value) for name, value in settings.items() if is_number(value)}  # type: ignore[arg-type]
+    other = {name: value for name, value in settings.items() if name not in numbers}
+    return _Entry(name, key, numbers, (json.dumps(other, sort_keys=True, default=str), rest), values, published)
+
+
+def _in_folders(c: Certificates) -> tuple[dict[str, float], Hashable]:
+    """`lbd_5.0` in the path of a log is a number called lbd; `noise_0.50` is sigma."""
+    numbers = {} if c.sigma is None else {"sigma": c.sigma}
+    rest = []
+    for part in c.source.resolve().with_suffix("" if c.source.suffix == ".tsv" else c.source.suffix).parts:
+        if re.fullmatch(r"(noise|sigma)_\d.*", part):
+            continue
+        match = re.fullmatch(r"([A-Za-z]+)_(\d+(?:\.\d+)?)", part)
+        if match:
+            numbers[match[1]] = float(match[2])
+        else:
+            rest.append(part)
+    return numbers, tuple(rest)

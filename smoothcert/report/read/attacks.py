@@ -1,0 +1,149 @@
+"""What was attacked: one `Attacks` per store of `smoothcert attack`, and the certificates that each belongs to."""
+
+from __future__ import annotations
+
+import warnings as python_warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from smoothcert.errors import StoreError
+from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.names import one_line
+from smoothcert.runs.attack_rows import OLDER_COLUMNS, attack_columns, merge_attacks
+from smoothcert.runs.find import attack_stores_of, find_results, is_attack_store
+from smoothcert.runs.rows import read_lines
+from smoothcert.runs.store import ResultStore
+
+_NEEDED = ("attack", "steps", "noises", "n", "alpha", "radii", "sigma", "classes")
+_SAME = ("model", "network", "data", "split", "sigma")
+"""Of two identities that are about the same smoothed classifier and the same images."""
+
+
+@dataclass(frozen=True, eq=False)
+class Attacks:
+    """The answers of one smoothed classifier to attacked images, one entry per input and radius, ordered by both.
+
+    `predict` is PREDICT's answer, `base_predict` the network's own without noise, and `votes` how many of PREDICT's n
+    noisy copies got the label; both are None in stores of older versions. `certified_predict` and `certified_radius`
+    are what the store says of certificates, nan where nothing.
+    """
+
+    source: Path
+    idx: NDArray[np.int64]
+    label: NDArray[np.int64]
+    radius: NDArray[np.float64]
+    distance: NDArray[np.float64]
+    predict: NDArray[np.int64]
+    correct: NDArray[np.int64]
+    certified_predict: NDArray[np.float64]
+    certified_radius: NDArray[np.float64]
+    identity: dict[str, Any]
+    expected: int
+    base_predict: NDArray[np.int64] | None = None
+    votes: NDArray[np.int64] | None = None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return self.source.resolve().name
+
+    @property
+    def attack(self) -> str:
+        return one_line(str(self.identity["attack"]))[:40]  # anyone could have written it
+
+    @property
+    def noises(self) -> int | None:
+        """Noises that the attack averages over; vanilla PGD has none."""
+        return None if self.attack == "vanilla" else int(self.identity["noises"])
+
+    @property
+    def steps(self) -> int:
+        return int(self.identity["steps"])
+
+    @property
+    def n(self) -> int:
+        """Noise samples of PREDICT."""
+        return int(self.identity["n"])
+
+    @property
+    def radii(self) -> list[float]:
+        return sorted(set(self.radius.tolist()))
+
+    @property
+    def partial(self) -> bool:
+        return len(self.idx) < self.expected
+
+    @property
+    def inputs(self) -> NDArray[np.int64]:
+        """The inputs that were attacked at every radius so far."""
+        idx, count = np.unique(self.idx, return_counts=True)
+        return np.asarray(idx[count == len(self.radii)])
+
+
+def read_attacks(folder: str | Path) -> Attacks:
+    """Read one store of attacks, complete or still being written."""
+    folder = Path(folder)
+    manifest = ResultStore(folder).manifest()
+    identity = dict(manifest.identity)
+    if lost := [name for name in _NEEDED if identity.get(name) is None]:
+        raise StoreError(f"{folder / 'manifest.json'} lacks settings of an attack ({', '.join(lost)})")
+    if identity["n"] < 1 or identity["classes"] < 2:
+        raise StoreError(
+            f"{folder / 'manifest.json'}: expected n of at least 1 and 2 classes or more, found "
+            f"{identity['n']} and {identity['classes']}"
+        )
+    parts = [read_lines(path, OLDER_COLUMNS) for path in ResultStore(folder).part_paths()]
+    if not any(part.texts for part in parts):
+        raise NothingAttacked(f"{folder}: no input is attacked yet")
+    columns = merge_attacks([attack_columns(part, identity) for part in parts if part.texts], folder)
+    notes = [f"{part.path.name}: unfinished last line left out" for part in parts if part.torn]
+    return Attacks(folder, **columns, identity=identity, expected=manifest.inputs, warnings=tuple(notes))
+
+
+class NothingAttacked(StoreError):
+    """Nothing is wrong with the store; it only has no row yet."""
+
+
+def read_attack_stores(*paths: str | Path) -> list[Attacks]:
+    """Those among the places and of the runs there, each once; a store without rows is left out with a warning."""
+    found: dict[Path, Attacks] = {}
+    for folder in _stores(map(Path, paths)):
+        try:
+            found[folder.resolve()] = read_attacks(folder)
+        except NothingAttacked as error:
+            python_warnings.warn(f"left out: {error}", stacklevel=2)
+    return list(found.values())
+
+
+def _stores(paths: Iterable[Path]) -> Iterable[Path]:
+    for path in paths:
+        if is_attack_store(path):
+            yield path
+        elif path.is_dir() and not (path / "manifest.json").is_file():
+            for run in [path] if attack_stores_of(path) else find_results(path):
+                yield from attack_stores_of(run)
+
+
+def certificates_of(a: Attacks, results: Sequence[Certificates]) -> Certificates | None:
+    """The l2 certificates of the same classifier and images that know most of the attacked inputs; None without any.
+
+    Of several that know as many, those with the most samples, then the first.
+    """
+    labels = dict(zip(a.idx.tolist(), a.label.tolist(), strict=True))
+    fitting = [c for c in results if _same(a, c) and all(labels.get(i, k) == k for i, k in _labels(c))]
+    known = {id(c): int(np.isin(a.inputs, c.idx).sum()) for c in fitting}
+    return max(fitting, key=lambda c: (known[id(c)], c.n or 0), default=None)
+
+
+def _same(a: Attacks, c: Certificates) -> bool:
+    about = c.identity
+    return c.norm == "l2" and c.labelled and all(about.get(name) == a.identity.get(name) for name in _SAME)
+
+
+def _labels(c: Certificates) -> Iterable[tuple[int, int]]:
+    return zip(c.idx.tolist(), c.label.tolist(), strict=True)

@@ -1,0 +1,110 @@
+"""Epochs of trainings: metrics.jsonl of run folders, finished or not, and the training logs of the field's releases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from smoothcert.errors import StoreError
+from smoothcert.report.read.methods import method_in, recognised_method
+from smoothcert.report.read.names import distinct_names, one_line
+from smoothcert.runs.find import find_results
+
+# column of a released log -> entry of metrics.jsonl; accuracies are in % there
+_COLUMNS = {"epoch": "epoch", "lr": "lr", "train loss": "loss", "test acc": "noisy_test_accuracy"}
+
+
+@dataclass(frozen=True)
+class Training:
+    """`key` is the method if it is known, else the name; an epoch has the entries of a line of metrics.jsonl."""
+
+    name: str
+    key: str
+    epochs: Sequence[Mapping[str, Any]]
+
+
+def is_training_log(path: str | Path) -> bool:
+    """Whether a file has the header of a training log; one of certificates begins with `idx`."""
+    try:
+        with Path(path).open("rb") as file:
+            return file.readline(400).split(b"\t")[0].strip() == b"epoch"
+    except OSError:
+        return False
+
+
+def read_training_log(path: str | Path) -> list[dict[str, float]]:
+    """Read `epoch time lr train-loss train-acc test-loss test-acc`, tab-separated, in any order, more columns allowed.
+
+    A last line without an end is one that is being written, and left out.
+    """
+    path = Path(path)
+    header, *lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True) or [""]
+    columns = [name.strip() for name in header.split("\t")]
+    missing = [name for name in ("epoch", "train loss") if name not in columns]
+    if missing:
+        raise StoreError(f"{path}: expected a training log with the column {missing[0]}, found {', '.join(columns)}")
+    epochs = []
+    for number, line in enumerate(lines, start=2):
+        if not line.strip() or (number == len(lines) + 1 and not line.endswith("\n")):
+            continue
+        cells = dict(zip(columns, line.split("\t"), strict=False))
+        try:
+            epoch = {entry: float(cells[column]) for column, entry in _COLUMNS.items() if column in columns}
+        except (KeyError, ValueError) as error:
+            raise StoreError(
+                f"{path}, line {number}: expected a number in each of {len(columns)} columns, found {line.strip()!r}"
+            ) from error
+        if "noisy_test_accuracy" in epoch:
+            epoch["noisy_test_accuracy"] /= 100
+        epochs.append(epoch)
+    return epochs
+
+
+def read_trainings(*paths: str | Path) -> list[Training]:
+    """The trainings of run folders, of those below other folders, and of released logs; others have none.
+
+    Runs need not be finished, and need no certificates.
+    """
+    found = {place: epochs for path in map(Path, paths) for place, epochs in _found(path)}
+    if not found:
+        return []
+    names = distinct_names([(place, None) for place in found])
+    return [
+        Training(one_line(name), _method(place) or name, epochs)
+        for name, (place, epochs) in zip(names, found.items(), strict=True)
+    ]
+
+
+def _found(path: Path) -> Iterable[tuple[Path, Sequence[Mapping[str, Any]]]]:
+    from smoothcert.runs.folder import RunFolder
+
+    if path.is_file():
+        if is_training_log(path):
+            yield path.resolve().parent if path.name == "log.txt" else path.resolve(), read_training_log(path)
+        return
+    if not path.exists():
+        raise StoreError(f"{path}: no such file or folder; expected a run folder or a training log")
+    runs = [path] if (path / "metrics.jsonl").is_file() else find_results(path)
+    for run in runs:
+        if epochs := RunFolder(run).records("metrics.jsonl"):
+            yield run.resolve(), epochs
+
+
+def _method(place: Path) -> str | None:
+    """By config.yaml, else by the folders."""
+    import yaml
+
+    try:
+        config = yaml.safe_load((place / "config.yaml").read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        config = None
+    return method_in(config) if isinstance(config, dict) else recognised_method(place.parts)
+
+
+def finite(epoch: Mapping[str, Any], *entries: str) -> bool:
+    """Whether an epoch has numbers there."""
+    values = [epoch.get(entry) for entry in entries]
+    return all(isinstance(value, int | float) and math.isfinite(value) for value in values)

@@ -1,0 +1,94 @@
+"""Groups of runs by the best run of each at each radius: its accuracies, and how often it abstains."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+
+from smoothcert.errors import ConfigError
+from smoothcert.report.measures.envelope import Winner, upper_envelope
+from smoothcert.report.measures.groups import Group, Grouping, groups_of
+from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.names import labels_of
+from smoothcert.report.tables.formats import Table, number
+from smoothcert.report.tables.notes import comparison_notes
+from smoothcert.report.tables.tables import radius_labels
+
+ENVELOPE = "certified accuracy (%) of the best run, in brackets its accuracy at 0, at r"
+ABSTENTIONS = "abstention rate (%) of the best run at r"
+
+
+def group_envelope_table(
+    results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False, by: Grouping = "method"
+) -> Table:
+    """One row per group: the certified accuracy of its best run at each radius, and that run's accuracy at radius 0.
+
+    This is how papers show what a method can do at each radius with the best of several models. The notes name them.
+    """
+    groups, winners = _winners(results, radii, rounded, by)
+    rows = [(group.name, *(_cell(won.get(r)) for r in radii)) for group, won in zip(groups, winners, strict=True)]
+    best = set()
+    for column, r in enumerate(radii, start=1):
+        shares = {row: won[r].accuracy for row, won in enumerate(winners) if r in won}
+        top = max(shares.values(), default=0.0)
+        best |= {(row, column) for row, share in shares.items() if len(shares) > 1 and share == top > 0}
+    notes = [*_names(results, groups, winners), *comparison_notes(results, rounded)]
+    return Table(("best of",), tuple(rows), radius_labels(radii), tuple(notes), frozenset(best), ENVELOPE)
+
+
+def abstention_table(
+    results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False, by: Grouping = "method"
+) -> Table:
+    """One row per group: how often the run abstains that has the largest certified accuracy at each radius.
+
+    The rate itself does not depend on the radius, only the choice of the run does.
+    """
+    groups, winners = _winners(results, radii, rounded, by)
+    rows = [(group.name, *(_abstention(won.get(r)) for r in radii)) for group, won in zip(groups, winners, strict=True)]
+    notes = [*_names(results, groups, winners), *comparison_notes(results, rounded)]
+    return Table(("best of",), tuple(rows), radius_labels(radii), tuple(notes), group=ABSTENTIONS)
+
+
+def _winners(
+    results: Sequence[Certificates], radii: Sequence[float], rounded: bool, by: Grouping
+) -> tuple[list[Group], list[dict[float, Winner]]]:
+    """The groups, and for each radius that was tested the best run of each, as a place in its group."""
+    norms = sorted({c.norm for c in results})
+    if len(norms) > 1:
+        raise ConfigError(f"a best run needs radii in one norm, found {' and '.join(norms)}: report them apart")
+    groups, winners = groups_of(results, by), []
+    for group in groups:
+        found = upper_envelope([results[i] for i in group.runs], radii, rounded)
+        winners.append({won.radius: won for won in found})
+    return groups, winners
+
+
+def _cell(won: Winner | None) -> str:
+    """`68.2 (86.2)`; where nothing is certified no run is the best, and blank where nothing is known."""
+    if won is None:
+        return ""
+    accuracy, clean = number(100 * won.accuracy, 1), number(100 * won.clean, 1)
+    return f"{accuracy} ({clean})" if clean and won.accuracy > 0 else accuracy
+
+
+def _abstention(won: Winner | None) -> str:
+    if won is None:
+        return ""
+    return number(100 * won.abstention, 1) if won.accuracy > 0 else "-"
+
+
+def _names(
+    results: Sequence[Certificates], groups: Sequence[Group], winners: Sequence[dict[float, Winner]]
+) -> list[str]:
+    """A note for each group of several runs: which of them is the best from which radius on."""
+    labels, notes = labels_of(results), []
+    for group, won in zip(groups, winners, strict=True):
+        best = [winner for winner in won.values() if winner.accuracy > 0]
+        if len(group.runs) == 1 or not best:
+            continue
+        parts = []
+        for run, same in groupby(best, lambda winner: winner.run):
+            first, *rest = radius_labels([winner.radius for winner in same])
+            parts.append(f"{labels[group.runs[run]]} at {first}" + (f" to {rest[-1]}" if rest else ""))
+        notes.append(f"{group.name}: the best is {', '.join(parts)}")
+    return notes

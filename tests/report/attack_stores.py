@@ -1,0 +1,40 @@
+"""Stores of attacks, and of the certificates beside them, written by hand."""
+
+import json
+
+from smoothcert.runs.attack_rows import ATTACK_COLUMNS, OLDER_COLUMNS
+
+ABOUT = {"model": "m", "network": "n", "data": "d", "dataset": "mnist-mini", "split": "test", "sigma": 0.5}
+
+
+def write_attacks(folder, answers, *, columns=ATTACK_COLUMNS, inputs=None, parts=None, tail="", **identity):
+    """RUN/attack/NAME whose rows are `answers`: (idx, radius) -> predict, or a dict of cells; labels are all 1."""
+    folder.mkdir(parents=True)
+    radii = sorted({radius for _, radius in answers})
+    settings = {**ABOUT, "classes": 10, "attack": "pgd", "steps": 20, "noises": 128, "n": 1000, "alpha": 0.001}
+    settings |= {"noise": "exact", "radii": radii, "attack_version": 3} | identity
+    expected = len(answers) if inputs is None else inputs
+    manifest = {"identity": settings, "inputs": expected, "environment": {}}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    rows = [attack_row(*key, answer) for key, answer in answers.items()]
+    for shard, part in enumerate(parts or [rows]):
+        lines = ["\t".join(columns), *("\t".join(str(row[name]) for name in columns) for row in part)]
+        (folder / f"part-{shard}-of-{len(parts or [rows])}.tsv").write_text("\n".join(lines) + "\n" + tail)
+    return folder
+
+
+def attack_row(idx, radius, answer):
+    cells = answer if isinstance(answer, dict) else {"predict": answer}
+    row = {
+        "idx": idx,
+        "label": 1,
+        "radius": radius,
+        "distance": radius,
+        "certified_predict": "",
+        "certified_radius": "",
+    }
+    row |= {"base_predict": 1, "votes": 900, "time": "0:00:01"} | cells
+    return {"correct": int(row["predict"] == row["label"])} | row
+
+
+__all__ = ["ABOUT", "OLDER_COLUMNS", "attack_row", "write_attacks"]

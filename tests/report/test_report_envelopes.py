@@ -1,0 +1,121 @@
+"""Envelopes of groups of runs: curves, tables and drawings against the plain definition."""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from smoothcert.errors import ConfigError
+from smoothcert.report import abstention_table, certified_accuracy, envelope_curve, group_envelope_table, groups_of
+from smoothcert.report.charts.chart import charts_svg
+from smoothcert.report.charts.envelopes import envelope_chart
+
+GRID = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25]
+RUN = st.lists(st.tuples(st.sampled_from(GRID), st.booleans()), min_size=1, max_size=12)
+
+
+@pytest.fixture
+def runs(make):
+    """Two of a method at different sigma, one of another: the first is best up to 0.5, then the second."""
+    return [
+        make([0.5, 0.5, 0.5, 0.1], name="cohen", sigma=0.25),
+        make([1.0, 1.0, 0.3, 0.2], [1, 1, 0, 0], name="cohen", sigma=0.5),
+        make([0.75, 0.2, 0.1, 0.1], [1, 0, 0, 0], name="macer", sigma=0.25),
+    ]
+
+
+@given(st.lists(RUN, min_size=1, max_size=4))
+def test_the_curve_is_the_largest_accuracy_and_its_stretches_name_best_runs(make, rows):
+    runs = [make(*map(list, zip(*entries, strict=True))) for entries in rows]
+    curve = envelope_curve(runs)
+    if curve is None:
+        assert not any(run.correct.any() for run in runs)
+        return
+    inside = np.array([r for r in np.linspace(0, 1.5, 61) if r <= curve.radii[-1]])
+    shares = np.array([certified_accuracy(run, inside) for run in runs])
+    steps = np.searchsorted(curve.radii, inside, side="left")
+    assert curve.accuracy[steps].tolist() == shares.max(axis=0).tolist()
+    assert max(certified_accuracy(run, curve.radii[-1] + 1e-9) for run in runs) == 0
+    for place, radius in enumerate(inside.tolist()):
+        (owner,) = [s.run for s in curve.stretches if s.start < radius <= s.end or (radius == 0 and s.start == 0)][:1]
+        assert shares[owner, place] == shares[:, place].max()
+    ends = [(stretch.start, stretch.end) for stretch in curve.stretches]
+    assert all(before[1] == after[0] for before, after in pairwise(ends))
+
+
+def test_stretches_are_as_few_as_can_be(make):
+    """The second run is as good as the first in the middle; one change is enough, and it comes as late as can be."""
+    first, second = make([0.2, 0.5, 0.5], [1, 1, 0]), make([0.5, 0.9, 0.1], [1, 1, 0])
+    curve = envelope_curve([first, second, first])
+    assert [(s.run, s.start, s.end) for s in curve.stretches] == [(1, 0.0, 0.9)]
+    third = make([0.6, 0.6, 0.6])
+    curve = envelope_curve([second, third])
+    assert [(s.run, s.start, s.end) for s in curve.stretches] == [(1, 0.0, 0.6), (0, 0.6, 0.9)]
+
+
+@pytest.mark.parametrize(
+    ("by", "names", "members"),
+    [
+        ("method", ["gaussian", "macer"], [(0, 1), (2,)]),
+        ("sigma", ["gaussian (σ=0.25)", "macer (σ=0.25)", "gaussian (σ=0.5)"], [(0,), (2,), (1,)]),
+        ("folder", ["cohen", "macer"], [(0, 1), (2,)]),
+        ("all", ["all runs"], [(0, 1, 2)]),
+    ],
+)
+def test_groups(runs, by, names, members):
+    groups = groups_of(runs, by)
+    assert [group.name for group in groups] == names
+    assert [group.runs for group in groups] == members
+
+
+def test_folders_are_the_first_that_differ_and_stand_for_unknown_methods(make):
+    runs = [make([0.5], name=name) for name in ("ours/a", "ours/b", "theirs/gaussian")]
+    assert [group.name for group in groups_of(runs, "folder")] == ["ours", "theirs"]
+    assert [(group.name, group.runs) for group in groups_of(runs)] == [("ours", (0, 1)), ("gaussian", (2,))]
+    with pytest.raises(ConfigError, match="unknown grouping"):
+        groups_of(runs, "sigmas")
+
+
+def test_a_row_for_each_group_with_the_clean_accuracy_of_the_best(runs):
+    table = group_envelope_table(runs, [0.0, 0.5, 0.75, 1.0, 2.0])
+    assert table.rows == (
+        ("gaussian", "100.0 (100.0)", "75.0 (100.0)", "50.0 (50.0)", "50.0 (50.0)", "0.0"),
+        ("macer", "25.0 (25.0)", "25.0 (25.0)", "25.0 (25.0)", "0.0", "0.0"),
+    )
+    assert table.best == {(0, column) for column in (1, 2, 3, 4)}
+    assert table.notes[0] == "gaussian: the best is cohen (σ=0.25) at 0.00 to 0.50, cohen (σ=0.5) at 0.75 to 1.00"
+    abstained = abstention_table(runs, [0.0, 0.5, 0.75, 1.0, 2.0])
+    assert abstained.rows == (
+        ("gaussian", "0.0", "0.0", "50.0", "50.0", "-"),
+        ("macer", "75.0", "75.0", "75.0", "-", "-"),
+    )
+    assert "Abstention rate (\\%) of the best run at $r$" in abstained.to_latex()
+
+
+def test_radii_that_were_not_tested_stay_blank(runs, make):
+    tested = {"identity": {"procedure": "radius", "radii": [0.5]}}
+    table = group_envelope_table([runs[2], make([0.5, 0.5], name="mine", manifest=tested)], [0.25, 0.5])
+    assert table.rows[1] == ("mine", "", "100.0")
+    chart = envelope_chart([runs[2], make([0.5, 0.5], name="mine", manifest=tested)])
+    assert [line.label for line in chart.lines] == ["macer"]
+
+
+def test_norms_are_not_mixed(runs, make):
+    mixed = [*runs, make([0.1], norm="linf")]
+    for make_it in (lambda: group_envelope_table(mixed, [0.5]), lambda: envelope_chart(mixed)):
+        with pytest.raises(ConfigError, match="in one norm, found l2 and linf"):
+            make_it()
+
+
+def test_the_drawing_names_the_best_run_of_each_stretch(runs):
+    chart = envelope_chart(runs)
+    assert [line.label for line in chart.lines] == ["gaussian", "macer"]
+    assert [(s.text, s.start, s.end) for s in chart.strips[0].segments] == [("σ=0.25", 0.0, 0.5), ("σ=0.5", 0.5, 1.0)]
+    svg = charts_svg([chart])
+    assert ">σ=0.25</text>" in svg
+    assert "<title>σ=0.25: 0 to 0.75</title>" in svg
+    assert envelope_chart(runs, "sigma").strips == ()  # groups of one run each: a legend says it all
+    with pytest.raises(ConfigError, match="found none"):
+        envelope_chart([r for r in runs if r.sigma == 7])

@@ -1,0 +1,93 @@
+"""Trade-offs of runs, logs and published rows in one picture."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from smoothcert.errors import ConfigError
+from smoothcert.recipes.tables import load_table
+from smoothcert.report import overlays
+from smoothcert.report.charts.overlays import overlay_charts
+
+TABLE = "catrs-supplement/table-7"
+
+
+@pytest.fixture
+def run(make):
+    def build(radius, correct=None, *, lam=5.0, sigma=0.5, seed=0):
+        method = {"name": "consistency", "lam": lam}
+        config = {"dataset": "mnist", "sigma": sigma, "method": method, "seed": seed}
+        manifest = {"identity": {"sigma": sigma, "n": 1000}}
+        return make(radius, correct, name=f"c{lam}-{sigma}-{seed}", sigma=sigma, config=config, manifest=manifest)
+
+    return build
+
+
+def test_runs_along_a_hyperparameter_with_means_over_seeds(run):
+    runs = [run([1.0, 0.6], lam=9.0), run([0.4, 0.8], [0, 1], lam=1.0), run([0.4, 0.6], lam=1.0, seed=1)]
+    (series,) = overlays(runs, [0.5])
+    assert (series.name, series.parameter, series.published) == ("consistency", "lam", False)
+    assert [spot.value for spot in series.spots] == [1.0, 9.0]
+    assert series.spots[0].values == pytest.approx((0.75, 0.45, 0.5))  # means of two seeds
+    assert series.spots[1].values == pytest.approx((1.0, 0.8, 1.0))
+
+
+def test_hyperparameters_come_before_sigma_and_every_run_is_in_one_series(run):
+    grid = [run([0.5], lam=lam, sigma=sigma) for lam in (1.0, 2.0, 3.0) for sigma in (0.25, 0.5)]
+    alone = run([0.5], lam=1.0, sigma=1.0)
+    found = overlays([*grid, alone], [])
+    assert [(series.parameter, len(series.spots)) for series in found] == [("lam", 3), ("lam", 3), ("", 1)]
+    found = overlays([run([0.5], sigma=sigma) for sigma in (1.0, 0.25)], [])
+    assert [(series.parameter, [spot.value for spot in series.spots]) for series in found] == [("sigma", [0.25, 1.0])]
+
+
+def test_logs_vary_in_what_their_folders_name(make):
+    places = ["cohen/num_2/lbd_1.0/noise_0.50_0", "cohen/num_2/lbd_5.0/noise_0.50_0", "salman/num_2/noise_0.5"]
+    runs = [make([0.5], name=place, sigma=0.5, source=Path("/logs/consistency", place)) for place in places]
+    found = overlays(runs, [])
+    assert [(series.key, series.parameter, len(series.spots)) for series in found] == [
+        ("consistency", "lbd", 2),
+        ("smoothadv-consistency", "", 1),
+    ]
+
+
+def test_published_rows_beside_ours(run):
+    found = overlays([run([0.5])], [1.0, 0.3], [TABLE])
+    published = {series.name: series for series in found if series.published}
+    assert {name: (series.parameter, len(series.spots)) for name, series in published.items()} == {
+        "Gaussian": ("", 1),
+        "Consistency": ("lam", 6),
+        "SmoothMix": ("eta", 5),
+        "CAT-RS": ("lam", 7),
+    }
+    row = next(row for row in load_table(TABLE).rows if row.label == "CAT-RS, lambda = 2")
+    spot = next(spot for spot in published["CAT-RS"].spots if spot.value == 2)
+    assert spot.values[:3] == (row.accuracy[0] / 100, row.acr, row.accuracy[2] / 100)
+    assert np.isnan(spot.values[3])  # a radius that the table does not have
+    charts = overlay_charts(found, [1.0, 0.3])
+    assert [chart.labels[1] for chart in charts] == [
+        "average certified radius",
+        "certified accuracy at r = 1",
+        "certified accuracy at r = 0.3",
+    ]
+    assert [line.marker for line in charts[0].lines] == ["full"] + ["hollow"] * 4
+    assert len(charts[2].lines) == 1
+    with pytest.raises(ConfigError, match="table"):
+        overlays([run([0.5])], [], ["catrs-supplement/table-77"])
+
+
+def test_words_do_not_lie_over_each_other_and_what_is_left_out_is_counted(run):
+    series = overlays([run([0.5])], [], [TABLE])
+    (chart,) = overlay_charts(series, [], least=0.9)
+    assert chart.labels[0] == "accuracy at r = 0 (2 below 90 % left out)"
+    frame = chart.frame
+    boxes = [
+        (frame.px(word.x) + word.move[0], frame.py(word.y) + word.move[1], 3.3 * len(word.text) + 1)
+        for word in chart.texts
+    ]
+    assert len(boxes) > 8
+    for place, (x, y, half) in enumerate(boxes):
+        assert all(abs(x - a) >= half + b or abs(y - c) >= 12 for a, c, b in boxes[:place])
+    with pytest.raises(ConfigError, match="clean accuracy of at least 2, found none"):
+        overlay_charts(series, [], least=2)

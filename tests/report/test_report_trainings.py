@@ -1,0 +1,104 @@
+"""Trainings of run folders and of released logs, read and drawn in one picture."""
+
+import json
+
+import pytest
+
+from smoothcert.errors import ConfigError, StoreError
+from smoothcert.report import Training, is_training_log, read_training_log, read_trainings
+from smoothcert.report.charts.chart import charts_svg
+from smoothcert.report.charts.losses import loss_charts
+
+HEADER = "epoch\ttime\tlr\ttrain loss\ttrain acc\ttestloss\ttest acc\n"
+LINES = "0\t3.54e+02\t0.1\t0.658\t15.0\t2.22\t28.4\n1\t356\t0.01\t0.59\t19.7\t2.1\t34.5\n"
+
+
+@pytest.fixture
+def log(tmp_path):
+    path = tmp_path / "noise_0.5" / "cat-rs" / "log.txt"
+    path.parent.mkdir(parents=True)
+    path.write_text(HEADER + LINES)
+    return path
+
+
+@pytest.fixture
+def unfinished(tmp_path):
+    """A run that was stopped in its third epoch, with a line that was being written."""
+    run = tmp_path / "runs" / "mine"
+    run.mkdir(parents=True)
+    (run / "config.yaml").write_text("method: {name: smoothmix}\n")
+    epochs = [{"epoch": i, "lr": 0.1, "loss": 2.0 - i, "noisy_test_accuracy": 0.5} for i in range(2)]
+    (run / "metrics.jsonl").write_text("".join(json.dumps(e) + "\n" for e in epochs) + '{"epoch": 2, "lo')
+    return run
+
+
+def test_a_released_log(log):
+    assert is_training_log(log)
+    assert read_training_log(log) == [
+        {"epoch": 0, "lr": 0.1, "loss": 0.658, "noisy_test_accuracy": pytest.approx(0.284)},
+        {"epoch": 1, "lr": 0.01, "loss": 0.59, "noisy_test_accuracy": pytest.approx(0.345)},
+    ]
+    log.write_text(HEADER + LINES + "2\t35")  # still being written
+    assert len(read_training_log(log)) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "column epoch, found"),
+        ("epoch\tloss\n", "column train loss, found epoch, loss"),
+        (HEADER + LINES + "2\tx\n", "line 4: expected a number in each of 7 columns"),
+        (HEADER + "0\t1\t0.1\tmany\t1\t1\t1\n", "line 2: expected a number"),
+    ],
+)
+def test_a_damaged_log_is_refused(log, text, message):
+    log.write_text(text)
+    with pytest.raises(StoreError, match=message):
+        read_training_log(log)
+
+
+def test_runs_and_logs_together(log, unfinished, write_log, tmp_path):
+    certificates = write_log([(0, 1, 1, "0.5")])
+    assert not is_training_log(certificates)
+    assert not is_training_log(tmp_path)
+    found = read_trainings(log, tmp_path / "runs", certificates, unfinished)
+    assert [(t.name, t.key, len(t.epochs)) for t in found] == [
+        ("noise_0.5/cat-rs", "catrs", 2),
+        ("runs/mine", "smoothmix", 2),
+    ]
+    assert read_trainings(certificates) == []
+    with pytest.raises(StoreError, match="no such file or folder"):
+        read_trainings(tmp_path / "nothing")
+
+
+def test_both_measures_over_finished_epochs_with_the_drops_of_the_rate(log, unfinished):
+    loss, accuracy = loss_charts(read_trainings(log, unfinished))
+    assert [(line.x.tolist(), line.y.tolist()) for line in loss.lines] == [
+        ([1, 2], [0.658, 0.59]),
+        ([1, 2], [2.0, 1.0]),
+    ]
+    assert [line.y[-1] for line in accuracy.lines] == pytest.approx([0.345, 0.5])
+    assert [(mark.x, mark.text) for mark in loss.marks] == [(1.0, "lr 0.01")]
+    svg = charts_svg([loss, accuracy])
+    assert svg.count(">lr 0.01</text>") == 2
+    assert svg.count(">runs/mine</text>") == 1  # one legend for both
+    first = loss_charts(read_trainings(log), epochs=1)[0]
+    assert first.lines[0].x.tolist() == [1]
+
+
+def test_rates_that_differ_and_marks_that_are_close_have_no_word():
+    def training(name, drop, rate):
+        return Training(name, name, [{"epoch": e, "lr": 0.1 if e < drop else rate, "loss": 1.0} for e in range(100)])
+
+    (chart,) = loss_charts(
+        [training("a", 50, 0.01), training("b", 50, 0.02), training("c", 80, 0.01), training("d", 81, 0.01)]
+    )
+    assert [(mark.x, mark.text) for mark in chart.marks] == [(50, ""), (80, "lr 0.01"), (81, "")]
+    assert "b: learning rate 0.02 from here" in chart.marks[0].about
+
+
+def test_nothing_to_draw(log):
+    with pytest.raises(ConfigError, match="needs a training of one epoch or more, found none"):
+        loss_charts([Training("a", "a", [])])
+    with pytest.raises(ConfigError, match="at least 1, found 0"):
+        loss_charts(read_trainings(log), epochs=0)
