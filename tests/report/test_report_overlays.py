@@ -42,6 +42,15 @@ def test_hyperparameters_come_before_sigma_and_every_run_is_in_one_series(run):
     assert [(series.parameter, [spot.value for spot in series.spots]) for series in found] == [("sigma", [0.25, 1.0])]
 
 
+def test_a_setting_for_each_sigma_is_joined_along_sigma(run):
+    ours = [run([0.5], lam=10.0, sigma=0.25), run([0.5], lam=5.0, sigma=0.5), run([0.6], lam=5.0, sigma=0.5, seed=1)]
+    found = overlays(ours, [], ["catrs-supplement/table-3"])
+    assert {(series.parameter, len(series.spots)) for series in found} == {("sigma", 2), ("sigma", 3)}
+    assert [series.name for series in found if series.published][-1] == "CAT-RS"
+    with pytest.raises(ConfigError, match="table-13 prints no clean accuracies"):
+        overlays(ours, [], ["catrs-supplement/table-13"])
+
+
 def test_logs_vary_in_what_their_folders_name(make):
     places = ["cohen/num_2/lbd_1.0/noise_0.50_0", "cohen/num_2/lbd_5.0/noise_0.50_0", "salman/num_2/noise_0.5"]
     runs = [make([0.5], name=place, sigma=0.5, source=Path("/logs/consistency", place)) for place in places]

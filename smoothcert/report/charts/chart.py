@@ -90,7 +90,7 @@ def charts_svg(charts: Sequence[Chart]) -> str:
     if len(charts) == 1:
         return chart_svg(charts[0])
     lines = legend_of(charts)
-    longest = min(max(12, *(len(line.label) for line in lines)), 45)
+    longest = min(2 + max(10, *(len(line.label) for line in lines)), 45)
     inside, width = [], 0
     for chart in charts:
         text = chart_svg(chart, legend=False)

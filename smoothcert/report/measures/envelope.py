@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from smoothcert.errors import ConfigError
 from smoothcert.report.measures.analysis import (
@@ -87,15 +88,20 @@ def envelope_curve(results: Sequence[Certificates], rounded: bool = False) -> En
         return None
     known.sort(key=lambda k: -clean_accuracy(results[k]))
     radii = np.unique(np.concatenate([[0.0], *(correct_radii(results[k], rounded) for k in known)]))
-    accuracy = np.array([certified_accuracy(results[k], radii, rounded) for k in known])  # [runs, radii]
-    best = accuracy.max(axis=0)
-    # the place of the first radius from here on at which a run is not among the best
-    worse = np.where(accuracy == best, len(radii), np.arange(len(radii)))
-    until = np.minimum.accumulate(worse[:, ::-1], axis=1)[:, ::-1]
+    best = np.zeros(len(radii))
+    for k in known:
+        best = np.maximum(best, certified_accuracy(results[k], radii, rounded))
+    is_best = [certified_accuracy(results[k], radii, rounded) == best for k in known]
     stretches, place = [], 0
     while place < len(radii):
-        run = int(until[:, place].argmax())
-        end = int(until[run, place])
-        stretches.append(Stretch(known[run], float(radii[place - 1]) if place else 0.0, float(radii[end - 1])))
-        place = end
+        ends = {k: place + _leading(row[place:]) for k, row in zip(known, is_best, strict=True)}
+        run = max(ends, key=ends.__getitem__)
+        stretches.append(Stretch(run, float(radii[place - 1]) if place else 0.0, float(radii[ends[run] - 1])))
+        place = ends[run]
     return EnvelopeCurve(radii, best, tuple(stretches))
+
+
+def _leading(flags: NDArray[np.bool_]) -> int:
+    """How many of the flags are true before the first that is not."""
+    first = int(flags.argmin())
+    return len(flags) if flags[first] else first

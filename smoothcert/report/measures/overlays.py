@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from smoothcert.errors import ConfigError
 from smoothcert.recipes.published import method_settings
 from smoothcert.recipes.tables import load_table
 from smoothcert.report.measures.across_seeds import PROCEDURE
@@ -46,6 +47,7 @@ class _Entry:
     key: str
     numbers: Mapping[str, float]
     rest: Hashable
+    family: Hashable  # with those that it may be joined to along sigma, whatever else differs
     values: tuple[float, ...]
     published: bool = False
 
@@ -59,17 +61,33 @@ def overlays(
     """Every run, and every row of the published `tables`, in one series: with those that differ in one number from it.
 
     Hyperparameters come before sigma, and those with more values before others. Runs of the same value (seeds) are
-    averaged. The numbers of a log are those that its folders name, as in `lbd_5.0/eta_0.5`.
+    averaged. The numbers of a log are those that its folders name, as in `lbd_5.0/eta_0.5`. Where a method has one
+    setting for each sigma, as most tables do, these are joined along sigma, also if another number was chosen for it.
     """
     entries = [_of_run(c, radii, rounded) for c in results if c.labelled and c.tested_radii is None]
     entries += [entry for name in tables for entry in _of_table(name, radii)]
-    found: list[tuple[int, Series]] = []
-    left = list(range(len(entries)))
+    joined = _by_sigma(entries)
+    found = [(places[0], _series([entries[i] for i in places], "sigma")) for places in joined]
+    left = [i for i in range(len(entries)) if not any(i in places for places in joined)]
     while left:
         parameter, places = _longest(entries, left)
         found.append((places[0], _series([entries[i] for i in places], parameter)))
         left = [i for i in left if i not in places]
     return [series for _, series in sorted(found, key=lambda pair: pair[0])]
+
+
+def _by_sigma(entries: Sequence[_Entry]) -> list[list[int]]:
+    """The families with one setting for each of several sigmas, as places."""
+    families: dict[Hashable, list[int]] = {}
+    for place, entry in enumerate(entries):
+        families.setdefault(entry.family, []).append(place)
+    joined = []
+    for places in families.values():
+        settings = {tuple(sorted(entries[i].numbers.items())) for i in places}
+        sigmas = {entries[i].numbers.get("sigma") for i in places}
+        if len(settings) == len(sigmas) > 1 and None not in sigmas:
+            joined.append(places)
+    return joined
 
 
 def _longest(entries: Sequence[_Entry], left: Sequence[int]) -> tuple[str, list[int]]:
@@ -97,8 +115,8 @@ def _series(entries: Sequence[_Entry], parameter: str) -> Series:
     spots = [Spot(value, tuple(np.mean(found, axis=0).tolist())) for value, found in by_value.items()]
     spots.sort(key=lambda spot: spot.value or 0.0)
     first, shown = entries[0], parameter.removeprefix("method.")
-    method, comma, _ = first.name.partition(",")  # tables have rows such as `CAT-RS, lambda = 1`
-    name = first.name if not parameter else method if first.published and comma else first.key
+    rows = {entry.name.partition(",")[0] for entry in entries}  # tables have rows such as `CAT-RS, lambda = 1`
+    name = first.name if not parameter else rows.pop() if first.published and len(rows) == 1 else first.key
     return Series(name, first.key, shown, first.published, tuple(spots))
 
 
@@ -107,10 +125,11 @@ def _of_run(c: Certificates, radii: Sequence[float], rounded: bool) -> _Entry:
     key = method_of(c) or one_line(c.name.partition("/")[0])
     if c.config is None:
         numbers, rest = _in_folders(c)
-        return _Entry(one_line(c.name), key, numbers, rest, tuple(map(float, values)))
+        return _Entry(one_line(c.name), key, numbers, rest, (key, rest), tuple(map(float, values)))
     settings = {name: value for name, value in flat(c.config).items() if name != "seed"}
     procedure = [c.identity.get(name) for name in PROCEDURE if name != "sigma"]
-    return _entry(one_line(c.name), key, settings, repr(procedure), tuple(map(float, values)))
+    family = (key, c.config.get("dataset"), c.config.get("model"), repr(procedure))
+    return _entry(one_line(c.name), key, settings, family, tuple(map(float, values)))
 
 
 def _of_table(name: str, radii: Sequence[float]) -> list[_Entry]:
@@ -118,12 +137,15 @@ def _of_table(name: str, radii: Sequence[float]) -> list[_Entry]:
     entries = []
     for row in table.rows:
         accuracy = {r: p / 100 for r, p in zip(table.radii, row.accuracy, strict=False) if p is not None}
-        acr = row.acr if row.acr is not None else row.mean
-        if 0.0 in accuracy and acr is not None:
-            values = (accuracy[0.0], acr, *(accuracy.get(r, float("nan")) for r in radii))
+        acr = next((value for value in (row.acr, row.mean) if value is not None), np.nan)
+        if 0.0 in accuracy:
+            values = (accuracy[0.0], acr, *(accuracy.get(r, np.nan) for r in radii))
             key = method_in({"method": method_settings(row.settings)}) or row.label
             settings = {name: value for name, value in flat(row.settings).items() if name != "seed"}
-            entries.append(_entry(row.label, key, settings, name, values, published=True))
+            family = (name, row.label.partition(",")[0], row.dataset, row.settings.get("model"))
+            entries.append(_entry(row.label, key, settings, family, values, published=True))
+    if not entries:
+        raise ConfigError(f"{name} prints no clean accuracies, so that it has no trade-off: choose another table")
     return entries
 
 
@@ -131,13 +153,14 @@ def _entry(
     name: str,
     key: str,
     settings: Mapping[str, object],
-    rest: str,
+    family: tuple[object, ...],
     values: tuple[float, ...],
     published: bool = False,
 ) -> _Entry:
     numbers = {name: float(value) for name, value in settings.items() if is_number(value)}  # type: ignore[arg-type]
     other = {name: value for name, value in settings.items() if name not in numbers}
-    return _Entry(name, key, numbers, (json.dumps(other, sort_keys=True, default=str), rest), values, published)
+    rest = (json.dumps(other, sort_keys=True, default=str), family if not published else family[0])
+    return _Entry(name, key, numbers, rest, family, values, published)
 
 
 def _in_folders(c: Certificates) -> tuple[dict[str, float], Hashable]:
