@@ -78,6 +78,7 @@ def _report(
 ) -> None:
     from smoothcert.report import (
         Material,
+        alarms,
         attack_values,
         corrupted_stores,
         corruption_values,
@@ -94,6 +95,8 @@ def _report(
     from smoothcert.statistics.printed import UNITS
 
     say = partial(print, file=sys.stderr) if options.json else print
+    for alarm in alarms(attacks, results):  # whatever else is asked for
+        print(alarm, file=sys.stderr)
     radii = read_numbers(options.radii, "--radii")
     found = (corrupted_stores(results), *(read_corruptions(local(folder)) for folder in options.corruptions or ()))
     corrupted = [entries for entries in found if entries]

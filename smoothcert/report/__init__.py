@@ -33,7 +33,7 @@ from smoothcert.report.page.page import write_report
 from smoothcert.report.read.attacks import Attacks, read_attack_stores, read_attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.reading import read_log, read_results, read_store
-from smoothcert.report.tables.attacks import attack_table, attack_values, base_table
+from smoothcert.report.tables.attacks import alarms, attack_table, attack_values, base_table
 from smoothcert.report.tables.confidence import confidence_table
 from smoothcert.report.tables.corruptions import (
     corrupted_stores,
@@ -55,6 +55,7 @@ __all__ = [
     "Certificates",
     "Material",
     "abstention_rate",
+    "alarms",
     "attack_families",
     "attack_table",
     "attack_values",
