@@ -115,6 +115,10 @@ def test_toggle_hides_a_curve_in_every_chart(page):
     assert page.locator("#curves td.gap").all_inner_texts() == ["", "best"]
     page.locator('#confidence tr[data-run="0"] input').check()
     assert all(curve.is_visible() for curve in curves)
+    compared = page.locator('.above .run[data-run="1"]').all()  # the line of its differences, and their key
+    assert [part.is_visible() for part in compared] == [True, True]
+    page.locator('#curves tr[data-run="1"] input').uncheck()
+    assert [part.is_visible() for part in compared] == [False, False]
 
 
 @pytest.fixture

@@ -93,6 +93,7 @@ def test_the_reference_is_the_first_or_the_one_named(make):
     assert reference_place(runs, None) == 0
     assert reference_place(runs, "b") == reference_place(runs, "b (σ=0.5)") == 2
     assert reference_place(runs, "a (σ=0.5)") == 1
+    assert reference_place([make([0.5], [0], label=np.array([-1])), *runs], None) == 1
     with pytest.raises(ConfigError, match=r"one of the runs a \(σ=0.25\), .*, and 2 runs have the name 'a'"):
         reference_place(runs, "a")
     with pytest.raises(ConfigError, match="no run has the name 'c'"):

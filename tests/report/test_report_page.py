@@ -124,6 +124,33 @@ def test_every_section_is_there_and_linked(make, tmp_path, pictures):
     assert len(page.data["gallery"]["images"]) <= 60
 
 
+def test_intervals_and_the_reference_are_those_asked_for(make, tmp_path):
+    runs = [make([0.3] * 4, [1, 1, 1, 0], name="a", sigma=0.5), make([0.5] * 4, name="b", sigma=0.5)]
+    text = report(tmp_path, runs, radii=[0.0], intervals=True, reference="b")
+    assert '<td>75.0 <span class="around">[19.4, 99.4]</span></td>' in text
+    assert "Differences to b" in text
+    assert "Clopper-Pearson" in text
+    plain = report(tmp_path, runs, radii=[0.0])
+    assert "<td>75.0</td>" in plain
+    assert "Differences to a" in plain
+    assert "Clopper-Pearson" not in plain
+
+
+def test_the_page_begins_with_accuracies_and_confidence_of_one_sigma(make, tmp_path):
+    """Of four inputs three and four are certified at 0, and p_A is 0.99 at 2.33 sigma."""
+    runs = [make([0.3] * 3 + [9], [1, 1, 1, 0], name="a", sigma=0.1), make([0.2] * 4, name="b", sigma=0.1)]
+    lead = re.search(r'<p class="lead">(.*?)</p>', report(tmp_path, runs, radii=[0.0, 0.25]), re.DOTALL)[1]
+    shown = " ".join(re.sub(r"<[^>]+>", "", lead).replace("&nbsp;", " ").split())
+    assert shown == (
+        "2 runs, 4 inputs each, noise level σ = 0.1. Highest certified accuracy: 100.0 % at r = 0.00 (b), 75.0 % at "
+        "r = 0.25 (a). 75.0 % of the inputs are answered correctly with a confidence of at least 0.99 by the most "
+        "confident run (a)."
+    )
+    other = report(tmp_path, [runs[0], replace(runs[1], sigma=0.2)])
+    assert "most confident" not in other
+    assert "Compare runs of one σ" in other
+
+
 def options(line):
     """Each option of a command with the words after it."""
     return {option: words.split() for option, words in re.findall(r"(--[a-z0-9-]+)((?: (?!--)\S+)*)", line)}

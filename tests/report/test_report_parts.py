@@ -108,6 +108,13 @@ def test_every_drawing_in_every_format(attacked, tmp_path, name, kind):
     assert content == (tmp_path / f"b.{kind}").read_bytes()
 
 
+def test_a_name_is_no_formula(make, tmp_path):
+    pytest.importorskip("matplotlib")
+    runs = [make([0.5, 0.6], name="$\\broken"), make([0.5, 0.7], name="$a$ and $")]
+    save_figure(runs, tmp_path / "a.png", drawing="differences")  # matplotlib raises where a formula cannot be read
+    assert (tmp_path / "a.png").stat().st_size > 1000
+
+
 def test_a_drawing_that_cannot_be_made(make, tmp_path):
     with pytest.raises(ConfigError, match=r"a drawing is one of accuracy, confidence.* found 'tail'"):
         save_figure([make([0.5])], tmp_path / "a.svg", drawing="tail")

@@ -65,9 +65,8 @@ def _by_matplotlib(chart: Chart, path: Path, title: str, size: tuple[float, floa
     for line in chart.lines:
         dashes = [float(length) for length in DASHES[line.style.dash].split()]
         marks = {"linestyle": "", "marker": "o"} if line.dots else {"linestyle": (0, dashes) if dashes else "-"}
-        label = line.label.replace("$", r"\$")  # a name is no formula
         colour = COLOURS[line.style.colour]
-        axes.plot(line.x, line.y, color=colour, linewidth=1.3, label=label, **marks)
+        axes.plot(line.x, line.y, color=colour, linewidth=1.3, label=_plain(line.label), **marks)
         if line.band is not None and line.dots:
             axes.vlines(line.x, *line.band, color=colour, linewidth=1.3)
         elif line.band is not None:
@@ -87,6 +86,12 @@ def _by_matplotlib(chart: Chart, path: Path, title: str, size: tuple[float, floa
 
 
 def _formulas(label: str) -> str:
+    label = _plain(label)
     for text, formula in _MATH.items():
         label = label.replace(text, formula)
     return label
+
+
+def _plain(name: str) -> str:
+    """A name as matplotlib takes it: a dollar sign begins no formula."""
+    return name.replace("$", r"\$")

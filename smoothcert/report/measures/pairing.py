@@ -28,9 +28,9 @@ class Pair:
 
 
 def reference_place(results: Sequence[Certificates], name: str | None) -> int:
-    """The place of the run of this name, as tables print it; without a name, the first."""
+    """The place of the run of this name, as tables print it; without a name, the first that has labels."""
     if name is None:
-        return 0
+        return next((i for i, c in enumerate(results) if c.labelled), 0)
     labels = labels_of(results)
     found = [i for i, c in enumerate(results) if name in (c.name, labels[i])]
     if len(found) != 1:

@@ -116,7 +116,7 @@ class Table:
         for i, row in enumerate(self.rows):
             cells = [Text(cell, "bold" if (i, j) in self.best else "") for j, cell in enumerate(row)]
             for j, cell in enumerate(cells):  # below the value, else no terminal would be wide enough
-                cell.append(f"\n{around}" if (around := self.around(i, j)) else "", "not bold dim")
+                cell.append(f"\n{self.around(i, j)}" if self.intervals else "", "not bold dim")
             grid.add_row(*cells)
         # Wider than any terminal: a narrow one then wraps lines, where rich would cut digits off numbers.
         console = Console(file=io.StringIO(), force_terminal=True, width=1000)
