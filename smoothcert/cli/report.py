@@ -95,6 +95,7 @@ def _report(
 ) -> None:
     from smoothcert.report import (
         Material,
+        alarms,
         attack_values,
         corruption_values,
         difference_values,
@@ -107,6 +108,8 @@ def _report(
     from smoothcert.statistics.printed import UNITS
 
     say = partial(print, file=sys.stderr) if options.json else print
+    for alarm in alarms(attacks, results):  # whatever else is asked for
+        print(alarm, file=sys.stderr)
     radii = read_numbers(options.radii, "--radii")
     corrupted, chosen = _corrupted(options, results), {"rounded": options.rounded, "reference": options.reference}
     given = {"corrupted": corrupted, "attacks": attacks, "intervals": options.intervals, "by": options.group_by}

@@ -37,7 +37,7 @@ from smoothcert.report.read.attacks import Attacks, read_attack_stores, read_att
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.reading import read_log, read_results, read_store
 from smoothcert.report.read.trainings import Training, is_training_log, read_training_log, read_trainings
-from smoothcert.report.tables.attacks import attack_table, attack_values, base_table
+from smoothcert.report.tables.attacks import alarms, attack_table, attack_values, base_table
 from smoothcert.report.tables.confidence import confidence_table
 from smoothcert.report.tables.corruptions import (
     Corrupted,
@@ -65,6 +65,7 @@ __all__ = [
     "Training",
     "abstention_rate",
     "abstention_table",
+    "alarms",
     "attack_families",
     "attack_table",
     "attack_values",

@@ -3,7 +3,7 @@
 import json
 import re
 
-from tests.cli.commands import fails, run
+from tests.cli.commands import ends, fails, run
 
 
 def test_attack_prints_both_accuracies_and_draws_them(capsys, certified, tmp_path):
@@ -20,8 +20,8 @@ def test_attack_prints_both_accuracies_and_draws_them(capsys, certified, tmp_pat
     drawn = ["--figure", tmp_path / "drawn.svg", "--draw", "attacks", "--html", tmp_path / "page.html", "--json"]
     (told,) = json.loads(run(capsys, "report", certified, *drawn))["attacks"]
     assert (told["attack"], told["steps"], told["noises"], told["n"]) == ("pgd", 3, 4, 100)
-    assert [row["radius"] for row in told["rows"]] == [0.0, 0.5]
-    assert all(row["certified"] <= row["empirical"] + row["abstained"] for row in told["rows"])
+    assert [row["radius"] for row in told["attacked"]] == [0.0, 0.5]
+    assert all(row["certified"] <= row["empirical"] + row["abstained"] for row in told["attacked"])
     assert "Under attack" in (tmp_path / "page.html").read_text()
     again = ["--radius", 0.5, "--noises", 4, "--steps", 3, "--n", 100, "--max", 3, "--against", "none", "--name", "b"]
     assert "draws certificates too" in fails(capsys, "attack", certified, *again, "--svg", tmp_path / "b.svg")
@@ -43,3 +43,5 @@ def test_an_alarm_is_printed_loudly(capsys, certified, tmp_path):
         r"SOUNDNESS ALARM: a, pgd at radius 4: \d of 6 inputs \(.*\) answer otherwise inside their certified radius",
         run(capsys, "attack", certified, *arguments),
     )
+    _, said = ends(capsys, "report", certified / "certify" / "six", certified / "attack" / "w", "--tables", "certified")
+    assert said.err.startswith("SOUNDNESS ALARM: a/six, pgd at radius 4")

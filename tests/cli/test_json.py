@@ -14,6 +14,7 @@ from smoothcert.cli import main
 from smoothcert.cli.options import print_json
 from smoothcert.report import average_certified_radius, read_store
 from tests.cli.commands import ends
+from tests.report.attack_stores import write_attacks
 
 
 def outcome(capsys, *words):
@@ -125,6 +126,7 @@ def test_the_guide_names_every_key(capsys, runs, tmp_path):
     shutil.rmtree(runs / "damaged")
     np.save(tmp_path / "black.npy", np.zeros((1, 28, 28), np.uint8))
     run = runs / "a" / "seed9"
+    write_attacks(run / "attack" / "pgd", {(0, 0.5): 1})
     predicted, status, joint, merged, reported, verified = (
         outcome(capsys, *words, "--json")[1]
         for words in (
@@ -146,6 +148,7 @@ def test_the_guide_names_every_key(capsys, runs, tmp_path):
         "each of confidence": reported["rows"][0]["confidence"][0],
         "differences": reported["differences"], "each of compared": reported["differences"]["compared"][0],
         "each of accuracies": reported["differences"]["compared"][0]["accuracies"][0],
+        "each of attacks": reported["attacks"][0], "each of attacked": reported["attacks"][0]["attacked"][0],
         "verify": {"stores": 0, **verified["stores"][0]},
     }  # fmt: skip
     named = named_in_the_guide()

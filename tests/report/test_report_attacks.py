@@ -115,9 +115,10 @@ def test_an_answer_inside_a_certified_radius_is_an_alarm_everywhere(run, tmp_pat
     attacks, results = both(run)
     (told,) = [note for note in attack_table(attacks, results).notes if "ALARM" in note]
     assert told == (
-        "SOUNDNESS ALARM: run/test, ddn at radius 0.5: 1 of 3 inputs (0) answer otherwise inside their certified radius"
+        "SOUNDNESS ALARM: run/test, ddn at radius 0.5: 1 of 3 inputs (idx 0) answer otherwise inside their certified "
+        "radius"
     )
-    assert [row["alarms"] for entry in attack_values(attacks, results) for row in entry["rows"]] == [(), (), (0,)]
+    assert [row["alarms"] for entry in attack_values(attacks, results) for row in entry["attacked"]] == [(), (), (0,)]
     write_report(results, tmp_path / "page.html", attacks=attacks)
     page = (tmp_path / "page.html").read_text()
     assert page.index('role="alert"') < page.index('id="results"')

@@ -17,6 +17,7 @@ from smoothcert.report import read_results
 from smoothcert.report.page.live import LiveReport, open_server
 from smoothcert.report.page.page import render_report
 from tests.processes import PATIENCE
+from tests.report.attack_stores import write_attacks
 
 ROWS = [(0, 1, 1, 0.5), (1, 2, 2, 0.6), (2, 3, -1, 0.0), (3, 1, 1, 0.7)]
 
@@ -116,6 +117,16 @@ def test_the_page_is_made_again_only_when_files_have_changed(write_store):
     report.page()
     assert len(made) == 1
     (store / "verified.json").write_text("{}")
+    report.page()
+    assert len(made) == len(set(made)) == 2
+
+
+def test_the_page_follows_attacks(write_store, tmp_path):
+    made = []
+    write_store(ROWS, name="test")
+    report = LiveReport([tmp_path / "run"], lambda version: made.append(version) or "page")
+    report.page()
+    write_attacks(tmp_path / "run" / "attack" / "pgd", {(0, 0.5): 1})
     report.page()
     assert len(made) == len(set(made)) == 2
 

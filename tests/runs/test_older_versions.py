@@ -1,6 +1,7 @@
 """Run folders and stores of an older version (tests/fixtures): runs go on, and stores are read but not resumed."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -76,9 +77,15 @@ def test_attacks_that_were_rounded_otherwise_are_not_continued(old, capsys):
     with pytest.raises(SystemExit):
         main(ATTACK)
     said = capsys.readouterr().err
-    assert "attack_version: None there, 2 asked" in said
+    assert "attack_version: None there, 3 asked" in said
     assert "choose another --name" in said
     assert part.read_bytes() == before
+
+
+def test_attacks_that_know_nothing_of_the_network_itself_are_reported(old, capsys):
+    main(["report", "finished", "--tables", "attacks"])
+    said = capsys.readouterr().out
+    assert re.search(r"under pgd +\d+ +\d+ +\d+ +\d+\.\d", said)
 
 
 def test_it_verifies_without_a_chain_and_a_radius_that_was_raised_is_found(old, capsys):

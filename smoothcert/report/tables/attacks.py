@@ -107,7 +107,7 @@ def attack_values(attacks: Sequence[Attacks], results: Sequence[Certificates]) -
                 "certificates": None if c is None else c.source,
                 **settings,
                 **about,
-                "rows": [asdict(row) for row in empirical_rows(a, c)],
+                "attacked": [asdict(row) for row in empirical_rows(a, c)],
                 "expected": a.expected,
                 "partial": a.partial,
                 "notes": list(_notes([a], results)),
@@ -126,7 +126,8 @@ def alarms(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> list[
                 shown = ", ".join(map(str, row.alarms[:10])) + (", ..." if len(row.alarms) > 10 else "")
                 found.append(
                     f"{ALARM}: {one_line(_run_name(a, c, results))}, {a.attack} at radius {row.radius:g}: "
-                    f"{len(row.alarms)} of {row.inputs} inputs ({shown}) answer otherwise inside their certified radius"
+                    f"{len(row.alarms)} of {row.inputs} inputs (idx {shown}) answer otherwise inside their certified "
+                    "radius"
                 )
     return found
 
