@@ -21,7 +21,7 @@ class Tile(NamedTuple):
 
 
 _TILES = {16: Tile(2, 4), 32: Tile(1, 4), 64: Tile(1, 4)}
-_WEIGHT_ROWS = {16: 2, 32: 2, 64: 2}
+_WEIGHT_ROWS = {16: 2, 32: 2, 64: 2}  # even
 _SHARES = {16: 528, 32: 132, 64: 33}  # programs that share a sum over pixels
 CHANNELS = tuple(_TILES)
 """What the kernels are made for."""
