@@ -20,9 +20,9 @@ class Tile(NamedTuple):
     registers: int | None = None  # of a thread at most, for more programs to fit on a multiprocessor
 
 
-_TILES = {16: Tile(2, 4), 32: Tile(1, 4), 64: Tile(1, 4)}
-_WEIGHT_ROWS = {16: 2, 32: 2, 64: 2}  # even
-_SHARES = {16: 528, 32: 132, 64: 33}  # programs that share a sum over pixels
+_TILES = {16: Tile(2, 4), 32: Tile(2, 4), 64: Tile(1, 2)}
+_WEIGHT_ROWS = {16: 4, 32: 4, 64: 2}  # even
+_SHARES = {16: 396, 32: 99, 64: 24}  # programs that share a sum over pixels
 CHANNELS = tuple(_TILES)
 """What the kernels are made for."""
 
