@@ -164,7 +164,7 @@ CASES = [
     Case(
         norm_kernels.statistics,
         "*fp32 *fp32 *fp32 *fp32 *fp32 i32 i32 fp32 fp32",
-        {"CHANNELS": 64, "COLUMNS": norm._COLUMNS, "ROWS": norm._ROWS, "num_warps": 8},
+        {"CHANNELS": 64, **norm._NARROW, "num_warps": 8},
     ),
     Case(
         norm_kernels.norm_relu,
@@ -181,7 +181,7 @@ CASES = [
         "*{train} *{train} *{train} *fp32 *fp32 *fp32 *fp32 *{train} *{train} i32",
         {"CHANNELS": 64, "ADD": True, "RELU": True, "TILE": 32},
     ),
-    Case(norm_kernels.add_up, "*fp32 *fp32 i32 i32", {"ROWS": 64, "COLUMNS": 32, "num_warps": 8}),
+    Case(norm_kernels.add_up, "*fp32 *fp32 i32 i32", {**norm._WIDE, "num_warps": 8}),
     Case(
         conv_kernels.conv3x3,
         CONV_TYPES,

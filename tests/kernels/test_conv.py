@@ -6,6 +6,7 @@ import torch.nn.functional as F
 
 pytest.importorskip("triton")
 from smoothcert.kernels.cifar_resnet import conv as fast
+from smoothcert.kernels.cifar_resnet import norm
 from smoothcert.kernels.cifar_resnet.conv import (
     Tile,
     WeightGradients,
@@ -62,6 +63,7 @@ def tiles(request, monkeypatch):
         monkeypatch.setattr(fast, "_TILES", dict.fromkeys((16, 32, 64), Tile(1, 2)))
         monkeypatch.setattr(fast, "_WEIGHT_ROWS", dict.fromkeys((16, 32, 64), 2))
         monkeypatch.setattr(fast, "_SHARES", {16: 3, 32: 2, 64: 1})
+        monkeypatch.setattr(norm, "_WIDE", {"ROWS": 2, "COLUMNS": 4096})  # each program takes the interpreter long
 
 
 @BOTH

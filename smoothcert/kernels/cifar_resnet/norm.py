@@ -14,8 +14,9 @@ from smoothcert.kernels.cifar_resnet import norm_kernels as kernels
 _VALUES = 2048  # of a program that goes through them once
 _SHARES = 264  # programs that share a sum over rows
 _FORWARD, _BACKWARD = 8192, 4096  # values of a tile of such a program
-_ROWS, _COLUMNS = 512, 8  # of the tile of a program that adds up shares
-_FEW = 256  # columns for which such a tile is best
+# tiles of programs that add up shares of few numbers, and of many
+_NARROW = {"ROWS": 512, "COLUMNS": 8}
+_WIDE = {"ROWS": 64, "COLUMNS": 32}
 
 
 class Normed(NamedTuple):
@@ -48,7 +49,7 @@ def normed(
         parts, tiles = _parts(x, 3, _FORWARD)
         kernels.moments[(len(parts),)](x, parts, rows, **tiles)
     mean, scale = torch.empty_like(norm.weight), torch.empty_like(norm.weight)
-    kernels.statistics[(channels // _COLUMNS,)](
+    kernels.statistics[(channels // _NARROW["COLUMNS"],)](
         parts,
         norm.running_mean,
         norm.running_var,
@@ -59,8 +60,7 @@ def normed(
         norm.eps,
         norm.momentum,
         CHANNELS=channels,
-        COLUMNS=_COLUMNS,
-        ROWS=_ROWS,
+        **_NARROW,
         num_warps=8,
     )
     out, add, (grid, tiles) = torch.empty_like(x), shortcut is not None, _once(x)
@@ -130,7 +130,7 @@ def added_up(parts: Tensor) -> Tensor:
     groups, shares, *shape = parts.shape
     out = parts.new_empty((groups, *shape))
     columns = out[0].numel()
-    tile = {"ROWS": _ROWS, "COLUMNS": _COLUMNS} if columns < _FEW else {"ROWS": 64, "COLUMNS": 32}
+    tile = _NARROW if columns <= 128 else _WIDE  # two sums of 64 channels, or gradients of weights
     grid = (triton.cdiv(columns, tile["COLUMNS"]), groups)
     kernels.add_up[grid](parts, out, shares, columns, **tile, num_warps=8)
     return out
