@@ -14,7 +14,7 @@ from triton.compiler import ASTSource, compile
 from smoothcert.attacks import fused_kernels as attack_kernels
 from smoothcert.certification import vote_kernels
 from smoothcert.devices import trial_kernels
-from smoothcert.kernels.cifar_resnet import conv, conv_kernels, norm_kernels
+from smoothcert.kernels.cifar_resnet import conv, conv_kernels, norm, norm_kernels, weight_kernels
 from smoothcert.kernels.cifar_resnet import sampling as resnet
 from smoothcert.kernels.cifar_resnet import sampling_kernels as resnet_kernels
 from smoothcert.kernels.cifar_resnet import training_kernels as resnet_training_kernels
@@ -54,10 +54,7 @@ def blocks(number: int) -> dict[str, int | None]:
 
 STRIDES = {"VALUES": 784, "HEIGHT": 28, "WIDTH": 28, "CHANNEL_STRIDE": 784, "LINE_STRIDE": 28, "PIXEL_STRIDE": 1}
 GROUPS = {"GROUPS": noise_kernels.GROUPS, "BITS": 8, "SEARCH": 11}
-PLANE = {"HEIGHT": 32, "WIDTH": 32, "CHANNELS": 16, "SCALE": 1.0007}
-CONV = {**PLANE, **conv._TILE, "num_warps": conv._TILE["WARPS"], "maxnreg": conv._REGISTERS}
-CONV_WEIGHTS = {**PLANE, **conv._WEIGHTS_TILE, "num_warps": conv._WEIGHTS_TILE["WARPS"]}
-ENDS = {"BIAS": False, "ADD": True, "RELU": False, "MASK": True}
+ENDS = {"BIAS": False, "ADD": True, "RELU": False, "MASK": True, "MOMENTS": False, "SUMS": True}
 STEP = {"VALUES": 784, "BLOCK": 1024}
 LOGITS = {"CLASSES": 10, "COLUMNS": 16, "ROWS": 16}
 TF32 = {"PRECISION": "tf32"}
@@ -66,8 +63,7 @@ NOISE = "*{sample} *u8 *i32 *i32 *i32 *i64 *i32 *i32 i32 fp32 fp32 fp32 i32 i32 
 VOTES = "*fp32 *i32 *i64 *i64 i32 i32"
 NLL = "*fp32 *i64 *fp32 *fp32 i32 fp32"
 STEP_UP = "*fp32 *fp32 *fp32 *fp32 *fp32 fp32 fp32 fp32"
-CONV_TYPES = "*{train} *{train} *fp32 *{train} *{train} *{train} i32"
-CONV_WEIGHTS_TYPES = "*{train} *{train} *fp32 i32 i32"
+CONV_TYPES = "*{train} *{train} *fp32 *{train} *{train} *{train} *fp32 *fp32 *{train} *fp32 i32"
 POOL = "*{sample} *{sample} *fp32 *{sample} i32"
 POOL_WITH_CODES = "*fp32 *fp32 *fp32 *fp32 *i8 i32"
 POOL_BACK = "*fp32 *i8 *fp32 *fp32 i32"
@@ -76,6 +72,18 @@ BLOCKS = "*{sample} *{sample} *{sample} *fp32 i32 i32"
 
 ROWS_OF = "*{sample} *{sample} *{sample} *{sample} *fp32 *fp32 i32"
 LAYER = {"ADD": True, "KEEP": True, "WIDTH": 384}
+
+
+def convolution(channels: int, **ends: bool) -> dict[str, Any]:
+    """Constants of a convolution of a ResNet on images of 32 x 32."""
+    tile, side = conv._TILES[channels], 512 // channels
+    sizes, _ = conv._cut(torch.empty(1, channels, side, side), 8, tile.rows)
+    return {**sizes, **ENDS, **ends, "WARPS": tile.warps, "num_warps": tile.warps, "maxnreg": tile.registers}
+
+
+def weights(channels: int) -> dict[str, Any]:
+    side = 512 // channels
+    return {**conv._cut(torch.empty(1, channels, side, side), 4, conv._WEIGHT_ROWS[channels])[0], "num_warps": 4}
 
 
 def window(channels: int, side: int, size: int, stride: int, padding: int) -> dict[str, int]:
@@ -155,8 +163,8 @@ CASES = [
     Case(norm_kernels.moments, "*{train} *fp32 i32 i32", {"CHANNELS": 16, "TILE": 256}),
     Case(
         norm_kernels.statistics,
-        "*{train} *fp32 *fp32 *fp32 *fp32 *fp32 i32 fp32 fp32",
-        {"SHARES": 500, "ROOM": 512, "CHANNELS": 64},
+        "*fp32 *fp32 *fp32 *fp32 *fp32 i32 i32 fp32 fp32",
+        {"CHANNELS": 64, **norm._NARROW, "num_warps": 8},
     ),
     Case(
         norm_kernels.norm_relu,
@@ -173,12 +181,18 @@ CASES = [
         "*{train} *{train} *{train} *fp32 *fp32 *fp32 *fp32 *{train} *{train} i32",
         {"CHANNELS": 64, "ADD": True, "RELU": True, "TILE": 32},
     ),
-    Case(norm_kernels.add_up, "*fp32 *fp32 i32 i32", {"ROWS": 256, "COLUMNS": 32, "num_warps": 8}),
-    Case(conv_kernels.conv3x3, CONV_TYPES, {**CONV, "BIAS": True, "ADD": True, "RELU": True, "MASK": False}, 0),
-    Case(conv_kernels.conv3x3, CONV_TYPES, {**CONV, **ENDS}, 0),
-    Case(conv_kernels.conv3x3, CONV_TYPES, {**CONV, **ENDS, "CHANNELS": 32}, 0),
-    Case(conv_kernels.conv3x3_weights, CONV_WEIGHTS_TYPES, CONV_WEIGHTS),
-    Case(conv_kernels.conv3x3_weights, CONV_WEIGHTS_TYPES, {**CONV_WEIGHTS, "CHANNELS": 32}),
+    Case(norm_kernels.add_up, "*fp32 *fp32 i32 i32", {**norm._WIDE, "num_warps": 8}),
+    Case(
+        conv_kernels.conv3x3,
+        CONV_TYPES,
+        convolution(16, BIAS=True, ADD=True, RELU=True, MASK=False, SUMS=False),
+        0,
+    ),
+    Case(conv_kernels.conv3x3, CONV_TYPES, convolution(64, SUMS=False), 0),
+    Case(conv_kernels.conv3x3, CONV_TYPES, convolution(32, ADD=False, MASK=False, SUMS=False, MOMENTS=True), 1024),
+    Case(conv_kernels.conv3x3, CONV_TYPES, convolution(32), 1024),
+    Case(weight_kernels.conv3x3_weights, "*{train} *{train} *fp32 i32 i32", weights(16), 4096),
+    Case(weight_kernels.conv3x3_weights, "*{train} *{train} *fp32 i32 i32", weights(64), 4096),
 ]
 
 
@@ -211,7 +225,10 @@ def main(which: str) -> None:
         made = compiled(case, DTYPES[which])
         assert made.asm["ptx"]
         assert made.metadata.shared <= case.shared, (name_of(case.kernel), made.metadata.shared)
-        if case.kernel is conv_kernels.conv3x3:  # operands are loaded to where the instructions want them
+        if case.kernel in (
+            conv_kernels.conv3x3,
+            weight_kernels.conv3x3_weights,
+        ):  # operands are loaded to where the instructions want them
             assert "mma.sync.aligned.m16n8k" in made.asm["ptx"]
         print(name_of(case.kernel), flush=True)
 

@@ -12,6 +12,7 @@ from smoothcert.models import build_model
 from tests.kernels.networks import with_statistics
 
 pytest.importorskip("triton")
+from smoothcert.kernels.cifar_resnet import conv, norm
 from smoothcert.kernels.cifar_resnet.entry import CIFAR_RESNET
 from smoothcert.kernels.cifar_resnet.training import FastResNetTraining
 from smoothcert.kernels.generic.training import Autocast
@@ -19,6 +20,14 @@ from smoothcert.kernels.prepare import arithmetic
 from smoothcert.kernels.trainable import products
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+
+
+@pytest.fixture(autouse=True)
+def few_programs(monkeypatch):
+    """Each program takes Triton's interpreter long, however much it computes."""
+    if DEVICE.type == "cpu":
+        monkeypatch.setattr(conv, "_TILES", dict.fromkeys((16, 32, 64), conv.Tile(2, 4)))
+        monkeypatch.setattr(norm, "_WIDE", {"ROWS": 16, "COLUMNS": 4096})
 
 
 def networks(dtype=torch.float32):
@@ -99,7 +108,7 @@ def test_half_precision_is_near():
 def test_a_whole_attack_ends_where_the_plain_one_does():
     model, fast = networks()
     images, labels, noise = inputs()
-    settings = {"epsilon": 0.5, "steps": 3}
+    settings = {"epsilon": 0.5, "steps": 2}
     with arithmetic("float32"):
         ends = [
             pgd(net, images, labels, noise, generator=torch.Generator(DEVICE).manual_seed(0), **settings)

@@ -77,10 +77,10 @@ def test_one_value_has_no_variance():
         norm_relu(draw(1, 16, 1, 1).to(DEVICE), layer(16).to(DEVICE))
 
 
-@pytest.mark.parametrize("shape", [(1, 5), (300, 2, 33), (17, 64)])
+@pytest.mark.parametrize("shape", [(1, 1, 5), (1, 600, 2, 33), (3, 17, 9, 64)])
 def test_shares_are_added_up(shape):
     parts = draw(*shape).to(DEVICE)
-    assert torch.allclose(added_up(parts), parts.sum(0), atol=1e-4)
+    assert torch.allclose(added_up(parts), parts.sum(1), atol=1e-4)
 
 
 def test_not_a_number_is_not_hidden():

@@ -1,22 +1,30 @@
-"""The host's side of conv_kernels.py."""
+"""The host's side of conv_kernels.py and weight_kernels.py."""
 
 from __future__ import annotations
+
+from typing import NamedTuple
 
 import torch
 import triton
 from torch import Tensor
 
-from smoothcert.kernels.cifar_resnet import conv_kernels as kernels
-from smoothcert.kernels.cifar_resnet.norm import added_up
+from smoothcert.kernels.cifar_resnet import conv_kernels, weight_kernels
+from smoothcert.kernels.cifar_resnet.norm import Normed, added_up
 
-CHANNELS = (16, 32)
-"""What the kernels are made for. At 64, cuDNN is as fast."""
 
-# as tuned by hand on an H200
-_TILE = {"PIXELS": 32, "WARPS": 4}
-_REGISTERS = 128  # of a thread at most: with more, too few programs fit on a multiprocessor
-_WEIGHTS_TILE = {"PIXELS": 32, "WARPS": 4}
-_SHARES = {16: 132, 32: 44}  # by channels, programs that share a sum over pixels
+class Tile(NamedTuple):
+    """How a convolution is cut into programs, by channels; as tuned by hand on an H200."""
+
+    rows: int  # of a group of threads
+    warps: int
+    registers: int | None = None  # of a thread at most, for more programs to fit on a multiprocessor
+
+
+_TILES = {16: Tile(2, 4), 32: Tile(2, 4), 64: Tile(1, 2)}
+_WEIGHT_ROWS = {16: 4, 32: 4, 64: 2}  # even
+_SHARES = {16: 396, 32: 99, 64: 24}  # programs that share a sum over pixels
+CHANNELS = tuple(_TILES)
+"""What the kernels are made for."""
 
 
 def conv3x3(
@@ -29,43 +37,114 @@ def conv3x3(
 ) -> Tensor:
     """relu(conv(x) + bias + shortcut), zero where `active` is not positive; as many channels out as in.
 
-    All are channels-last and of one type, float32 or bfloat16, but for the bias, which is float32; `weight` is
-    [channels, channels, 3, 3].
+    All are channels-last and of one type, float32 or bfloat16, but for the bias, which is float32; `weight` has the
+    order of `arrangement`.
     """
-    out, pixels = torch.empty_like(x), x.numel() // x.shape[1]
-    kernels.conv3x3[(triton.cdiv(pixels, _TILE["PIXELS"] * _TILE["WARPS"]),)](
+    return _conv(x, weight, 0, bias=bias, shortcut=shortcut, relu=relu, active=active)[0]
+
+
+def conv_with_moments(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """conv(x), and the shares [programs, 3, channels] of its moments: see `moments` in norm_kernels.py."""
+    return _conv(x, weight, 3)
+
+
+def conv_with_sums(x: Tensor, weight: Tensor, made: Normed, shortcut: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """conv(x) + shortcut, the gradient of `made.out`, behind its ReLU.
+
+    Also the shares [programs, 2, channels] of the gradients of beta and gamma.
+    """
+    return _conv(x, weight, 2, shortcut=shortcut, active=made.out, made=made)
+
+
+def _conv(
+    x: Tensor,
+    weight: Tensor,
+    sums: int,
+    bias: Tensor | None = None,
+    shortcut: Tensor | None = None,
+    relu: bool = False,
+    active: Tensor | None = None,
+    made: Normed | None = None,
+) -> tuple[Tensor, Tensor]:
+    tile, (sizes, tiles) = _TILES[x.shape[1]], _cut(x, 8, _TILES[x.shape[1]].rows)
+    out, programs = torch.empty_like(x), triton.cdiv(tiles, tile.warps)
+    parts = x.new_empty((programs, sums, x.shape[1]), dtype=torch.float32)
+    conv_kernels.conv3x3[(programs,)](
         x,
         weight,
         x if bias is None else bias,
         x if shortcut is None else shortcut,
         x if active is None else active,
+        *((x, x, x) if made is None else (made.x, made.mean, made.scale)),
         out,
-        pixels,
-        **_sizes(x),
+        parts,
+        len(x),
+        **sizes,
         BIAS=bias is not None,
         ADD=shortcut is not None,
         RELU=relu,
         MASK=active is not None,
-        **_TILE,
-        num_warps=_TILE["WARPS"],
-        maxnreg=_REGISTERS,
+        MOMENTS=sums == 3,
+        SUMS=made is not None,
+        WARPS=tile.warps,
+        num_warps=tile.warps,
+        maxnreg=tile.registers,
     )
-    return out
+    return out, parts
 
 
-def weight_gradient(gradient: Tensor, x: Tensor) -> Tensor:
-    """Of the weights of such a convolution, in float32, channels-last as they are."""
-    channels, pixels, tile = x.shape[1], x.numel() // x.shape[1], _WEIGHTS_TILE
-    step = tile["PIXELS"] * tile["WARPS"]
-    each = triton.cdiv(triton.cdiv(pixels, _SHARES[channels]), step) * step
-    parts = x.new_empty((triton.cdiv(pixels, each), channels, 3, 3, channels), dtype=torch.float32)
-    kernels.conv3x3_weights[(len(parts), 3)](
-        gradient, x, parts, pixels, each, **_sizes(x), **tile, num_warps=tile["WARPS"]
-    )
-    return added_up(parts).permute(0, 3, 1, 2)
+class WeightGradients:
+    """Those of many convolutions alike, from inputs like `x`, in float32; they are added up at once at the end."""
+
+    def __init__(self, x: Tensor, count: int) -> None:
+        channels = x.shape[1]
+        self._sizes, tiles = _cut(x, 4, _WEIGHT_ROWS[channels])
+        steps = triton.cdiv(tiles, 4)
+        self._each = triton.cdiv(steps, _SHARES[channels])
+        shape = count, triton.cdiv(steps, self._each), channels, 3, 3, channels
+        self._parts = x.new_empty(shape, dtype=torch.float32)
+
+    def add(self, number: int, gradient: Tensor, x: Tensor) -> None:
+        """Those of one convolution, from the gradient of its outputs and from its inputs."""
+        parts, sixteens = self._parts[number], x.shape[1] // 16
+        grid = len(parts), sixteens * sixteens
+        weight_kernels.conv3x3_weights[grid](gradient, x, parts, len(x), self._each, **self._sizes, num_warps=4)
+
+    def all(self) -> tuple[Tensor, ...]:
+        """[channels, channels, 3, 3] of each, channels-last as the weights are."""
+        return added_up(self._parts).permute(0, 1, 4, 2, 3).unbind()
 
 
-def _sizes(x: Tensor) -> dict[str, int | float]:
+def arrangement(channels: int, dtype: torch.dtype) -> Tensor:
+    """Where the weights that `conv3x3` reads one after the other are in [channels, channels, 3, 3], channels-last.
+
+    Thread 4 g + q of a warp reads at a time what it has of the operand of a matrix instruction: see weights_operand.
+    """
+    axes = {
+        "thread_row": 8,
+        "sixteen_outputs": channels // 16,
+        "half_of_outputs": 2,
+        "tap": 9,
+        "piece": channels // 16,
+        "thread_column": 4,
+        "pair": 2,
+        "number": 2,
+    }
+    if dtype == torch.float32:
+        stored = "tap piece sixteen_outputs pair thread_row thread_column number half_of_outputs"
+    else:
+        stored = "tap piece sixteen_outputs thread_row thread_column pair half_of_outputs number"
+    places = torch.arange(9 * channels * channels).view(*axes.values())
+    places = places[..., [1, 0, 3, 2], :, :]  # as `k` in conv3x3 has it
+    return places.permute([list(axes).index(name) for name in stored.split()]).flatten()
+
+
+def _cut(x: Tensor, groups: int, rows: int) -> tuple[dict[str, int | float], int]:
+    """The kernels' constants, and how many tiles there are."""
+    images, channels, height, width = x.shape
+    runs = min(groups, triton.next_power_of_2(triton.cdiv(width, 4)))
+    tiles = images * triton.cdiv(height, groups // runs * rows) * triton.cdiv(width, 4 * runs)
     cut = x.is_cuda and x.dtype == torch.float32  # Triton's interpreter multiplies in float32
     scale = 1 + 0.72 / 1024 if cut else 1.0
-    return {"HEIGHT": x.shape[2], "WIDTH": x.shape[3], "CHANNELS": x.shape[1], "SCALE": scale}
+    plane: dict[str, int | float] = {"HEIGHT": height, "WIDTH": width, "CHANNELS": channels, "SCALE": scale}
+    return {**plane, "ROWS": rows, "RUNS": runs}, tiles

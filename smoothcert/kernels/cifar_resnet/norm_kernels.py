@@ -28,13 +28,13 @@ def centred(x, centre, at, inside):
 
 @triton.jit(do_not_specialize=["rows", "each"])
 def moments(x, parts, rows, each, CHANNELS: tl.constexpr, TILE: tl.constexpr):
-    """Sums of x - pivot and of its square: parts [programs, 2, CHANNELS]; `each` rows a program, a multiple of TILE.
+    """Count, mean and squares around it: parts [programs, 3, CHANNELS]; `each` rows a program, a multiple of TILE.
 
-    The pivot is the first row: a number near the mean keeps digits that the difference of squares would lose.
+    A program subtracts its first row: a number near the mean keeps digits that the difference of squares would lose.
     """
     c = tl.arange(0, CHANNELS)
-    pivot = tl.load(x + c).to(tl.float32)
     first = tl.program_id(0).to(tl.int64) * each
+    pivot = tl.load(x + first * CHANNELS + c).to(tl.float32)
     total = tl.zeros([TILE, CHANNELS], tl.float32)
     squares = tl.zeros([TILE, CHANNELS], tl.float32)
     for tile in range(0, each, TILE):
@@ -42,33 +42,45 @@ def moments(x, parts, rows, each, CHANNELS: tl.constexpr, TILE: tl.constexpr):
         value = tl.where(inside, centred(x, pivot, at, inside), 0.0)
         total += value
         squares += value * value
-    at = parts + tl.program_id(0) * 2 * CHANNELS + c
-    tl.store(at, tl.sum(total, axis=0))
-    tl.store(at + CHANNELS, tl.sum(squares, axis=0))
+    count = tl.minimum(rows - first, each).to(tl.float32)
+    offset = tl.sum(total, axis=0) / count
+    at = parts + tl.program_id(0) * 3 * CHANNELS + c
+    tl.store(at, tl.zeros([CHANNELS], tl.float32) + count)
+    tl.store(at + CHANNELS, pivot + offset)
+    tl.store(at + 2 * CHANNELS, tl.sum(squares, axis=0) - count * offset * offset)
 
 
-@triton.jit(do_not_specialize=["rows"])
+@triton.jit(do_not_specialize=["shares", "rows"])
 def statistics(
-    x,
-    parts,
+    parts,  # [shares, 3, CHANNELS]: count, mean and squares around it
     running_mean,
     running_variance,
     mean,
     scale,
+    shares,
     rows,
     epsilon,
     momentum,
-    SHARES: tl.constexpr,
-    ROOM: tl.constexpr,  # the power of two from SHARES on
     CHANNELS: tl.constexpr,
+    COLUMNS: tl.constexpr,  # channels of a program
+    ROWS: tl.constexpr,
 ):
     """Mean and 1 / standard deviation of each channel; moves the running ones, whose variance is the unbiased one."""
-    c, share = tl.arange(0, CHANNELS), tl.arange(0, ROOM)
-    at = parts + share[:, None] * (2 * CHANNELS) + c[None, :]
-    there = (share < SHARES)[:, None]
-    offset = tl.sum(tl.load(at, mask=there, other=0.0), axis=0) / rows
-    square = tl.sum(tl.load(at + CHANNELS, mask=there, other=0.0), axis=0) / rows
-    centre = tl.load(x + c).to(tl.float32) + offset
+    c = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
+    pivot = tl.load(parts + CHANNELS + c)
+    total = tl.zeros([ROWS, COLUMNS], tl.float32)
+    squares = tl.zeros([ROWS, COLUMNS], tl.float32)
+    for first in range(0, shares, ROWS):
+        share = first + tl.arange(0, ROWS)
+        at = parts + share[:, None] * (3 * CHANNELS) + c[None, :]
+        inside = (share < shares)[:, None]
+        count = tl.load(at, mask=inside, other=0.0)
+        away = tl.load(at + CHANNELS, mask=inside, other=0.0) - pivot[None, :]
+        total += count * away
+        squares += tl.load(at + 2 * CHANNELS, mask=inside, other=0.0) + count * away * away
+    offset = tl.sum(total, axis=0) / rows
+    centre = pivot + offset
+    square = tl.sum(squares, axis=0) / rows
     variance = tl.maximum(square - offset * offset, 0.0, propagate_nan=tl.PropagateNan.ALL)
     tl.store(mean + c, centre)
     tl.store(scale + c, 1.0 / tl.sqrt(variance + epsilon))
@@ -177,11 +189,13 @@ def norm_relu_back(
 
 @triton.jit(do_not_specialize=["shares", "columns"])
 def add_up(parts, out, shares, columns, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """The sums [columns] of parts [shares, columns]."""
+    """The sums [groups, columns] of parts [groups, shares, columns]."""
+    group = tl.program_id(1)
+    parts += group.to(tl.int64) * shares * columns
     column = tl.program_id(0) * COLUMNS + tl.arange(0, COLUMNS)
     total = tl.zeros([ROWS, COLUMNS], tl.float32)
     for first in range(0, shares, ROWS):
         row = first + tl.arange(0, ROWS)
         inside = (row < shares)[:, None] & (column < columns)[None, :]
         total += tl.load(parts + row[:, None] * columns + column[None, :], mask=inside, other=0.0)
-    tl.store(out + column, tl.sum(total, axis=0), mask=column < columns)
+    tl.store(out + group * columns + column, tl.sum(total, axis=0), mask=column < columns)

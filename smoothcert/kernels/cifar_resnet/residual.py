@@ -6,11 +6,18 @@ from collections.abc import Sequence
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from smoothcert.kernels.cifar_resnet.conv import conv3x3, weight_gradient
-from smoothcert.kernels.cifar_resnet.norm import Normed, channels_last, gradients, normed
+from smoothcert.kernels.cifar_resnet.conv import WeightGradients, conv3x3, conv_with_moments, conv_with_sums
+from smoothcert.kernels.cifar_resnet.norm import (
+    Normed,
+    added_up,
+    channels_last,
+    gradient_of_x,
+    gradient_sums,
+    normed,
+)
 from smoothcert.kernels.cifar_resnet.weights import Weight
 from smoothcert.models.cifar_resnet import BasicBlock
 
@@ -45,33 +52,52 @@ class FrozenBlocks(torch.autograd.Function):
         return gradient, None
 
 
-def trained_block(x: Tensor, block: BasicBlock, weights: tuple[Weight, Weight]) -> Tensor:
-    """Such a block in training, where all have gradients; `weights` are those of its convolutions."""
-    one, two = block.bn1, block.bn2
-    parameters = block.conv1.weight, block.conv2.weight, one.weight, one.bias, two.weight, two.bias
-    out: Tensor = TrainedBlock.apply(x, *parameters, block, weights)  # type: ignore[no-untyped-call]
+def trained_blocks(x: Tensor, blocks: Sequence[BasicBlock], weights: Sequence[Weight]) -> Tensor:
+    """Such blocks in training, where all have gradients; `weights` are those of their convolutions."""
+    layers = [pair for b in blocks for pair in ((b.conv1, b.bn1), (b.conv2, b.bn2))]
+    parameters = [p for conv, norm in layers for p in (conv.weight, norm.weight, norm.bias)]
+    norms = [norm for _, norm in layers]
+    out: Tensor = TrainedBlocks.apply(x, norms, weights, *parameters)  # type: ignore[no-untyped-call]
     return out
 
 
-class TrainedBlock(torch.autograd.Function):
+class TrainedBlocks(torch.autograd.Function):
+    """Layers of convolution, norm and ReLU; before the ReLU of every second one the shortcut is added."""
+
     @staticmethod
-    def forward(ctx: Any, x: Tensor, *rest: Any) -> Tensor:
-        *_, block, (one, two) = rest
-        x = channels_last(x)
-        middle = normed(conv3x3(x, one.plain), block.bn1)
-        end = normed(conv3x3(middle.out, two.plain), block.bn2, shortcut=x)
-        ctx.save_for_backward(x, *middle, *end)
-        ctx.mirrored = one.mirrored, two.mirrored
-        return end.out
+    def forward(
+        ctx: Any, x: Tensor, norms: Sequence[nn.BatchNorm2d], weights: Sequence[Weight], *parameters: Tensor
+    ) -> Tensor:
+        start = before = shortcut = channels_last(x)
+        made = []
+        for k, (norm, weight) in enumerate(zip(norms, weights, strict=True)):
+            out, parts = conv_with_moments(before, weight.plain)
+            made.append(normed(out, norm, shortcut if k % 2 else None, parts=parts))
+            before = made[-1].out
+            shortcut = before if k % 2 else shortcut
+        ctx.save_for_backward(start, *(tensor for layer in made for tensor in layer))
+        ctx.mirrored = [weight.mirrored for weight in weights]
+        return before
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        x, *saved = ctx.saved_tensors
-        middle, end = Normed(*saved[:5]), Normed(*saved[5:])
-        two = gradients(end, gradient, relu=True, add=True)
-        to_weight2 = weight_gradient(two.x, middle.out)
-        one = gradients(middle, conv3x3(two.x, ctx.mirrored[1]), relu=True, add=False)
-        to_weight1 = weight_gradient(one.x, x)
-        to_x = conv3x3(one.x, ctx.mirrored[0], shortcut=two.shortcut)
-        return to_x, to_weight1, to_weight2, one.gamma, one.beta, two.gamma, two.beta, None, None
+        start, *saved = ctx.saved_tensors
+        made = [Normed(*saved[i : i + 5]) for i in range(0, len(saved), 5)]
+        weights = WeightGradients(start, len(made))
+        # from here on the gradient is that of what goes into a ReLU
+        gradient = torch.ops.aten.threshold_backward(channels_last(gradient), made[-1].out, 0.0)
+        sums = [gradient_sums(made[-1], gradient, relu=False)]  # of the layers from the last one on
+        to_shortcut = gradient
+        for k in range(len(made) - 1, -1, -1):
+            to_conv = gradient_of_x(made[k], gradient, sums[-1])
+            weights.add(k, to_conv, made[k - 1].out if k else start)
+            if k % 2:
+                to_shortcut = gradient
+            if k:
+                add = None if k % 2 else to_shortcut
+                gradient, parts = conv_with_sums(to_conv, ctx.mirrored[k], made[k - 1], add)
+                sums.append(added_up(parts[None])[0])
+        to_x = conv3x3(to_conv, ctx.mirrored[0], shortcut=to_shortcut)
+        layers = zip(weights.all(), reversed(sums), strict=True)
+        return to_x, None, None, *(g for weight, (beta, gamma) in layers for g in (weight, gamma, beta))

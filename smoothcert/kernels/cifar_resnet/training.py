@@ -2,7 +2,7 @@
 
 A training pass normalises, adds the shortcut and applies ReLU in one go (norm.py). An attack step is a forward and an
 input gradient in eval mode, with frozen parameters: BatchNorm is folded into the convolutions there, at every call.
-Blocks of 16 and 32 channels have convolutions of their own, too (residual.py).
+Blocks without a stride have convolutions of their own, too (residual.py).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from smoothcert.errors import ModelError
 from smoothcert.kernels.cifar_resnet.conv import CHANNELS
 from smoothcert.kernels.cifar_resnet.entry import why_not_training
 from smoothcert.kernels.cifar_resnet.norm import channels_last, norm_relu
-from smoothcert.kernels.cifar_resnet.residual import frozen_blocks, trained_block
+from smoothcert.kernels.cifar_resnet.residual import frozen_blocks, trained_blocks
 from smoothcert.kernels.cifar_resnet.training_kernels import bias_relu
 from smoothcert.kernels.cifar_resnet.weights import Weight, Weights
 from smoothcert.models.cifar_resnet import BasicBlock, CifarResNet
@@ -43,10 +43,10 @@ class FastResNetTraining(nn.Module):
         if (reason := why_not_training(model)) is not None:
             raise ModelError(f"the fast training of a ResNet cannot take this network ({reason}): train it as it is")
         self.model, self.plain, self.dtype = model, plain, dtype
-        pairs = list(_pairs(self._net))
-        self._norms, self._weights = [norm for _, norm in pairs], Weights(pairs)
-        blocks = [block for block in _blocks(self._net) if _is_ours(block)]
-        self._ours = Weights([pair for b in blocks for pair in ((b.conv1, b.bn1), (b.conv2, b.bn2))])
+        pairs, blocks = list(_pairs(self._net)), [block for block in _blocks(self._net) if _is_ours(block)]
+        ours = [conv for block in blocks for conv in (block.conv1, block.conv2)]
+        self._norms, self._weights = [norm for _, norm in pairs], Weights(pairs, ours)
+        self._ours = Weights([pair for pair in pairs if pair[0] in ours], ours)
 
     def forward(self, x: Tensor) -> Tensor:
         with launch_on(x.device), torch.autocast(x.device.type, enabled=False):  # types here are our own affair
@@ -66,16 +66,19 @@ class FastResNetTraining(nn.Module):
         net, weights = self._net, self._ours.as_they_are(self.dtype)
         torch._foreach_add_(cast(list[Tensor], [norm.num_batches_tracked for norm in self._norms]), 1)
         x = norm_relu(self._conv(net.conv1, self._start(x)), net.bn1)
-        for block in _blocks(net):
-            if _is_ours(block):
-                x = trained_block(x, block, (next(weights), next(weights)))
-                continue
-            shortcut = x
-            if isinstance(block.downsample, nn.Sequential):
-                conv, norm = cast(tuple[nn.Conv2d, nn.BatchNorm2d], block.downsample)
-                shortcut = norm_relu(self._conv(conv, x), norm, relu=False)
-            x = norm_relu(self._conv(block.conv1, x), block.bn1)
-            x = norm_relu(self._conv(block.conv2, x), block.bn2, shortcut)
+        for stage in (net.layer1, net.layer2, net.layer3):
+            ours = []  # they follow all others
+            for block in cast(Iterator[BasicBlock], stage):
+                if _is_ours(block):
+                    ours.append(block)
+                    continue
+                shortcut = x
+                if isinstance(block.downsample, nn.Sequential):
+                    conv, norm = cast(tuple[nn.Conv2d, nn.BatchNorm2d], block.downsample)
+                    shortcut = norm_relu(self._conv(conv, x), norm, relu=False)
+                x = norm_relu(self._conv(block.conv1, x), block.bn1)
+                x = norm_relu(self._conv(block.conv2, x), block.bn2, shortcut)
+            x = trained_blocks(x, ours, [next(weights) for _ in range(2 * len(ours))]) if ours else x
         return _end(x, net)
 
     def _attack(self, x: Tensor) -> Tensor:

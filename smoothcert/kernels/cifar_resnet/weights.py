@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
+from smoothcert.kernels.cifar_resnet.conv import arrangement
+
 
 class Weight(NamedTuple):
+    """Of a convolution: [outputs, inputs, height, width], or as `arrangement` in conv.py has it."""
+
     plain: Tensor
     mirrored: Tensor  # what convolves the gradient: taps mirrored, channels exchanged
 
@@ -20,11 +25,11 @@ class Weights:
     Where each number goes is worked out at the first call on a device, which must not be captured as a graph.
     """
 
-    def __init__(self, pairs: Sequence[tuple[nn.Conv2d, nn.BatchNorm2d]]) -> None:
-        """`pairs` are convolutions, each with the BatchNorm that follows it."""
+    def __init__(self, pairs: Sequence[tuple[nn.Conv2d, nn.BatchNorm2d]], ours: Collection[nn.Conv2d]) -> None:
+        """`pairs` are convolutions, each with the BatchNorm that follows it; `ours` are those of conv.py."""
         self._convs, self._norms = [conv for conv, _ in pairs], [norm for _, norm in pairs]
-        self._sizes = [conv.weight.numel() for conv in self._convs]
-        self._tables: dict[tuple[str, torch.device], Tensor] = {}
+        self._sizes, self._ours = [conv.weight.numel() for conv in self._convs], ours
+        self._tables: dict[tuple[str, torch.device, torch.dtype], Tensor] = {}
 
     @torch.no_grad()
     def as_they_are(self, dtype: torch.dtype) -> Iterator[Weight]:
@@ -39,14 +44,18 @@ class Weights:
         )
         scale = gamma * (variance + self._norms[0].eps).rsqrt()
         biases = torch.split(beta - mean * scale, [norm.num_features for norm in self._norms])
-        flat = self._flat() * scale[self._table("channels", self._channels, scale.device)]
+        flat = self._flat() * scale[self._table("channels", self._channels, scale)]
         return zip(self._weights(flat.to(dtype)), biases, strict=True)
 
     def _weights(self, flat: Tensor) -> Iterator[Weight]:
-        mirrored = flat[self._table("mirror", self._mirror, flat.device)]
-        for conv, one, two in zip(self._convs, *(torch.split(t, self._sizes) for t in (flat, mirrored)), strict=True):
+        plain = flat[self._table("plain", partial(self._places, flat.dtype, mirrored=False), flat)]
+        mirrored = flat[self._table("mirrored", partial(self._places, flat.dtype, mirrored=True), flat)]
+        for conv, *both in zip(self._convs, *(torch.split(t, self._sizes) for t in (plain, mirrored)), strict=True):
             outputs, inputs, *taps = conv.weight.shape
-            yield Weight(_shaped(one, outputs, inputs, *taps), _shaped(two, inputs, outputs, *taps))
+            if conv in self._ours:
+                yield Weight(*both)
+            else:
+                yield Weight(_shaped(both[0], outputs, inputs, *taps), _shaped(both[1], inputs, outputs, *taps))
 
     def _flat(self) -> Tensor:
         """All weights in one, those of each convolution in channels-last order, which is that of their memory."""
@@ -57,16 +66,22 @@ class Weights:
         each = [conv.weight[0].numel() for conv in self._convs for _ in range(conv.out_channels)]
         return torch.arange(len(each)).repeat_interleave(torch.tensor(each))
 
-    def _mirror(self) -> Tensor:
-        """For each mirrored weight, which of all weights it is."""
-        places = torch.split(torch.arange(sum(self._sizes)), self._sizes)
-        shaped = [_shaped(place, *conv.weight.shape) for place, conv in zip(places, self._convs, strict=True)]
-        return torch.cat([place.flip(2, 3).permute(1, 2, 3, 0).reshape(-1) for place in shaped])
+    def _places(self, dtype: torch.dtype, mirrored: bool) -> Tensor:
+        """For each weight in the order in which it is read, mirrored or not, which of all weights it is."""
+        places = []
+        for conv, place in zip(self._convs, torch.split(torch.arange(sum(self._sizes)), self._sizes), strict=True):
+            shaped = _shaped(place, *conv.weight.shape)
+            if mirrored:
+                shaped = shaped.flip(2, 3).transpose(0, 1)
+            flat = shaped.permute(0, 2, 3, 1).reshape(-1)
+            places.append(flat[arrangement(conv.in_channels, dtype)] if conv in self._ours else flat)
+        return torch.cat(places)
 
-    def _table(self, name: str, made: Callable[[], Tensor], device: torch.device) -> Tensor:
-        if (name, device) not in self._tables:
-            self._tables[name, device] = made().to(device)
-        return self._tables[name, device]
+    def _table(self, name: str, made: Callable[[], Tensor], like: Tensor) -> Tensor:
+        key = name, like.device, like.dtype
+        if key not in self._tables:
+            self._tables[key] = made().to(like.device)
+        return self._tables[key]
 
 
 def _shaped(flat: Tensor, outputs: int, inputs: int, height: int, width: int) -> Tensor:
