@@ -27,7 +27,9 @@ def loss_charts(trainings: Sequence[Training], epochs: int | None = None) -> lis
         if epochs < 1:
             raise ConfigError(f"expected a number of epochs to show, at least 1, found {epochs}")
         trainings = [replace(t, epochs=[e for e in t.epochs if _within(e, epochs)]) for t in trainings]
-    styles = styles_of([training.key for training in trainings])
+    keys = [training.key for training in trainings]
+    # where all are of one method, there is no other to be told from: each has a colour of its own
+    styles = styles_of(keys if len(set(keys)) > 1 else [str(place) for place in range(len(keys))])
     lines = {measure: _lines(trainings, styles, measure) for measure in MEASURES}
     if not lines["loss"]:
         raise ConfigError(
