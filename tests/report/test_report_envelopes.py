@@ -55,6 +55,12 @@ def test_stretches_are_as_few_as_can_be(make):
     assert [(s.run, s.start, s.end) for s in curve.stretches] == [(1, 0.0, 0.6), (0, 0.6, 0.9)]
 
 
+def test_of_equal_runs_a_stretch_is_of_the_one_with_the_larger_accuracy_at_radius_0(make):
+    near, far, far_and_more = make([0.5, 0.5, 0.5]), make([0.9, 0.9, 0.9], [1, 0, 0]), make([0.9, 0.1, 0.1], [1, 1, 0])
+    for runs, owner in (([near, far, far_and_more], 2), ([near, far_and_more, far], 1), ([near, far, far], 1)):
+        assert [(s.run, s.end) for s in envelope_curve(runs).stretches] == [(0, 0.5), (owner, 0.9)]
+
+
 @pytest.mark.parametrize(
     ("by", "names", "members"),
     [
