@@ -96,6 +96,14 @@ def test_radius_0_measures_the_network_itself_and_under_a_single_noise(plane, tm
     assert row.noisy == pytest.approx(expected, abs=5 * 0.5 / math.sqrt(3 * 20_000))
 
 
+@pytest.mark.parametrize("noise", ["exact", "float"])
+def test_at_radius_0_no_attack_is_made(plane, tmp_path, noise):
+    """DDN divides by the radius."""
+    settings = {**SETTINGS, "radii": [0.0], "attack": "ddn", "noise": noise}
+    (row,) = attack_with(plane, plane.dataset([0.2]), tmp_path, **settings).rows()
+    assert (float(row["distance"]), row["correct"]) == (0.0, "1")
+
+
 def test_an_attack_on_the_network_itself_flips_it(plane, tmp_path):
     data = plane.dataset([0.1, 0.5])
     (row,) = summarise(attack_with(plane, data, tmp_path, **{**SETTINGS, "radii": [0.2], "attack": "vanilla"}))

@@ -103,6 +103,15 @@ def test_gradient_of_weights(channels_images_sides, dtype, tiles):
     assert found.is_contiguous(memory_format=torch.channels_last)
 
 
+@pytest.mark.parametrize("shares", [1, 2])
+def test_a_program_adds_up_several_steps_and_those_beyond_the_end_add_nothing(shares, tiles, monkeypatch):
+    """As large batches have it: three steps here, the last not full, by one program or by two of two each."""
+    monkeypatch.setattr(fast, "_SHARES", {16: shares})
+    x, gradient = draw(5, 16, 5, 6), draw(5, 16, 5, 6, seed=1)
+    expected = torch.nn.grad.conv2d_weight(x.double(), (16, 16, 3, 3), gradient.double(), padding=1)
+    assert distance(weight_gradient(gradient, x), expected) < ERROR[torch.float32]
+
+
 def test_gradients_of_several_weights_are_kept_apart(tiles):
     x, gradient = draw(2, 16, 4, 4), draw(2, 16, 4, 4, seed=1)
     gradients = WeightGradients(x, 2)

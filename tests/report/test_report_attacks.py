@@ -134,6 +134,18 @@ def test_an_alarm_that_the_store_recorded_stays_when_its_certificates_are_gone(t
     assert empirical_rows(read_attacks(write_attacks(tmp_path / "attack" / "far", {(7, 0.5): far})))[0].alarms == ()
 
 
+def test_an_alarm_that_the_store_recorded_stays_when_certificates_are_made_anew(run):
+    """Those beside it now say nothing of input 3."""
+    claimed = {"predict": WRONG, "certified_predict": 1, "certified_radius": 0.9}
+    a = read_attacks(write_attacks(run / "attack" / "strong", {(3, 0.5): claimed}))
+    assert empirical_rows(a, certificates_of(a, read_results(run)))[0].alarms == (3,)
+
+
+def test_a_radius_is_certified_up_to_itself_by_what_the_store_says(tmp_path):
+    proved = {(idx, 0.5): {"predict": 1, "certified_predict": 1, "certified_radius": 0.4 + 0.1 * idx} for idx in (0, 1)}
+    assert empirical_rows(read_attacks(write_attacks(tmp_path / "attack" / "pgd", proved)))[0].certified == 0.5
+
+
 @pytest.mark.parametrize("changed", [{"model": "other"}, {"data": "other"}, {"sigma": 0.25}, {"split": "train"}])
 def test_certificates_of_another_classifier_are_not_beside_an_attack(run, changed):
     write_attacks(run / "attack" / "other", {(0, 0.5): RIGHT}, **changed)
