@@ -106,9 +106,9 @@ def test_a_small_table_is_the_envelope_of_its_models(tmp_path, tiny):
     table = Table(name="own/best", title="Best", cited="-", best=rows, radii=(0.0, 0.25))
     contests = plan_best(table, tmp_path, dataset=tiny)
     jobs = [planned.job for _, planned in contests[0].models]
-    train, certify = ["--epochs", "4", "--lr", "0.1", "--evaluate-every", "0"], ["--n", "100"]
-    for job in jobs:
-        main([*job.train, *train])
+    train, certify = ["--epochs", "6", "--evaluate-every", "0"], ["--n", "100"]
+    for job, rate in zip(jobs, ("1e-9", "0.01"), strict=True):  # the first learns nothing, so that the second wins
+        main([*job.train, *train, "--lr", rate])
         main([*job.certify, *certify])
     results = best_outcomes(table, contests, jobs, train, certify, comparable=False)
     found = results[0]
@@ -128,7 +128,7 @@ def test_a_small_table_is_the_envelope_of_its_models(tmp_path, tiny):
     silent = [f"{100 * cell['abstention']:.1f}" for cell in found["best"]]
     assert lines[4:6] == ["| best | published | 60 (70) | 50 (71) |", f"|  | ours, best of 2 | {' | '.join(ours)} |"]
     assert lines[6:8] == ["| abstained | published | 10 | 11 |", f"|  | ours, best of 2 | {' | '.join(silent)} |"]
-    assert lines[9].startswith("- best, ours: 0.00 to 0.25 by ")
+    assert lines[9].startswith("- best, ours: 0.00 to 0.25 by m = 1 ")
     partly = best_outcomes(table, contests, jobs[1:], train, certify, comparable=True)
     assert "| ours, best of 1 of 2 models |" in best_table(table, partly)
     assert best_outcomes(table, contests, [], train, certify, comparable=True) == []
