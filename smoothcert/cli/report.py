@@ -18,29 +18,38 @@ if TYPE_CHECKING:
 
 FORMATS = ("markdown", "latex", "csv")  # of tables
 ABOUT = "Tables and curves of certificates, also of the field's published logs."
+_BOUND = "analyse stored counts again by this bound, binary or multiclass"
+# written out, since a help text must not wait for the report to be loaded
+_DRAW = (
+    "which drawing --figure writes: accuracy, confidence, attacks, differences, envelope, trade-offs or losses "
+    "(default: accuracy)"
+)
+_TABLES = (
+    "which tables to print and write: certified, shares, confidence, differences, envelope, abstentions, attacks, "
+    "base, corruptions, corruption-types"
+)
 
 
 def add_options(parser: ArgumentParser) -> None:
-    text = "run folders (with their attacks), stores, folders with some below, or logs of the field"
+    text = "run folders (with their attacks), stores, folders with some below, or log files of the field"
     parser.add_argument("results", type=place, nargs="+", help=text)
     add_numbers(parser, ("--radii", "--radius"), "radii of the table; default: by data")
     parser.add_argument("--rounded", action="store_true", help="round radii to 3 digits first, as published tables do")
     for kind in ("html", *FORMATS):
         option(parser, f"--{kind}", Path, None, f"write this {kind} file")
     option(parser, "--alpha", float, None, "analyse stored counts again at this alpha, without a forward pass")
-    option(parser, "--bound", Literal["binary", "multiclass"], None, "analyse stored counts again by this bound")
-    option(parser, "--norm", Literal["l2", "linf"], None, "show radii in this norm")
+    option(parser, "--bound", Literal["binary", "multiclass"], None, _BOUND)
+    option(parser, "--norm", Literal["l2", "linf"], None, "show radii in this norm, l2 or linf")
     option(parser, "--dimension", int, None, "values of an input, for --norm linf of logs; default: by their folders")
     option(parser, "--figure", Path, None, "write a drawing as .svg, .pdf or .png")
-    option(parser, "--draw", str, None, "which drawing --figure writes, for example confidence (default: accuracy)")
+    option(parser, "--draw", str, None, _DRAW)
     grouping = "which runs belong together in envelopes and abstentions; sigma: a method at one sigma"
     option(parser, "--group-by", Literal["method", "sigma", "folder", "all"], "method", grouping)
     beside = "published tables beside our runs in --draw trade-offs, e.g. catrs-supplement/table-7"
     parser.add_argument("--published", type=str, nargs="+", default=None, help=beside)
     option(parser, "--least-accuracy", float, None, "clean accuracy below which --draw trade-offs leaves points out")
     option(parser, "--epochs", int, None, "first epochs that --draw losses shows; default: all")
-    names = "which tables to print and write, for example: certified confidence"
-    parser.add_argument("--tables", type=str, nargs="+", default=None, help=names)
+    parser.add_argument("--tables", type=str, nargs="+", default=None, help=_TABLES)
     parser.add_argument("--intervals", action="store_true", help="with 95 %% intervals over the choice of inputs")
     option(parser, "--reference", str, None, "name of the run that differences are taken to; default: the first")
     parser.add_argument("--corruptions", type=place, nargs="+", help="folders of logs SEVERITY/METHOD/CORRUPTION.tsv")

@@ -15,7 +15,7 @@ from smoothcert.errors import ConfigError, SmoothcertError
 if TYPE_CHECKING:
     from smoothcert.recipes.tables import Table
 
-UNLIKE = "trained with other epochs or on other data than the table, so that the values are not comparable"
+UNLIKE = "Trained with other epochs or on other data than published, so that the values are not comparable."
 
 ABOUT = "Train, certify and tabulate whole published tables; resumable, several runs at once."
 
@@ -59,7 +59,7 @@ def _recipes(options: Options, seeds: Sequence[int], train: list[str], certify: 
     jobs = plan(options.what, folder, options.rows, seeds)
     done, failures = run_jobs(jobs, train, certify, options.jobs)
     outcomes = [found for job in done if (found := outcome(job, train, certify)) is not None]
-    _write(folder, outcomes, results_table(outcomes))
+    _write(folder, outcomes, results_table(outcomes), options.epochs is None)
     return failures
 
 
@@ -77,9 +77,7 @@ def _table(options: Options, seeds: Sequence[int], train: list[str], certify: li
     done, failures = run_jobs([planned.job for planned in jobs], train, certify, options.jobs)
     alike = options.epochs is None and options.dataset is None
     outcomes = table_outcomes(table, [each for each in jobs if each.job in done], train, certify, alike)
-    _write(options.out / table.name, outcomes, comparison_table(table, outcomes))
-    if outcomes and not alike:
-        print(UNLIKE)
+    _write(options.out / table.name, outcomes, comparison_table(table, outcomes), alike)
     return failures
 
 
@@ -99,18 +97,18 @@ def _best(table: Table, options: Options, seeds: Sequence[int], train: list[str]
     done, failures = run_jobs([planned.job for planned in models], train, certify, options.jobs)
     alike = options.epochs is None and options.dataset is None
     outcomes = best_outcomes(table, contests, done, train, certify, alike)
-    _write(options.out / table.name, outcomes, best_table(table, outcomes))
-    if outcomes and not alike:
-        print(UNLIKE)
+    _write(options.out / table.name, outcomes, best_table(table, outcomes), alike)
     return failures
 
 
-def _write(folder: Path, outcomes: list[dict[str, Any]], table: str) -> None:
+def _write(folder: Path, outcomes: list[dict[str, Any]], table: str, alike: bool) -> None:
+    """`alike`: trained as published; the files outlive the command, so that they say it where it is not so."""
     from smoothcert.evaluation.reproduce import write_results
     from smoothcert.files import write_text
 
     if not outcomes:  # what an earlier command has written stays
         return
+    table += "" if alike else f"\n{UNLIKE}\n"
     write_results(outcomes, folder / "results.json")
     write_text(folder / "results.md", table)
     print(table)

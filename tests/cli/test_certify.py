@@ -46,7 +46,7 @@ def test_certify_at_fixed_radii_with_fewer_samples(capsys, certified):
     with_commas = [*arguments[:4], "--radius", "0,0.25", *arguments[7:]]
     assert "ACR" in run(capsys, "certify", certified, *with_commas)  # the same procedure: the store is complete
     said = fails(capsys, "certify", certified, "--radius", "half", "--name", "radii2")
-    assert "--radius takes numbers, for example 0 0.5 1, found 'half'" in said
+    assert "--radius takes numbers, for example 0 0.5 1 or 2/255, found 'half'" in said
 
 
 def test_damaged_weights_never_certify(capsys, certified, tmp_path):

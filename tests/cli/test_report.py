@@ -2,6 +2,9 @@
 
 import pytest
 
+from smoothcert.cli import main
+from smoothcert.report.charts.drawings import DRAWINGS
+from smoothcert.report.tables.parts import PARTS
 from tests.cli.commands import fails, run
 
 
@@ -40,6 +43,14 @@ def test_tables_and_drawings_by_name(capsys, certified, tmp_path):
     assert "ACR lower" in (tmp_path / "t.csv").read_text()
     assert "p=0.99 lower" in (tmp_path / "t-confidence.csv").read_text()
     assert "confidence p" in (tmp_path / "c.svg").read_text()
+
+
+def test_help_names_every_drawing_and_table(capsys):
+    with pytest.raises(SystemExit):
+        main(["report", "--help"])
+    told = "".join(capsys.readouterr().out.split())  # lines are cut anywhere, at hyphens too
+    assert ",".join(DRAWINGS).replace(",losses", "orlosses") in told
+    assert ",".join(PARTS) in told
 
 
 @pytest.mark.parametrize(

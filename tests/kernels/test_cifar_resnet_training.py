@@ -89,6 +89,7 @@ def test_gradients_are_as_near_to_float64_as_those_of_cudnn(precision):
         assert distance(ours, expected) < 2 * distance(cudnn, expected) < 1
 
 
+@pytest.mark.long  # in the interpreter
 def test_half_precision_is_near():
     """In training, too. The interpreter multiplies the bits of bfloat16, not their values."""
     model, fast = networks(torch.bfloat16 if DEVICE.type == "cuda" else torch.float16)
@@ -105,6 +106,7 @@ def test_half_precision_is_near():
     assert torch.cosine_similarity(*weights, dim=0) > 0.8
 
 
+@pytest.mark.long  # in the interpreter
 def test_a_whole_attack_ends_where_the_plain_one_does():
     model, fast = networks()
     images, labels, noise = inputs()

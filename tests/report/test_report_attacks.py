@@ -158,6 +158,12 @@ def test_certificates_of_another_classifier_are_not_beside_an_attack(run, change
         attack_families([other], results)
 
 
+def test_radii_of_attacks_are_named_l2_beside_another_norm(run):
+    attacks, results = both(run)
+    assert "radii of attacks are in l2 norm" not in attack_table(attacks, results).notes
+    assert "radii of attacks are in l2 norm" in attack_table(attacks, [replace(c, norm="linf") for c in results]).notes
+
+
 def test_certificates_that_disagree_on_labels_are_not_beside_it(run):
     write_attacks(run / "attack" / "other", {(0, 0.5): {"predict": 1, "label": 2}})
     attacks, results = both(run)

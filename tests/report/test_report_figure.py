@@ -26,6 +26,28 @@ def test_figure_by_matplotlib(runs, tmp_path, kind, start):
     assert "matplotlib.pyplot" not in sys.modules
 
 
+@pytest.mark.parametrize("count", [8, 9, 24])
+def test_a_legend_of_many_runs_lies_below_the_curves(make, count):
+    pytest.importorskip("matplotlib")
+    from smoothcert.report.charts.axes import draw_charts
+    from smoothcert.report.charts.drawings import Scene, draw
+
+    runs = [make([0.5, 1.0], name=f"a run with a number, {place}", sigma=0.5) for place in range(count)]
+    figure = draw_charts(draw("accuracy", Scene(runs)), "", None)
+    figure.draw_without_rendering()  # lays it out
+    (axes,) = figure.axes
+    inside, curves = figure.bbox, axes.get_window_extent()
+    assert curves.height > 0.7 * 3.4 * figure.dpi  # they keep their room
+    legends = figure.legends or [axes.get_legend()]
+    assert len(legends[0].get_texts()) == count
+    box = legends[0].get_window_extent()
+    assert box.x0 >= inside.x0
+    assert box.x1 <= inside.x1
+    assert box.y0 >= inside.y0
+    assert box.y1 <= inside.y1
+    assert (box.y1 <= curves.y0) == (count > 8)
+
+
 def test_svg_is_our_own_drawing(runs, tmp_path):
     save_figure(runs, tmp_path / "a.SVG", title="T")
     assert (tmp_path / "a.SVG").read_text(encoding="utf-8") == curve_svg(runs, title="T")

@@ -76,7 +76,7 @@ def test_figure_is_accessible_and_stands_alone(make):
     assert "a & <b> (σ=0.5): 100.0 % at radius 0, average certified radius 0.500" in titles["curves-desc"]
     texts = [e.text for e in root.iter(f"{SVG}text")]
     assert "a & <b> (σ=0.5)" in texts
-    assert "c" * 24 + "…" in texts
+    assert "c" * 44 + "…" in texts
     assert root.find(f"{SVG}rect").get("fill") == "#fff"
     assert "a & <b>" not in [e.text for e in ET.fromstring(curve_svg([make([1])], legend=False)).iter()]
     for line in root.iter(f"{SVG}polyline"):

@@ -129,7 +129,7 @@ def test_logs_in_the_l_infinity_norm(make, folder, dimension, values):
     assert found.radius == pytest.approx(log.radius / values**0.5)
     assert (found.radius * values**0.5 <= log.radius).all()
     assert f"inputs with {values} values" in found.warnings[-1]
-    assert ("as its folder" in found.warnings[-1]) is (dimension is None)
+    assert ("as the folder" in found.warnings[-1]) is (dimension is None)
 
 
 @pytest.mark.parametrize(

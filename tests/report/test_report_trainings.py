@@ -86,6 +86,16 @@ def test_both_measures_over_finished_epochs_with_the_drops_of_the_rate(log, unfi
     assert first.lines[0].x.tolist() == [1]
 
 
+def test_a_rate_that_is_printed_too_low_for_one_epoch_is_one_drop(log):
+    rates = ["0.1", "0.1", "0.001", "0.01", "0.01", "0.0001", "0.001", "0.001"]  # as PyTorch's get_lr() gives them
+    log.write_text(HEADER + "".join(f"{e}\t3\t{rate}\t1\t1\t1\t1\n" for e, rate in enumerate(rates)))
+    assert [e["lr"] for e in read_training_log(log)] == [0.1, 0.1, 0.01, 0.01, 0.01, 0.001, 0.001, 0.001]
+    assert [(mark.x, mark.text) for mark in loss_charts(read_trainings(log))[0].marks] == [
+        (2, "lr 0.01"),
+        (5, "lr 0.001"),
+    ]
+
+
 def test_rates_that_differ_and_marks_that_are_close_have_no_word():
     def training(name, drop, rate):
         return Training(name, name, [{"epoch": e, "lr": 0.1 if e < drop else rate, "loss": 1.0} for e in range(100)])

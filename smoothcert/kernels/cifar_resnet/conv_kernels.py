@@ -3,8 +3,8 @@
 Values are [images, height, width, channels] (channels-last memory). A product is weights [CHANNELS, 16] times pixels
 [16, 8], added up over the nine taps and over the channels by sixteens. Each warp has a tile of pixels of its own, in
 which each group g of four threads has four neighbouring columns and ROWS rows. It loads them with the pixels around
-them. So the neighbour of a pixel that a tap looks at is in another register of the same thread: each value is loaded
-once, or twice, and not nine times.
+them. So the neighbour of a pixel that a tap looks at is in another register of the same thread: with two rows, each
+value is loaded three times and not nine times.
 
 The order of the 16 summands and of the outputs is such that what a thread loads at a time is just what it holds of the
 operand of a matrix instruction (mma.m16n8k8 of TF32, mma.m16n8k16 of bfloat16): see sampling_kernels.py, where the same

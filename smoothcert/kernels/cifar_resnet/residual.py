@@ -10,14 +10,7 @@ from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
 from smoothcert.kernels.cifar_resnet.conv import WeightGradients, conv3x3, conv_with_moments, conv_with_sums
-from smoothcert.kernels.cifar_resnet.norm import (
-    Normed,
-    added_up,
-    channels_last,
-    gradient_of_x,
-    gradient_sums,
-    normed,
-)
+from smoothcert.kernels.cifar_resnet.norm import Normed, added_up, channels_last, gradient_of_x, gradient_sums, normed
 from smoothcert.kernels.cifar_resnet.weights import Weight
 from smoothcert.models.cifar_resnet import BasicBlock
 

@@ -1,6 +1,6 @@
 """The gradient of a 3x3 convolution's weights, by the same means as in conv_kernels.py.
 
-A product is gradients [16, 16 pixels] times inputs [16 pixels, 16], channels by sixteens, for each of the nine taps.
+A product is gradients [16, 32 pixels] times inputs [32 pixels, 16], channels by sixteens, for each of the nine taps.
 Each thread 4 g + q of a warp loads two channels, 2 g and 2 g + 1, of the pixels of group q: four neighbouring columns
 and ROWS rows, with the pixels around them.
 """
@@ -22,8 +22,9 @@ def channels_operand(found, at: tl.constexpr, WIDTH: tl.constexpr, WARPS: tl.con
     upper = tl.join(tl.join(found[at], found[at + 1]), tl.join(found[at + 2], found[at + 3]))
     below: tl.constexpr = at + WIDTH
     lower = tl.join(tl.join(found[below], found[below + 1]), tl.join(found[below + 2], found[below + 3]))
-    # [warp, g, q, channel in two, column in two, half, line] -> [warp, (channel in two, g), (line, half, q, column in
-    # two)], in bfloat16 halves side by side: Triton takes instructions after `join` in twos, and in fours
+    # [warp, g, q, channel in two, column in two, half, line]
+    # -> [warp, (channel in two, g), (line, half, q, column in two)], in bfloat16 halves side by side: after `join`,
+    # Triton wants a thread to have two neighbouring summands of float32, and four of bfloat16
     parts = tl.join(upper, lower).reshape(WARPS, 8, 4, 2, 2, 2, 2)
     parts = parts.permute(0, 3, 1, 6, 5, 2, 4) if upper.dtype == tl.float32 else parts.permute(0, 3, 1, 6, 2, 5, 4)
     return parts.reshape(WARPS, 16, 32)

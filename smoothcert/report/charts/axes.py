@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,8 @@ _MATH = {
     "confidence p": "confidence $p$",
     "≥ p": "≥ $p$",
 }
-_STRIP, _LETTER = 0.32, 0.066  # inches: a strip with its name, and the width of a letter in it
+_STRIP, _LETTER, _LINE = 0.32, 0.066, 0.18  # inches: a strip with its name, a letter's width, a line of a legend
+_INSIDE = 8  # so many entries of a legend fit among the curves
 
 
 def draw_charts(charts: Sequence[Chart], title: str, size: tuple[float, float] | None) -> Any:
@@ -27,8 +29,13 @@ def draw_charts(charts: Sequence[Chart], title: str, size: tuple[float, float] |
     from matplotlib.figure import Figure
 
     strips = max(len(chart.strips) for chart in charts)
-    usual = (5.5, 3.4) if len(charts) == 1 else (3.4 * len(charts), 3.3)
-    width, height = size or (usual[0], usual[1] + _STRIP * strips)
+    usual = (5.5, 3.4) if len(charts) == 1 else (3.4 * len(charts), 2.9)
+    width = size[0] if size else usual[0]
+    entries = {} if strips else {line.label: line for line in legend_of(charts)}
+    outside = len(charts) > 1 or len(entries) > _INSIDE
+    columns = max(int(0.95 * width / (_LETTER * max(map(len, entries), default=1) + 0.6)), 1)
+    lines = math.ceil(len(entries) / columns) if outside else 0
+    height = size[1] if size else usual[1] + _STRIP * strips + _LINE * lines
     figure = Figure(figsize=(width, height), layout="constrained")  # no pyplot: no window, no global state
     below = {"height_ratios": (height - _STRIP * strips, _STRIP * strips)} if strips else {}
     axes = figure.subplots(2 if strips else 1, len(charts), squeeze=False, gridspec_kw=below)
@@ -36,15 +43,13 @@ def draw_charts(charts: Sequence[Chart], title: str, size: tuple[float, float] |
         _draw_lines(axes[0][place], chart, title if len(charts) == 1 else "")
         if strips:
             _draw_strips(axes[1][place], chart, width)
-    if len(charts) > 1:
-        entries = {line.label: line for line in legend_of(charts)}
+    if outside and entries:
         handles = [_plot(axes[0][0], line, [], []) for line in entries.values()]
-        columns = max(int(0.95 * width / (_LETTER * max(map(len, entries)) + 0.6)), 1)
         figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize="small")
-        if title:
-            figure.suptitle(title)
     elif not strips:
         axes[0][0].legend(frameon=False, fontsize="small", handlelength=2.6)
+    if title and len(charts) > 1:
+        figure.suptitle(title)
     return figure
 
 

@@ -157,19 +157,20 @@ def line_chart(
         for line in lines
     ] + list(more)
     if legend:
-        inside += legend_entries(frame, lines)
-        below += legend_height(frame, lines)
+        longest = min(max([25, *(len(line.label) for line in lines)]), 45)
+        inside += legend_entries(frame, lines, longest)
+        below += legend_height(frame, lines, longest)
     frame = replace(frame, height=frame.height + below, margin_bottom=frame.margin_bottom + below)
     return drawing(frame, inside, title=title, description=description, labels=labels, name=name)
 
 
-def legend_entries(frame: Frame, lines: Sequence[Line], longest: int = 25) -> list[str]:
+def legend_entries(frame: Frame, lines: Sequence[Line], longest: int) -> list[str]:
     """A key and a name of at most `longest` letters for each line, in columns below the axis of the frame."""
     columns = _columns(frame, longest)
     return [_entry(frame, divmod(number, columns), columns, line, longest) for number, line in enumerate(lines)]
 
 
-def legend_height(frame: Frame, lines: Sequence[Line], longest: int = 25) -> int:
+def legend_height(frame: Frame, lines: Sequence[Line], longest: int) -> int:
     return LEGEND_LINE * math.ceil(len(lines) / _columns(frame, longest))
 
 

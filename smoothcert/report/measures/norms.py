@@ -26,10 +26,10 @@ def log_in_linf(c: Certificates, dimension: int | None = None) -> Certificates:
     if dimension is None and len(set(named.values())) != 1:
         found = f"its folders name {' and '.join(sorted(named))}" if named else "its folders name no data set"
         raise ConfigError(
-            f"{c.source}: l-infinity radii need the number of values of an input, and {found}: give the dimension, "
-            "for example 3072 for CIFAR-10 or 784 for MNIST"
+            f"{c.source}: l-infinity radii need the number of values of an input, and {found}: give the dimension "
+            "(--dimension), for example 3072 for CIFAR-10 or 784 for MNIST"
         )
     d = next(iter(named.values())) if dimension is None else dimension
-    told = f", as its folder '{next(iter(named))}' says" if dimension is None else ""
+    told = f", as the folder '{next(iter(named))}' says" if dimension is None else ""
     note = f"l-infinity radii from l2 radii of inputs with {d} values{told}"
     return replace(c, radius=linf_radius(c.radius, d), norm="linf", warnings=(*c.warnings, note))

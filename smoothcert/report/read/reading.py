@@ -121,7 +121,7 @@ def _places(paths: Iterable[str | Path], empty: list[NoCertificates]) -> Iterabl
         elif path.exists():
             raise StoreError(
                 f"{path}: expected a run folder (config.yaml, certify/), a store (manifest.json), a folder with some "
-                "below, or a log file, found another folder"
+                f"below, or a log file, found none of them there; name logs as files, for example {path}/*/*.tsv"
             )
         else:
             raise StoreError(f"{path}: no such file or folder; expected a run folder, a store or a log file")

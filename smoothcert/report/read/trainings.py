@@ -60,7 +60,15 @@ def read_training_log(path: str | Path) -> list[dict[str, float]]:
         if "noisy_test_accuracy" in epoch:
             epoch["noisy_test_accuracy"] /= 100
         epochs.append(epoch)
+    _mend_rates(epochs)
     return epochs
+
+
+def _mend_rates(epochs: Sequence[dict[str, float]]) -> None:
+    """The field's code prints PyTorch's `get_lr()`, which is one drop too low in the first epoch after each drop."""
+    for before, epoch, after in zip(epochs, epochs[1:], epochs[2:], strict=False):
+        if "lr" in epoch and epoch["lr"] < after["lr"] < before["lr"]:
+            epoch["lr"] = after["lr"]
 
 
 def read_trainings(*paths: str | Path) -> list[Training]:

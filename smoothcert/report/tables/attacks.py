@@ -54,6 +54,8 @@ def attack_table(attacks: Sequence[Attacks], results: Sequence[Certificates]) ->
         rows += [row for row in (proved, own) if row is own or (row not in rows and any(certified.values()))]
     head = ("run", "inputs", "accuracy", "steps", "noises", "n")
     notes = tuple(_notes(attacks, results))
+    if any(c.norm != "l2" for c in results):
+        notes = ("radii of attacks are in l2 norm", *notes)
     return Table(head, tuple(rows), radius_labels(shown), notes, group="accuracy (%) at r", caption="Under attack")
 
 
