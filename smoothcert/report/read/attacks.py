@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 from smoothcert.errors import StoreError
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import one_line
-from smoothcert.runs.attack_rows import OLDER_COLUMNS, attack_columns, merge_attacks
+from smoothcert.runs.attack_rows import OLDER_COLUMNS, attack_columns, merge_attacks, unlike
 from smoothcert.runs.find import attack_stores_of, find_results, is_attack_store
 from smoothcert.runs.rows import read_lines
 from smoothcert.runs.store import ResultStore
 
 _NEEDED = ("attack", "steps", "noises", "n", "alpha", "radii", "sigma", "classes")
-_SAME = ("model", "network", "data", "split", "sigma")
-"""Of two identities that are about the same smoothed classifier and the same images."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,8 +139,7 @@ def certificates_of(a: Attacks, results: Sequence[Certificates]) -> Certificates
 
 
 def _same(a: Attacks, c: Certificates) -> bool:
-    about = c.identity
-    return c.norm == "l2" and c.labelled and all(about.get(name) == a.identity.get(name) for name in _SAME)
+    return c.norm == "l2" and c.labelled and not unlike(a.identity, c.identity)
 
 
 def _labels(c: Certificates) -> Iterable[tuple[int, int]]:
