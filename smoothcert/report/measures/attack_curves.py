@@ -18,7 +18,7 @@ from smoothcert.report.measures.envelope import upper_envelope
 from smoothcert.report.read.attacks import Attacks, certificates_of
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import method_of
-from smoothcert.report.read.names import labels_of
+from smoothcert.report.read.names import labels_of, one_line
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +118,7 @@ Setting = tuple[str, int | None, int, int, str]
 
 def setting_of(a: Attacks) -> Setting:
     """What makes two attacks of one kind: attack, noises, steps, samples of PREDICT, and their noise."""
-    return a.attack, a.noises, a.steps, a.n, str(a.identity.get("noise"))
+    return a.attack, a.noises, a.steps, a.n, one_line(str(a.identity.get("noise")))[:40]
 
 
 def setting_labels(settings: Sequence[Setting]) -> list[str]:
