@@ -247,6 +247,7 @@ def test_the_network_is_left_as_it_was(plane, tmp_path):
         ({"radii": []}, "at least 0"),
         ({"radii": [-0.1]}, "at least 0"),
         ({"radii": [math.nan]}, "at least 0"),
+        ({"radii": [0.5, 0.5]}, "each radius once"),
         ({"alpha": 0.0}, "failure probability"),
     ],
 )
