@@ -17,6 +17,7 @@ from smoothcert.cli.report_data import (
     check_values,
     read_attacked,
     read_certificates,
+    stored_certificates,
     training_of,
 )
 from smoothcert.errors import ConfigError
@@ -119,7 +120,7 @@ def _report(
     from smoothcert.statistics.printed import UNITS
 
     say = partial(print, file=sys.stderr) if options.json else print
-    for alarm in alarms(attacks, results):  # whatever else is asked for
+    for alarm in alarms(attacks, stored_certificates(options, results) if attacks else []):  # whatever is asked for
         print(alarm, file=sys.stderr)
     radii = read_numbers(options.radii, "--radii")
     corrupted, chosen = _corrupted(options, results), {"rounded": options.rounded, "reference": options.reference}

@@ -32,6 +32,16 @@ def read_certificates(options: Options) -> tuple[list[Certificates], list[str]]:
     return results, [str(warning.message) for warning in caught]
 
 
+def stored_certificates(options: Options, shown: list[Certificates]) -> list[Certificates]:
+    """As they lie in the stores, where those shown are analysed again: attacks may contradict what was claimed."""
+    from smoothcert.report import read_results
+
+    if options.alpha is None and options.bound is None and options.norm is None:
+        return shown
+    found = {c.source: c for c in read_results(*[entry.source for entry in shown])}
+    return [dataclasses.replace(found[entry.source], name=entry.name) for entry in shown]
+
+
 def read_attacked(options: Options) -> tuple[list[Attacks], list[str]]:
     """The attacks on the same runs, and what was left out since nothing is attacked yet."""
     from smoothcert.report import read_attack_stores

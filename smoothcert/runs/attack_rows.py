@@ -48,6 +48,7 @@ def attack_columns(lines: Lines, identity: Mapping[str, Any]) -> dict[str, Colum
         ("correct", c["correct"] == (c["predict"] == c["label"]), "1 exactly where predict equals label, else 0"),
         ("certified_predict", unknown | known_class, "a class, -1 for an abstention, or nothing in both columns"),
         ("certified_radius", unknown | (np.isfinite(proved) & (proved >= 0)), "a finite radius of at least 0"),
+        ("certified_radius", (answer != -1) | (proved == 0), "0, since the certificate abstains"),
         ("base_predict", (c["base_predict"] >= 0) & (c["base_predict"] < classes), "a class"),
         ("votes", (c["votes"] >= 0) & (c["votes"] <= identity["n"]), f"a number from 0 to n = {identity['n']}"),
     )

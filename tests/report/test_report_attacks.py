@@ -30,6 +30,7 @@ from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.attack_curves import setting_labels
 from smoothcert.report.read.attacks import certificates_of
 from smoothcert.runs.rows import NoCertificates
+from tests.cli.commands import ends
 from tests.report.attack_stores import ABOUT, OLDER_COLUMNS, attack_row, write_attacks
 
 RIGHT, WRONG, ABSTAIN = 1, 2, -1
@@ -130,8 +131,21 @@ def test_an_alarm_that_the_store_recorded_stays_when_its_certificates_are_gone(t
     claimed = {"predict": WRONG, "certified_predict": 1, "certified_radius": 0.9}
     a = read_attacks(write_attacks(tmp_path / "attack" / "pgd", {(7, 0.5): claimed}))
     assert empirical_rows(a)[0].alarms == (7,)
+    abstains = write_attacks(tmp_path / "attack" / "none", {(7, 0.5): {**claimed, "certified_predict": -1}})
+    with pytest.raises(StoreError, match="expected 0, since the certificate abstains"):
+        read_attacks(abstains)
     far = {**claimed, "certified_radius": 0.5}  # at the radius itself nothing is proved
     assert empirical_rows(read_attacks(write_attacks(tmp_path / "attack" / "far", {(7, 0.5): far})))[0].alarms == ()
+
+
+@pytest.mark.parametrize(
+    "again", [["--norm", "linf", "--dimension", 4], ["--alpha", 1e-200], ["--bound", "multiclass"]]
+)
+def test_an_alarm_stays_when_certificates_are_analysed_again(run, capsys, again):
+    """What was claimed is contradicted, whatever is shown of it."""
+    write_attacks(run / "attack" / "strong", {(0, 0.5): WRONG})
+    status, said = ends(capsys, "report", run, *again)
+    assert (status, said.err.startswith("SOUNDNESS ALARM: run")) == (0, True)
 
 
 @pytest.mark.parametrize("changed", [{"model": "other"}, {"data": "other"}, {"sigma": 0.25}, {"split": "train"}])
@@ -239,6 +253,7 @@ def test_a_row_may_be_there_twice_if_both_say_the_same(tmp_path):
         ({"noises": 10**400}, "expected noises as a whole number"),
         ({"classes": None}, r"lacks settings of an attack \(classes\)"),
         ({"n": 0}, "n of at least 1"),
+        ({"steps": -1}, "steps of at least 1"),
         ({"radii": [float("inf")]}, "expected radii as finite numbers"),
         ({"radii": None}, r"lacks settings of an attack \(radii\)"),
     ],

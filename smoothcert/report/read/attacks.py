@@ -90,10 +90,10 @@ def read_attacks(folder: str | Path) -> Attacks:
     identity = dict(manifest.identity)
     if lost := [name for name in _NEEDED if identity.get(name) is None]:
         raise StoreError(f"{folder / 'manifest.json'} lacks settings of an attack ({', '.join(lost)})")
-    if identity["n"] < 1 or identity["classes"] < 2:
+    least = {"n": 1, "steps": 1, "noises": 1, "classes": 2}
+    if wrong := [name for name, bound in least.items() if identity[name] < bound]:
         raise StoreError(
-            f"{folder / 'manifest.json'}: expected n of at least 1 and 2 classes or more, found "
-            f"{identity['n']} and {identity['classes']}"
+            f"{folder / 'manifest.json'}: expected {wrong[0]} of at least {least[wrong[0]]}, found {identity[wrong[0]]}"
         )
     parts = [read_lines(path, OLDER_COLUMNS) for path in ResultStore(folder).part_paths()]
     if not any(part.texts for part in parts):
