@@ -29,6 +29,7 @@ from smoothcert.report.charts.chart import chart_svg
 from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.attack_curves import setting_labels
 from smoothcert.report.read.attacks import certificates_of
+from smoothcert.report.tables.attacks import alarms
 from smoothcert.runs.rows import NoCertificates
 from tests.cli.commands import ends
 from tests.report.attack_stores import ABOUT, OLDER_COLUMNS, attack_row, write_attacks
@@ -136,6 +137,29 @@ def test_an_alarm_that_the_store_recorded_stays_when_its_certificates_are_gone(t
         read_attacks(abstains)
     far = {**claimed, "certified_radius": 0.5}  # at the radius itself nothing is proved
     assert empirical_rows(read_attacks(write_attacks(tmp_path / "attack" / "far", {(7, 0.5): far})))[0].alarms == ()
+
+
+def test_an_alarm_about_other_certificates_of_the_same_network_is_not_hidden(run, write_store, tmp_path):
+    """`more` stands beside the attack, since it knows as many inputs by more samples; `test` claims what is wrong."""
+    write_store([(i, 1, 1, 0.1) for i in range(4)], name="more", n=5000, **ABOUT)
+    write_attacks(run / "attack" / "strong", {(0, 0.5): WRONG})
+    attacks, results = both(run)
+    (alarm,) = alarms(attacks, results)
+    assert "test, pgd at radius 0.5: 1 of 1 inputs (idx 0)" in alarm
+
+
+def test_models_of_other_data_are_no_best_model_of_a_method(tmp_path, write_store):
+    """Runs of one method on two data sets: those of each answer for themselves."""
+    for data, name in (("a", "1"), ("a", "2"), ("b", "3"), ("b", "4")):
+        about = {**ABOUT, "dataset": f"set-{data}", "data": data, "model": name}
+        write_store([(i, 1, 1, 0.1 if data == "a" else 1.0) for i in range(4)], run=f"gaussian-{name}", **about)
+        write_attacks(tmp_path / f"gaussian-{name}" / "attack" / "pgd", {(i, 0.5): 1 for i in range(4)}, **about)
+    families = attack_families(*both(tmp_path))
+    assert [(family.name, len(family.models)) for family in families] == [
+        ("gaussian set-a test", 2),
+        ("gaussian set-b test", 2),
+    ]
+    assert [family.certified[0].max() < 0.5 for family in families] == [True, False]
 
 
 @pytest.mark.parametrize("again", [["--norm", "linf", "--dimension", 4], ["--alpha", 1e-20], ["--bound", "multiclass"]])

@@ -132,10 +132,14 @@ def certificates_of(a: Attacks, results: Sequence[Certificates]) -> Certificates
 
     Of several that know as many, those with the most samples, then the first.
     """
-    labels = dict(zip(a.idx.tolist(), a.label.tolist(), strict=True))
-    fitting = [c for c in results if _same(a, c) and all(labels.get(i, k) == k for i, k in _labels(c))]
+    fitting = all_certificates_of(a, results)
     known = {id(c): int(np.isin(a.inputs, c.idx).sum()) for c in fitting}
     return max(fitting, key=lambda c: (known[id(c)], c.n or 0), default=None)
+
+
+def all_certificates_of(a: Attacks, results: Sequence[Certificates]) -> list[Certificates]:
+    labels = dict(zip(a.idx.tolist(), a.label.tolist(), strict=True))
+    return [c for c in results if _same(a, c) and all(labels.get(i, k) == k for i, k in _labels(c))]
 
 
 def _same(a: Attacks, c: Certificates) -> bool:
