@@ -44,6 +44,7 @@ def run(options: Options) -> None:
     from smoothcert.devices.pick import pick_device
     from smoothcert.evaluation.attack import attack_dataset
     from smoothcert.report.read.attacks import NothingAttacked, read_attacks
+    from smoothcert.runs.attack_rows import unlike
     from smoothcert.runs.data_of import data_of_run
     from smoothcert.runs.folder import RunFolder
     from smoothcert.runs.store import ResultStore
@@ -67,7 +68,12 @@ def run(options: Options) -> None:
         print(f"note: {error}")
         return
     _print(attacked)
-    if certificates.exists and (told := doubt(certificates.manifest().identity.get("noise"))):
+    if certificates.exists and (differing := unlike(attacked.identity, certificates.manifest().identity)):
+        print(
+            f"note: the certificates of {certificates.folder} are left aside, since they differ in "
+            f"{' and '.join(differing)}; --against names others"
+        )
+    elif certificates.exists and (told := doubt(certificates.manifest().identity.get("noise"))):
         print(f"note: certified by {told}")
     if options.svg is not None:
         _draw(attacked, certificates, folder.path.name, options.svg)

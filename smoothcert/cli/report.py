@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Literal
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_json, add_numbers, option, place, print_json, read_numbers
-from smoothcert.cli.report_data import Pictures, check_norm, read_attacked, read_certificates, training_of
+from smoothcert.cli.report_data import (
+    Pictures,
+    check_norm,
+    check_outputs,
+    check_values,
+    read_attacked,
+    read_certificates,
+    stored_certificates,
+    training_of,
+)
 from smoothcert.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -71,6 +80,8 @@ def run(options: Options) -> None:
     if options.port is not None and not options.serve:
         raise ConfigError("--port is the port of --serve, which is not given")
     check_norm(options)
+    check_values(options)
+    check_outputs(options, [options[kind] for kind in ("figure", "html", *FORMATS) if options[kind] is not None])
     for name, drawing in (("published", "trade-offs"), ("least-accuracy", "trade-offs"), ("epochs", "losses")):
         if options[name.replace("-", "_")] is not None and options.draw != drawing:
             raise ConfigError(f"--{name} is for --draw {drawing}, which is not given")
@@ -114,15 +125,17 @@ def _report(
         write_report,
         write_tables,
     )
+    from smoothcert.report.measures.pairing import reference_place
     from smoothcert.statistics.printed import UNITS
 
     say = partial(print, file=sys.stderr) if options.json else print
-    for alarm in alarms(attacks, results):  # whatever else is asked for
+    for alarm in alarms(attacks, stored_certificates(options, results) if attacks else []):  # whatever is asked for
         print(alarm, file=sys.stderr)
     radii = read_numbers(options.radii, "--radii")
     corrupted, chosen = _corrupted(options, results), {"rounded": options.rounded, "reference": options.reference}
     given = {"corrupted": corrupted, "attacks": attacks, "intervals": options.intervals, "by": options.group_by}
     material = Material(results, radii, **given, **chosen)
+    reference_place(material.labelled or results, options.reference)  # whoever asks for it later: it is one of them
     tables = report_tables(material, options.tables)
     if options.figure is not None:  # first: a drawing that cannot be made leaves no other file behind
         _draw(options, results, attacks)

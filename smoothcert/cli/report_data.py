@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smoothcert.cli.options import Options
+from smoothcert.cli.options import Options, read_numbers
 from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 
 if TYPE_CHECKING:
@@ -30,6 +30,16 @@ def read_certificates(options: Options) -> tuple[list[Certificates], list[str]]:
     if options.alpha is not None or options.bound is not None or options.norm is not None:
         results = [_reanalysed(entry, options) for entry in results]
     return results, [str(warning.message) for warning in caught]
+
+
+def stored_certificates(options: Options, shown: list[Certificates]) -> list[Certificates]:
+    """As they lie in the stores, where those shown are analysed again: attacks may contradict what was claimed."""
+    from smoothcert.report import read_results
+
+    if options.alpha is None and options.bound is None and options.norm is None:
+        return shown
+    found = {c.source: c for c in read_results(*[entry.source for entry in shown])}
+    return [dataclasses.replace(found[entry.source], name=entry.name) for entry in shown]
 
 
 def read_attacked(options: Options) -> tuple[list[Attacks], list[str]]:
@@ -77,6 +87,28 @@ def check_norm(options: Options) -> None:
         raise ConfigError(
             "--rounded rounds l2 radii as published logs print them, found --norm linf; choose one of them"
         )
+
+
+def check_values(options: Options) -> None:
+    """Whether numbers are what they must be, whatever asks for them later."""
+    from smoothcert.report.tables.tables import checked_radii
+
+    checked_radii(read_numbers(options.radii, "--radii") or ())
+    if options.least_accuracy is not None and not 0 <= options.least_accuracy <= 1:
+        raise ConfigError(f"--least-accuracy is a share from 0 to 1, for example 0.6, found {options.least_accuracy:g}")
+
+
+def check_outputs(options: Options, paths: Sequence[Path]) -> None:
+    """Refuse to write two things into one file, and to write into what is reported."""
+    from smoothcert.runs.remote import is_remote
+
+    given = {Path(place).resolve() for place in options.results if not is_remote(place)}
+    places = [path.resolve() for path in paths]
+    for path, place in zip(paths, places, strict=True):
+        if places.count(place) > 1:
+            raise ConfigError(f"{path} is to be written twice, and the second would replace the first: give two names")
+        if place in given or (place.parent / "manifest.json").exists():
+            raise ConfigError(f"{path} lies among the results, which writing it would damage: choose another name")
 
 
 def training_of(results: Sequence[Certificates]) -> dict[str, list[dict[str, Any]]]:

@@ -71,6 +71,8 @@ class AttackConfig:
         object.__setattr__(self, "radii", _rising(self.radii) or ())
         if not self.radii or not all(0 <= radius < math.inf for radius in self.radii):
             raise ConfigError(f"an attack needs radii of at least 0, found {list(self.radii)}")
+        if len(set(self.radii)) < len(self.radii):  # the store would wait for rows that it has
+            raise ConfigError(f"an attack needs each radius once, found {list(self.radii)}")
         check_choice("attack", self.attack, AttackName)
         check_choice("noise mode", self.noise, NoiseMode)
         check_choice("precision", self.precision, Precision)

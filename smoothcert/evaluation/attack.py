@@ -28,7 +28,7 @@ from smoothcert.errors import ModelError
 from smoothcert.evaluation.noise_levels import answers_of
 from smoothcert.keys import derive
 from smoothcert.noise.streams import unit_range
-from smoothcert.runs.attack_rows import ATTACK_COLUMNS
+from smoothcert.runs.attack_rows import ATTACK_COLUMNS, unlike
 from smoothcert.runs.environment import device_kind, environment
 from smoothcert.runs.executor import Here, Row
 from smoothcert.runs.seeds import seed_of_store
@@ -59,7 +59,10 @@ def attack_dataset(
     device: str | torch.device | None = None,
     quiet: bool = False,
 ) -> ResultStore:
-    """Attack the selected inputs at each radius, then PREDICT with n samples; resumable rows in the store at `out`."""
+    """Attack the selected inputs at each radius, then PREDICT with n samples; resumable rows in the store at `out`.
+
+    Certificates of another network, of other images, at another sigma or in another norm are left aside (`unlike`).
+    """
     chosen = selection or Selection()
     bounds.check_alpha(config.alpha)
     require_labels(dataset, "an attack")
@@ -67,6 +70,8 @@ def attack_dataset(
     about = subject(model, dataset, chosen)
     config = replace(config, seed=seed_of_store(vars(config), about["model"], about["data"]))
     smoothed = SmoothedClassifier.of(model, dataset.classes, config, device=device)
+    if certificates is not None and unlike({**about, "sigma": config.sigma}, certificates.manifest().identity):
+        certificates = None
     if certificates is not None:
         smoothed.precision = _certified_precision(certificates, smoothed)
     prepared = smoothed.prepare(dataset.image(indices[0]))

@@ -19,6 +19,7 @@ OLDER_COLUMNS = (*_ANSWERS, *_CERTIFIED, "time")
 """Of stores that do not know what the network itself answers."""
 
 _WHOLE = ("idx", "label", "predict", "correct", *_BASE)
+_SAME = ("model", "network", "data", "split", "sigma")
 _ROUNDING = 1e-5  # of a distance in float noise, whose attacked images are not of 256 levels
 
 
@@ -47,11 +48,22 @@ def attack_columns(lines: Lines, identity: Mapping[str, Any]) -> dict[str, Colum
         ("correct", c["correct"] == (c["predict"] == c["label"]), "1 exactly where predict equals label, else 0"),
         ("certified_predict", unknown | known_class, "a class, -1 for an abstention, or nothing in both columns"),
         ("certified_radius", unknown | (np.isfinite(proved) & (proved >= 0)), "a finite radius of at least 0"),
+        ("certified_radius", (answer != -1) | (proved == 0), "0, since the certificate abstains"),
         ("base_predict", (c["base_predict"] >= 0) & (c["base_predict"] < classes), "a class"),
         ("votes", (c["votes"] >= 0) & (c["votes"] <= identity["n"]), f"a number from 0 to n = {identity['n']}"),
     )
     require_sound(lines, [check for check in checks if check[0] in columns])
     return columns
+
+
+def unlike(attack: Mapping[str, Any], certificates: Mapping[str, Any]) -> list[str]:
+    """In what two identities differ that must be about one smoothed classifier, the same images and the l2 norm.
+
+    Where neither says which weights or which data it is about, nothing says that they are the same.
+    """
+    differing = [name for name in _SAME if attack.get(name) != certificates.get(name)]
+    unknown = [name for name in ("model", "data") if name not in (*differing, *attack)]
+    return [*differing, *unknown, *(["norm"] if (certificates.get("norm") or "l2") != "l2" else [])]
 
 
 def _kind(name: str) -> Any:

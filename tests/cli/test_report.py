@@ -61,6 +61,11 @@ def test_help_names_every_drawing_and_table(capsys):
         (["--draw", "confidence"], "--draw says what --figure writes, which is not given"),
         (["--tables", "tail"], "a table is one of certified,"),
         (["--tables", "differences", "--reference", "a"], "no run has the name 'a'"),
+        (["--reference", "a"], "no run has the name 'a'"),
+        (["--radii", "nan", "--tables", "confidence"], "expected radii of at least 0"),
+        (["--figure", "f.svg", "--draw", "trade-offs", "--least-accuracy", 50], "a share from 0 to 1"),
+        (["--figure", "./r.html"], "r.html is to be written twice"),
+        (["--tables", "certified", "confidence", "--latex", "t-confidence.csv"], "is the name of two tables"),
     ],
 )
 def test_what_cannot_be_made_is_refused_before_anything_is_written(
@@ -115,6 +120,17 @@ def logs(tmp_path):
         (tmp_path / name / "noise_0.5.tsv").write_text(f"idx\tlabel\tpredict\tradius\tcorrect\ttime\n{rows}")
     (tmp_path / "cohen" / "log.txt").write_text("epoch\tlr\ttrain loss\ttest acc\n0\t0.1\t1.5\t40\n1\t0.1\t1.2\t50\n")
     return tmp_path
+
+
+def test_what_is_reported_is_not_written_over(capsys, logs, certified):
+    for place, output in (
+        (logs / "macer" / "noise_0.5.tsv",) * 2,
+        (certified, certified / "certify" / "six" / "t.csv"),
+    ):
+        before = sorted((path, path.read_bytes()) for path in logs.rglob("*") if path.is_file())
+        assert "lies among the results" in fails(capsys, "report", place, "--csv", output)
+        assert before == sorted((path, path.read_bytes()) for path in logs.rglob("*") if path.is_file())
+        assert output == place or not output.exists()
 
 
 def test_l_infinity_radii_of_logs(capsys, logs):

@@ -255,6 +255,7 @@ def test_the_network_is_left_as_it_was(plane, tmp_path):
         ({"radii": []}, "at least 0"),
         ({"radii": [-0.1]}, "at least 0"),
         ({"radii": [math.nan]}, "at least 0"),
+        ({"radii": [0.5, 0.5]}, "each radius once"),
         ({"alpha": 0.0}, "failure probability"),
     ],
 )
@@ -273,3 +274,19 @@ def test_a_store_of_attacks_is_not_read_as_certificates(plane, tmp_path):
     attack_with(plane, plane.dataset([0.3]), tmp_path, **SETTINGS)
     with pytest.raises(StoreError, match="expected a tab-separated header with the columns"):
         ResultStore(tmp_path).done()
+
+
+@pytest.mark.parametrize(
+    ("change", "noise", "told"), [({"split": "train"}, "exact", True), ({}, "uniform", True), ({}, "exact", False)]
+)
+def test_certificates_of_other_images_or_norms_are_left_aside(plane, tmp_path, change, noise, told):
+    """The images of the other split have the opposite class: their certificates contradict every answer here."""
+    certified, attacked = plane.dataset([-0.4, -0.5]), plane.dataset([0.4, 0.5])
+    certified = replace(certified, labels=1 - certified.labels, **change) if change else attacked
+    certificates = certify_with(plane, certified, tmp_path / "c", sigma=SIGMA, n0=10, n=200, noise=noise)
+    store = attack_with(
+        plane, attacked, tmp_path / "a", sigma=SIGMA, radii=(0.0,), n=200, noises=2, steps=1, certificates=certificates
+    )
+    (row,) = summarise(store)
+    assert row.alarms == ()
+    assert (row.certified is None) == told

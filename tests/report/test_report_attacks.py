@@ -29,7 +29,9 @@ from smoothcert.report.charts.chart import chart_svg
 from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.attack_curves import setting_labels
 from smoothcert.report.read.attacks import certificates_of
+from smoothcert.report.tables.attacks import alarms
 from smoothcert.runs.rows import NoCertificates
+from tests.cli.commands import ends
 from tests.report.attack_stores import ABOUT, OLDER_COLUMNS, attack_row, write_attacks
 
 RIGHT, WRONG, ABSTAIN = 1, 2, -1
@@ -130,6 +132,9 @@ def test_an_alarm_that_the_store_recorded_stays_when_its_certificates_are_gone(t
     claimed = {"predict": WRONG, "certified_predict": 1, "certified_radius": 0.9}
     a = read_attacks(write_attacks(tmp_path / "attack" / "pgd", {(7, 0.5): claimed}))
     assert empirical_rows(a)[0].alarms == (7,)
+    abstains = write_attacks(tmp_path / "attack" / "none", {(7, 0.5): {**claimed, "certified_predict": -1}})
+    with pytest.raises(StoreError, match="expected 0, since the certificate abstains"):
+        read_attacks(abstains)
     far = {**claimed, "certified_radius": 0.5}  # at the radius itself nothing is proved
     assert empirical_rows(read_attacks(write_attacks(tmp_path / "attack" / "far", {(7, 0.5): far})))[0].alarms == ()
 
@@ -144,6 +149,37 @@ def test_an_alarm_that_the_store_recorded_stays_when_certificates_are_made_anew(
 def test_a_radius_is_certified_up_to_itself_by_what_the_store_says(tmp_path):
     proved = {(idx, 0.5): {"predict": 1, "certified_predict": 1, "certified_radius": 0.4 + 0.1 * idx} for idx in (0, 1)}
     assert empirical_rows(read_attacks(write_attacks(tmp_path / "attack" / "pgd", proved)))[0].certified == 0.5
+
+
+def test_an_alarm_about_other_certificates_of_the_same_network_is_not_hidden(run, write_store, tmp_path):
+    """`more` stands beside the attack, since it knows as many inputs by more samples; `test` claims what is wrong."""
+    write_store([(i, 1, 1, 0.1) for i in range(4)], name="more", n=5000, **ABOUT)
+    write_attacks(run / "attack" / "strong", {(0, 0.5): WRONG})
+    attacks, results = both(run)
+    (alarm,) = alarms(attacks, results)
+    assert "test, pgd at radius 0.5: 1 of 1 inputs (idx 0)" in alarm
+
+
+def test_models_of_other_data_are_no_best_model_of_a_method(tmp_path, write_store):
+    """Runs of one method on two data sets: those of each answer for themselves."""
+    for data, name in (("a", "1"), ("a", "2"), ("b", "3"), ("b", "4")):
+        about = {**ABOUT, "dataset": f"set-{data}", "data": data, "model": name}
+        write_store([(i, 1, 1, 0.1 if data == "a" else 1.0) for i in range(4)], run=f"gaussian-{name}", **about)
+        write_attacks(tmp_path / f"gaussian-{name}" / "attack" / "pgd", {(i, 0.5): 1 for i in range(4)}, **about)
+    families = attack_families(*both(tmp_path))
+    assert [(family.name, len(family.models)) for family in families] == [
+        ("gaussian set-a test", 2),
+        ("gaussian set-b test", 2),
+    ]
+    assert [family.certified[0].max() < 0.5 for family in families] == [True, False]
+
+
+@pytest.mark.parametrize("again", [["--norm", "linf", "--dimension", 4], ["--alpha", 1e-20], ["--bound", "multiclass"]])
+def test_an_alarm_stays_when_certificates_are_analysed_again(run, capsys, again):
+    """What was claimed is contradicted, whatever is shown of it."""
+    write_attacks(run / "attack" / "strong", {(0, 0.9): WRONG})
+    status, said = ends(capsys, "report", run, *again)
+    assert (status, said.err.startswith("SOUNDNESS ALARM: run")) == (0, True)
 
 
 @pytest.mark.parametrize("changed", [{"model": "other"}, {"data": "other"}, {"sigma": 0.25}, {"split": "train"}])
@@ -257,6 +293,7 @@ def test_a_row_may_be_there_twice_if_both_say_the_same(tmp_path):
         ({"noises": 10**400}, "expected noises as a whole number"),
         ({"classes": None}, r"lacks settings of an attack \(classes\)"),
         ({"n": 0}, "n of at least 1"),
+        ({"steps": -1}, "steps of at least 1"),
         ({"radii": [float("inf")]}, "expected radii as finite numbers"),
         ({"radii": None}, r"lacks settings of an attack \(radii\)"),
     ],
@@ -394,3 +431,12 @@ def test_the_page_keeps_its_lines_apart_from_those_of_the_runs(run, tmp_path):
     page = (tmp_path / "page.html").read_text()
     section = page[page.index('id="attacks-head"') :].split("</section>")[0]
     assert re.findall(r'data-run="(\d+)"', section) == ["1", "2"]
+
+
+def test_a_manifest_writes_no_control_characters_into_a_drawing(run):
+    answers = {(i, 0.25): RIGHT for i in range(4)}
+    write_attacks(run / "attack" / "other", answers, noise="float\x00\n<b>" + "x" * 500)
+    attacks, results = both(run)
+    text = chart_svg(attack_chart(attack_families(attacks, results)))
+    ET.fromstring(text)
+    assert "x" * 50 not in text

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 from smoothcert.errors import ConfigError
-from smoothcert.report import certified_accuracy, p_ecdf, p_lower, saturation_radius
+from smoothcert.report import certified_accuracy, confidence_table, p_ecdf, p_lower, saturation_radius
+from smoothcert.report.charts.curves import confidence_chart
 from smoothcert.report.measures.confidence import normal_cdf, p_curve, saturation
 from smoothcert.statistics import bounds
 
@@ -96,3 +97,13 @@ def test_ecdf_is_certified_accuracy_at_the_radius_of_p(make, rows, sigma):
 def test_ecdf_outside_its_range(make, p):
     with pytest.raises(ConfigError, match=r"in \[0.5, 1\]"):
         p_ecdf(make([0.5], sigma=0.5), p)
+
+
+def test_answers_without_labels_are_not_called_correct(make):
+    bare = {"label": np.full(2, -1), "correct": np.zeros(2, bool), "predict": np.array([0, 1]), "sigma": 0.5}
+    unlabelled, labelled = make([0.5, 1.0], name="bare", **bare), make([0.5, 1.0], sigma=0.5)
+    assert confidence_table([unlabelled]).group == "answered (%) with confidence of at least p"
+    assert confidence_table([labelled]).group == "correct (%) with confidence of at least p"
+    assert confidence_chart([unlabelled]).labels[1] == "answered with confidence ≥ p"
+    with pytest.raises(ConfigError, match="draw them apart"):
+        confidence_chart([unlabelled, labelled])

@@ -115,3 +115,20 @@ def test_nothing_to_read(tmp_path, write_log):
     write_log(ROW, "x/severity_low/cohen/fog.tsv")
     with pytest.raises(StoreError, match="found 'severity_low'"):
         read_corruptions(tmp_path / "x")
+
+
+def test_runs_of_one_folder_name_are_two_models_and_each_type_counts_once(write_store):
+    """`reproduce` names all runs seed0; a corruption may have been certified again with more samples."""
+
+    def store(run, kind, rows, name="test", n=1000):
+        about = {"dataset": "mnist-c", "split": kind, "n": n}
+        return read_store(write_store(rows, run=run, name=name, inputs=2, **about))
+
+    right = [(0, 1, 1, 0.5), (1, 1, 1, 0.5)]
+    half, none = [(0, 1, 1, 0.5), (1, 1, 2, 0.5)], [(0, 1, 2, 0.5), (1, 1, 2, 0.5)]
+    stores = [store("gaussian/seed0", "fog", right, "fog"), store("gaussian/seed0", "canny_edges", none, "canny")]
+    stores += [store("gaussian/seed0", "fog", half, "again", n=2000), store("macer/seed0", "fog", right, "fog")]
+    means = corruption_means(corrupted_stores(stores))
+    assert {model: mean.accuracy for model, (mean,) in means.items()} == {"gaussian": 0.25, "macer": 1.0}
+    (entry,) = corrupted_stores([store("odd", "fog/<b>", right)])
+    assert (entry.model, entry.severity) == ("odd", None)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from smoothcert.errors import ConfigError
-from smoothcert.report import Material, difference_table, difference_values, report_tables
+from smoothcert.report import Material, certificate_table, difference_table, difference_values, report_tables
 from smoothcert.report.charts.chart import chart_svg
 from smoothcert.report.charts.differences import difference_chart
 from smoothcert.report.measures.bootstrap import paired_bootstrap, paired_curve
@@ -130,3 +130,24 @@ def test_values_are_those_of_the_table(runs):
         assert [f"{end:+.3f}" for end in entry["acr_interval"]] == list(table.intervals[i, 2])
         assert [f"{100 * each['difference']:+.1f}" for each in entry["accuracies"]] == cells
         assert [f"{100 * end:+.1f}" for end in entry["accuracies"][1]["interval"]] == list(table.intervals[i, 4])
+
+
+def test_another_copy_of_the_data_is_told(make):
+    """Same name and labels, other pixels: a blurred copy, for example."""
+
+    def store(data):
+        about = {"dataset": "cifar10", "split": "test", "data": data}
+        return make([0.5, 1.0], name=data, manifest={"identity": about, "inputs": 2})
+
+    told = "2 different copies of cifar10 (test)"
+    assert any(told in note for note in difference_table([store("a"), store("b")], 0, [0.0]).notes)
+    assert any(told in note for note in certificate_table([store("a"), store("b")]).notes)
+    assert not difference_table([store("a"), store("a")], 0, [0.0]).notes
+
+
+def test_mean_radii_in_l_infinity_norm_have_their_digits_in_intervals_too(make):
+    runs = [make([k / 255, 2 * k / 255], norm="linf", name=str(k)) for k in (1, 2)]
+    table = difference_table(runs, 0, [0.0])
+    assert (table.rows[0][2], table.intervals[0, 2]) == ("+0.00588", ("+0.00392", "+0.00784"))
+    table = certificate_table(runs, [0.0], intervals=True)
+    assert table.intervals[0, table.head.index("ACR")] == ("0.00392", "0.00784")

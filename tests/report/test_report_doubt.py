@@ -100,7 +100,7 @@ def test_cards_show_no_radius_above_the_stored_one(make):
 @pytest.mark.parametrize("name", ["=1+1", "+cmd|' /C calc'!A0", "-2+3+cmd|x", "@SUM(A1)", "\tx", "\r=1", "-1+A2"])
 def test_no_cell_of_a_csv_file_is_a_formula(make, name):
     table = Table((name, "x"), ((name, "0.5"),))
-    assert [line.lstrip('"')[0] for line in re.split("\n", table.to_csv())[:2]] == ["'", "'"]
+    assert not {line.lstrip('"')[0] for line in re.split("\n", table.to_csv())[:2]} & set("=+-@\t\r")
 
 
 @pytest.mark.parametrize("cell", ["-1", "+0.012", "-0.5", "-", "-1.2 s.d.", "0.5", "run=1"])

@@ -125,3 +125,31 @@ def test_the_drawing_names_the_best_run_of_each_stretch(runs):
     assert envelope_chart(runs, "sigma").strips == ()  # groups of one run each: a legend says it all
     with pytest.raises(ConfigError, match="found none"):
         envelope_chart([r for r in runs if r.sigma == 7])
+
+
+def test_a_run_still_being_certified_is_no_best_run_beside_complete_ones(make):
+    """Its two inputs are lucky so far."""
+    whole, started = make([0.5, 0.25], [1, 0], name="whole"), make([0.9, 0.9], name="started", expected=500)
+    assert group_envelope_table([started, whole], [0, 0.5], by="all").rows == (
+        ("all runs", "50.0 (50.0)", "50.0 (50.0)"),
+    )
+    assert {stretch.run for stretch in envelope_curve([started, whole]).stretches} == {1}
+    assert group_envelope_table([started], [0], by="all").rows == (("all runs", "100.0 (100.0)"),)
+    assert envelope_curve([started]).accuracy.tolist() == [1.0, 1.0]
+
+
+def test_the_best_of_seeds_is_told_and_the_best_of_data_sets_is_refused(make):
+    def run(name, radius, seed, data="mnist"):
+        manifest = {"identity": {"dataset": data}, "inputs": 1}
+        config = {"method": "gaussian", "seed": seed}
+        return make([radius], name=name, manifest=manifest, config=config, sigma=0.5)
+
+    seeds = [run("a", 0.5, 0), run("b", 1.0, 1)]
+    told = "a, b differ in their seed alone: the best of them is luck"
+    assert told in group_envelope_table(seeds, [0.0]).notes
+    assert told in abstention_table(seeds, [0.0]).notes
+    assert told not in group_envelope_table(seeds, [0.0], by="folder").notes
+    others = [run("a", 0.5, 0), run("b", 1.0, 0, "cifar10")]
+    with pytest.raises(ConfigError, match="one data set, found cifar10, mnist"):
+        envelope_chart(others)
+    envelope_chart(others, "folder")

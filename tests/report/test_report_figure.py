@@ -7,6 +7,8 @@ import pytest
 
 from smoothcert.errors import ConfigError, MissingExtra
 from smoothcert.report import curve_svg, save_figure
+from smoothcert.report.charts.axes import draw_charts
+from smoothcert.report.charts.curves import accuracy_chart
 
 
 @pytest.fixture
@@ -67,3 +69,11 @@ def test_what_cannot_be_a_figure(runs, tmp_path):
         save_figure(runs, tmp_path / "a.jpg")
     with pytest.raises(ConfigError, match="at least one run"):
         save_figure([], tmp_path / "a.svg")
+
+
+def test_every_run_is_in_the_legend_of_matplotlib(make):
+    """It leaves out names that begin with an underscore."""
+    pytest.importorskip("matplotlib")
+    runs = [make([0.5, 1.0], name=name) for name in ("_first", "$second$", "third_")]
+    (axes,) = draw_charts([accuracy_chart(runs)], "", None).axes
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [r"$\_$first", r"\$second\$", "third_"]

@@ -100,3 +100,17 @@ def test_words_do_not_lie_over_each_other_and_what_is_left_out_is_counted(run):
         assert all(abs(x - a) >= half + b or abs(y - c) >= 12 for a, c, b in boxes[:place])
     with pytest.raises(ConfigError, match="clean accuracy of at least 2, found none"):
         overlay_charts(series, [], least=2)
+
+
+def test_seeds_of_logs_are_averaged_and_series_of_one_method_told_apart(make):
+    def log(data, lam, seed, radius):
+        place = f"{data}/consistency/lbd_{lam}/seed_{seed}"
+        return make([radius], name=place, source=Path("/logs", place, "noise_0.5.tsv"), sigma=0.5)
+
+    runs = [log(d, lam, seed, lam + seed + k) for k, d in enumerate("ab") for lam in (1, 2) for seed in (0, 1)]
+    found = overlays(runs, [])
+    assert [entry.name for entry in found] == ["consistency (a)", "consistency (b)"]
+    assert [[(s.value, s.values[1]) for s in entry.spots] for entry in found] == [
+        [(1.0, 1.5), (2.0, 2.5)],
+        [(1.0, 2.5), (2.0, 3.5)],
+    ]

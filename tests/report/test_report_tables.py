@@ -9,6 +9,7 @@ import pytest
 
 from smoothcert.errors import ConfigError
 from smoothcert.report import certificate_table
+from smoothcert.report.tables.formats import Table, latex_together, markdown_together
 
 
 @pytest.fixture
@@ -64,7 +65,7 @@ def test_markdown(runs):
 def test_markdown_escapes_names_and_lists_notes(make):
     text = certificate_table([make([1.0], name="a|b<i>*", expected=2)], [0]).to_markdown()
     assert r"| a\|b\<i>\* |" in text
-    assert text.endswith("\n\n- a|b<i>*: partial, 1 of 2 inputs\n")
+    assert text.endswith("\n\n- a\\|b\\<i>\\*: partial, 1 of 2 inputs\n")
 
 
 def test_latex(runs):
@@ -183,3 +184,26 @@ def test_a_log_without_n_is_betrayed_by_its_radii(make):
     (note,) = notes(ours, log)
     assert "'log' records no n, but has radii that the n = 1000 of 'ours' cannot give" in note
     assert notes(ours, make([0.5, 1.23], sigma=0.5)) == ()
+
+
+HOSTILE = ("a|b", "<b>x</b>", "[c]", "*d*", "$e_1$", "_f_", "&lt;", "g\n| h", "i\x1b[31m", "\\")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_names_are_nothing_but_text_in_every_place_of_a_table(name):
+    """In cells, columns, notes and captions alike: no further cell, line, tag, formula or argument."""
+    tables = [Table((name, name), ((name, name),), notes=(name,), caption=name)] * 2
+    text = markdown_together(tables)
+    caption, _, head, _, row, _, note, *_ = text.splitlines()
+    shown = " ".join(name.split()).replace("\x1b", "")
+    unescaped = re.sub(r"\\(\W|_)", r"\1", note.removeprefix("- "))
+    assert unescaped == shown
+    assert caption == f"**{note.removeprefix('- ')}**"
+    for line in (head, row):
+        assert re.sub(r"\\.", "", line).count("|") == 3
+    for line in (caption, head, row, note):
+        assert not re.search(r"(?<!\\)(\\\\)*[<\[$`]", line)
+    lines = latex_together(tables).splitlines()
+    assert len(lines) == 2 * 12 + 1
+    assert not any(line.startswith(("*", "[", "|")) for line in lines)
+    assert len(list(csv.reader(io.StringIO(tables[0].to_csv())))) == 2

@@ -112,3 +112,11 @@ def test_nothing_to_draw(log):
         loss_charts([Training("a", "a", [])])
     with pytest.raises(ConfigError, match="at least 1, found 0"):
         loss_charts(read_trainings(log), epochs=0)
+
+
+@pytest.mark.parametrize("loss", [1e308, 10**400, float("inf"), float("nan"), True, "1"])
+def test_what_cannot_be_drawn_is_no_epoch(loss):
+    training = Training("a", "a", [{"epoch": 0, "loss": 1.0}, {"epoch": 1, "loss": loss}, {"epoch": 2, "loss": -2.0}])
+    (chart,) = loss_charts([training])
+    assert chart.lines[0].y.tolist() == [1.0, -2.0]
+    assert "inf" not in charts_svg([chart])

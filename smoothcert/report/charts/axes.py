@@ -119,5 +119,6 @@ def _formulas(label: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """A name as matplotlib takes it: a dollar sign begins no formula."""
-    return name.replace("$", r"\$")
+    """A name as matplotlib takes it: a dollar sign begins no formula, an underscore hides no entry of a legend."""
+    shown = name.replace("$", r"\$")
+    return r"$\_$" + shown[1:] if shown.startswith("_") else shown

@@ -73,6 +73,7 @@ def confidence_chart(runs: Sequence[Certificates]) -> Chart | None:
     known = [place for place, c in enumerate(runs) if has_confidence(c)]
     if not known:
         return None
+    curve_name([runs[place] for place in known])  # refuses those with labels beside those without
     top = axis_top([runs[place] for place in known])[1]
     lines = [Line(labels[i], *p_curve(runs[i]), styles[i], i) for i in known]
     summary = "; ".join(f"{labels[i]}: {100 * p_ecdf(runs[i], 0.99):.1f} % have p of at least 0.99" for i in known)

@@ -24,6 +24,13 @@ def envelope_chart(results: Sequence[Certificates], by: Grouping = "method", rou
     if len(norms) > 1:
         raise ConfigError(f"an envelope needs radii in one norm, found {' and '.join(sorted(norms))}: draw them apart")
     groups = groups_of(runs, by)
+    for group in groups:
+        data = sorted({str(name) for i in group.runs if (name := runs[i].identity.get("dataset")) is not None})
+        if len(data) > 1:
+            raise ConfigError(
+                f"the best run of {group.name} needs runs of one data set, found {', '.join(map(one_line, data))}: "
+                "draw them apart, or group them by folder"
+            )
     curves = [envelope_curve([runs[i] for i in group.runs], rounded) for group in groups]
     known = [(group, curve) for group, curve in zip(groups, curves, strict=True) if curve is not None]
     if not known:

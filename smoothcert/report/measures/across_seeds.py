@@ -51,12 +51,12 @@ def seed_groups(results: Sequence[Certificates]) -> list[list[int]]:
 
     Same experiment: the same config.yaml but for `seed`, certified by the same procedure on the same inputs.
     """
-    groups: dict[str, dict[object, int]] = {}  # experiment -> training seed -> its first run
+    groups: dict[str, dict[str, int]] = {}  # experiment -> training seed -> its first run
     for place, c in enumerate(results):
         if c.config is None or c.manifest is None or c.partial:
             continue
         training = {key: value for key, value in c.config.items() if key != "seed"}
         procedure = [c.manifest["identity"].get(key) for key in PROCEDURE]
         experiment = json.dumps([training, procedure], sort_keys=True, default=str)
-        groups.setdefault(experiment, {}).setdefault(c.config.get("seed", 0), place)
+        groups.setdefault(experiment, {}).setdefault(repr(c.config.get("seed", 0)), place)
     return [list(group.values()) for group in groups.values() if len(group) > 1]

@@ -18,7 +18,7 @@ from smoothcert.report.measures.envelope import upper_envelope
 from smoothcert.report.read.attacks import Attacks, certificates_of
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import method_of
-from smoothcert.report.read.names import labels_of
+from smoothcert.report.read.names import labels_of, one_line
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class Family:
 
 
 def attack_families(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> list[Family]:
-    """The curves of all attacks whose certificates are among the results, one family per method.
+    """The curves of all attacks whose certificates are among the results, one family per method and data set.
 
     Stores that are still being made are left out as long as others are complete: the curves are about the inputs that
     all stores share, which would be few.
@@ -72,13 +72,14 @@ def attack_families(attacks: Sequence[Attacks], results: Sequence[Certificates])
     if not len(shared):
         raise ConfigError("the attacks have no input in common with each other and with their certificates")
     labels = {id(c): label for c, label in zip(results, labels_of(results), strict=True)}
-    methods = {id(c): method_of(c) or labels[id(c)] for _, c in found}
+    methods = {id(c): (method_of(c) or labels[id(c)], *_data(c)) for _, c in found}
     told = dict(zip([setting_of(a) for a, _ in found], setting_labels([setting_of(a) for a, _ in found]), strict=True))
     families = []
-    for method in dict.fromkeys(methods.values()):
+    for method in dict.fromkeys(methods.values()):  # of one method and one data set
         own = [(a, c) for a, c in found if methods[id(c)] == method]
         models = {id(c): c.where(np.isin(c.idx, shared)) for _, c in own}
-        name = method if len(models) > 1 else labels[next(iter(models))]
+        named = method[0] if len({*methods.values()}) == len({m for m, *_ in methods.values()}) else " ".join(method)
+        name = named if len(models) > 1 else labels[next(iter(models))]
         curves, notes = [], []
         for setting in dict.fromkeys(setting_of(a) for a, _ in own):
             stores = [(list(models).index(id(c)), a) for a, c in own if setting_of(a) == setting]
@@ -89,6 +90,10 @@ def attack_families(attacks: Sequence[Attacks], results: Sequence[Certificates])
             ]
         families.append(Family(name, tuple(models.values()), tuple(curves), tuple(notes)))
     return families
+
+
+def _data(c: Certificates) -> tuple[str, str]:
+    return one_line(str(c.identity.get("dataset"))), one_line(str(c.identity.get("split")))
 
 
 def _curve(
@@ -118,7 +123,7 @@ Setting = tuple[str, int | None, int, int, str]
 
 def setting_of(a: Attacks) -> Setting:
     """What makes two attacks of one kind: attack, noises, steps, samples of PREDICT, and their noise."""
-    return a.attack, a.noises, a.steps, a.n, str(a.identity.get("noise"))
+    return a.attack, a.noises, a.steps, a.n, one_line(str(a.identity.get("noise")))[:40]
 
 
 def setting_labels(settings: Sequence[Setting]) -> list[str]:

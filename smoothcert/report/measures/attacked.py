@@ -65,12 +65,15 @@ def _certified(a: Attacks, radius: float, certificates: Certificates | None) -> 
 def _contradicts(a: Attacks, certificates: Certificates | None) -> NDArray[np.bool_]:
     """By the certificates, or by what the store says of them: an alarm does not go when certificates are made anew."""
     found = _answers_otherwise(a, a.certified_predict, a.certified_radius)
-    if certificates is None:
-        return found
+    return found if certificates is None else np.asarray(found | contradicts(a, certificates))
+
+
+def contradicts(a: Attacks, certificates: Certificates) -> NDArray[np.bool_]:
+    """The rows of an attack that answer otherwise inside the radius of these certificates."""
     place = np.searchsorted(certificates.idx, a.idx).clip(max=certificates.rows - 1)
     known = certificates.idx[place] == a.idx
     now = _answers_otherwise(a, certificates.predict[place], certificates.radius[place])
-    return np.asarray(found | (known & now))
+    return np.asarray(known & now)
 
 
 def _answers_otherwise(

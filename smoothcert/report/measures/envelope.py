@@ -37,7 +37,8 @@ class Winner:
 def upper_envelope(results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False) -> list[Winner]:
     """max_k CA_k(r) for each r, over the runs that tested r; radii that no run tested are left out.
 
-    Of equal runs the one with the larger CA(0) wins, then the first.
+    Runs that are still being certified take part only where no complete one does: the best of a few inputs is luck. Of
+    equal runs the one with the larger CA(0) wins, then the first.
     """
     if not results:
         raise ConfigError("an envelope needs at least one run, found none")
@@ -45,7 +46,7 @@ def upper_envelope(results: Sequence[Certificates], radii: Sequence[float], roun
     clean = [clean_accuracy(c) for c in results]
     winners = []
     for j, radius in enumerate(radii):
-        known = [k for k in range(len(results)) if not np.isnan(accuracy[k, j])]
+        known = _complete(results, [k for k in range(len(results)) if not np.isnan(accuracy[k, j])])
         if not known:
             continue
         top = float(max(accuracy[k, j] for k in known))
@@ -81,9 +82,10 @@ def envelope_curve(results: Sequence[Certificates], rounded: bool = False) -> En
     """max_k CA_k(r) for all r, with as few stretches as can be; None where no run measured radii of correct inputs.
 
     Each stretch is of the run that stays among the best for longest, which makes them fewest. Of equal runs the one
-    with the larger CA(0) is taken, then the first. Runs that tested only some radii have no curve, and are left out.
+    with the larger CA(0) is taken, then the first. Runs that tested only some radii have no curve, and are left out;
+    so are those still being certified, as long as others are complete.
     """
-    known = [k for k, c in enumerate(results) if c.tested_radii is None and c.correct.any()]
+    known = _complete(results, [k for k, c in enumerate(results) if c.tested_radii is None and c.correct.any()])
     if not known:
         return None
     known.sort(key=lambda k: -clean_accuracy(results[k]))
@@ -99,6 +101,10 @@ def envelope_curve(results: Sequence[Certificates], rounded: bool = False) -> En
         stretches.append(Stretch(run, float(radii[place - 1]) if place else 0.0, float(radii[ends[run] - 1])))
         place = ends[run]
     return EnvelopeCurve(radii, best, tuple(stretches))
+
+
+def _complete(results: Sequence[Certificates], places: list[int]) -> list[int]:
+    return [k for k in places if not results[k].partial] or places
 
 
 def _leading(flags: NDArray[np.bool_]) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -50,6 +50,7 @@ class _Entry:
     family: Hashable  # with those that it may be joined to along sigma, whatever else differs
     values: tuple[float, ...]
     published: bool = False
+    where: tuple[str, ...] = ()  # data set and folders, or the table: tells series of one name apart
 
 
 def overlays(
@@ -67,13 +68,28 @@ def overlays(
     entries = [_of_run(c, radii, rounded) for c in results if c.labelled and c.tested_radii is None]
     entries += [entry for name in tables for entry in _of_table(name, radii)]
     joined = _by_sigma(entries)
-    found = [(places[0], _series([entries[i] for i in places], "sigma")) for places in joined]
+    found = [(places, _series([entries[i] for i in places], "sigma")) for places in joined]
     left = [i for i in range(len(entries)) if not any(i in places for places in joined)]
     while left:
         parameter, places = _longest(entries, left)
-        found.append((places[0], _series([entries[i] for i in places], parameter)))
+        found.append((places, _series([entries[i] for i in places], parameter)))
         left = [i for i in left if i not in places]
-    return [series for _, series in sorted(found, key=lambda pair: pair[0])]
+    found.sort(key=lambda pair: pair[0][0])
+    names = _distinct([series for _, series in found], [[entries[i].where for i in places] for places, _ in found])
+    return [replace(series, name=name) for (_, series), name in zip(found, names, strict=True)]
+
+
+def _distinct(series: Sequence[Series], where: Sequence[Sequence[tuple[str, ...]]]) -> list[str]:
+    """The name of each series; where several would have one, with what all its entries share and the others do not."""
+    own = [[part for part in dict.fromkeys(all_of[0]) if all(part in each for each in all_of)] for all_of in where]
+    keys, names = [(entry.name, entry.parameter, entry.published) for entry in series], []
+    for place, entry in enumerate(series):
+        alike = [i for i, key in enumerate(keys) if key == keys[place]]
+        told = [part for part in own[place] if any(part not in own[i] for i in alike)]
+        same = [i for i in alike if {*told} <= {*own[i]}]
+        told += [str(same.index(place) + 1)] if len(same) > 1 else []
+        names.append(entry.name if len(alike) == 1 else f"{entry.name} ({', '.join(told)})")
+    return names
 
 
 def _by_sigma(entries: Sequence[_Entry]) -> list[list[int]]:
@@ -123,13 +139,15 @@ def _series(entries: Sequence[_Entry], parameter: str) -> Series:
 def _of_run(c: Certificates, radii: Sequence[float], rounded: bool) -> _Entry:
     values = (clean_accuracy(c), average_certified_radius(c, rounded), *certified_accuracy(c, list(radii), rounded))
     key = method_of(c) or one_line(c.name.partition("/")[0])
+    where = tuple(map(one_line, c.name.split("/")))
     if c.config is None:
         numbers, rest = _in_folders(c)
-        return _Entry(one_line(c.name), key, numbers, rest, (key, rest), tuple(map(float, values)))
+        return _Entry(one_line(c.name), key, numbers, rest, (key, rest), tuple(map(float, values)), where=where)
     settings = {name: value for name, value in flat(c.config).items() if name != "seed"}
     procedure = [c.identity.get(name) for name in PROCEDURE if name != "sigma"]
     family = (key, c.config.get("dataset"), c.config.get("model"), repr(procedure))
-    return _entry(one_line(c.name), key, settings, family, tuple(map(float, values)))
+    where = (one_line(str(c.config.get("dataset"))), *where)
+    return _entry(one_line(c.name), key, settings, family, tuple(map(float, values)), where)
 
 
 def _of_table(name: str, radii: Sequence[float]) -> list[_Entry]:
@@ -143,7 +161,7 @@ def _of_table(name: str, radii: Sequence[float]) -> list[_Entry]:
             key = method_in({"method": method_settings(row.settings)}) or row.label
             settings = {name: value for name, value in flat(row.settings).items() if name != "seed"}
             family = (name, row.label.partition(",")[0], row.dataset, row.settings.get("model"))
-            entries.append(_entry(row.label, key, settings, family, values, published=True))
+            entries.append(_entry(row.label, key, settings, family, values, (name,), published=True))
     if not entries:
         raise ConfigError(f"{name} prints no clean accuracies, so that it has no trade-off: choose another table")
     return entries
@@ -155,20 +173,21 @@ def _entry(
     settings: Mapping[str, object],
     family: tuple[object, ...],
     values: tuple[float, ...],
+    where: tuple[str, ...],
     published: bool = False,
 ) -> _Entry:
     numbers = {name: float(value) for name, value in settings.items() if is_number(value)}  # type: ignore[arg-type]
     other = {name: value for name, value in settings.items() if name not in numbers}
     rest = (json.dumps(other, sort_keys=True, default=str), family if not published else family[0])
-    return _Entry(name, key, numbers, rest, family, values, published)
+    return _Entry(name, key, numbers, rest, family, values, published, where)
 
 
 def _in_folders(c: Certificates) -> tuple[dict[str, float], Hashable]:
-    """`lbd_5.0` in the path of a log is a number called lbd; `noise_0.50` is sigma."""
+    """`lbd_5.0` in the path of a log is a number called lbd; `noise_0.50` is sigma, and seeds are no setting."""
     numbers = {} if c.sigma is None else {"sigma": c.sigma}
     rest = []
     for part in c.source.resolve().with_suffix("" if c.source.suffix == ".tsv" else c.source.suffix).parts:
-        if re.fullmatch(r"(noise|sigma)_\d.*", part):
+        if re.fullmatch(r"(noise|sigma)_\d.*|seed[_-]?\d+", part):
             continue
         match = re.fullmatch(r"([A-Za-z]+)_(\d+(?:\.\d+)?)", part)
         if match:

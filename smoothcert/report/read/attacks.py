@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 from smoothcert.errors import StoreError
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import one_line
-from smoothcert.runs.attack_rows import OLDER_COLUMNS, attack_columns, merge_attacks
+from smoothcert.runs.attack_rows import OLDER_COLUMNS, attack_columns, merge_attacks, unlike
 from smoothcert.runs.find import attack_stores_of, find_results, is_attack_store
 from smoothcert.runs.rows import read_lines
 from smoothcert.runs.store import ResultStore
 
 _NEEDED = ("attack", "steps", "noises", "n", "alpha", "radii", "sigma", "classes")
-_SAME = ("model", "network", "data", "split", "sigma")
-"""Of two identities that are about the same smoothed classifier and the same images."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,10 +90,10 @@ def read_attacks(folder: str | Path) -> Attacks:
     identity = dict(manifest.identity)
     if lost := [name for name in _NEEDED if identity.get(name) is None]:
         raise StoreError(f"{folder / 'manifest.json'} lacks settings of an attack ({', '.join(lost)})")
-    if identity["n"] < 1 or identity["classes"] < 2:
+    least = {"n": 1, "steps": 1, "noises": 1, "classes": 2}
+    if wrong := [name for name, bound in least.items() if identity[name] < bound]:
         raise StoreError(
-            f"{folder / 'manifest.json'}: expected n of at least 1 and 2 classes or more, found "
-            f"{identity['n']} and {identity['classes']}"
+            f"{folder / 'manifest.json'}: expected {wrong[0]} of at least {least[wrong[0]]}, found {identity[wrong[0]]}"
         )
     parts = [read_lines(path, OLDER_COLUMNS) for path in ResultStore(folder).part_paths()]
     if not any(part.texts for part in parts):
@@ -134,15 +132,18 @@ def certificates_of(a: Attacks, results: Sequence[Certificates]) -> Certificates
 
     Of several that know as many, those with the most samples, then the first.
     """
-    labels = dict(zip(a.idx.tolist(), a.label.tolist(), strict=True))
-    fitting = [c for c in results if _same(a, c) and all(labels.get(i, k) == k for i, k in _labels(c))]
+    fitting = all_certificates_of(a, results)
     known = {id(c): int(np.isin(a.inputs, c.idx).sum()) for c in fitting}
     return max(fitting, key=lambda c: (known[id(c)], c.n or 0), default=None)
 
 
+def all_certificates_of(a: Attacks, results: Sequence[Certificates]) -> list[Certificates]:
+    labels = dict(zip(a.idx.tolist(), a.label.tolist(), strict=True))
+    return [c for c in results if _same(a, c) and all(labels.get(i, k) == k for i, k in _labels(c))]
+
+
 def _same(a: Attacks, c: Certificates) -> bool:
-    about = c.identity
-    return c.norm == "l2" and c.labelled and all(about.get(name) == a.identity.get(name) for name in _SAME)
+    return c.norm == "l2" and c.labelled and not unlike(a.identity, c.identity)
 
 
 def _labels(c: Certificates) -> Iterable[tuple[int, int]]:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.names import one_line
 
 METHODS = (
     "gaussian", "stability", "smoothadv", "macer", "consistency", "smoothadv-consistency", "smoothmix", "catrs",
@@ -30,7 +31,7 @@ def method_in(config: Mapping[str, Any]) -> str | None:
     settings = method if isinstance(method, dict) else {"name": method}
     if (settings.get("name"), settings.get("base")) == ("consistency", "smoothadv"):
         return "smoothadv-consistency"
-    return str(settings["name"]) if settings.get("name") else None
+    return one_line(str(settings["name"])) if settings.get("name") else None  # anyone could have written it
 
 
 def recognised_method(parts: Sequence[str]) -> str | None:

@@ -55,9 +55,9 @@ def _shared(parts: Sequence[tuple[str, ...]]) -> int:
     return next((i for i, equal in enumerate(same) if not equal), limit)
 
 
-def one_line(name: str) -> str:
+def one_line(name: str, empty: str = "run") -> str:
     """A name without line breaks and control characters: every format and every terminal can print it."""
-    return "".join(c for c in " ".join(name.split()) if c.isprintable()) or "run"
+    return "".join(c for c in " ".join(name.split()) if c.isprintable()) or empty
 
 
 def labels_of(results: Sequence[Certificates]) -> list[str]:

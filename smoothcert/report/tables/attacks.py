@@ -10,8 +10,8 @@ import numpy as np
 
 from smoothcert.errors import ConfigError
 from smoothcert.report.measures.analysis import certified_accuracy
-from smoothcert.report.measures.attacked import EmpiricalRow, empirical_rows
-from smoothcert.report.read.attacks import Attacks, certificates_of
+from smoothcert.report.measures.attacked import EmpiricalRow, contradicts, empirical_rows
+from smoothcert.report.read.attacks import Attacks, all_certificates_of, certificates_of
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, one_line
 from smoothcert.report.tables.formats import Table
@@ -119,17 +119,24 @@ def attack_values(attacks: Sequence[Attacks], results: Sequence[Certificates]) -
 
 
 def alarms(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> list[str]:
-    """A sentence for each attack and radius with inputs that contradict their certificates."""
+    """A sentence for each attack, radius and store of certificates with inputs that contradict what it claims.
+
+    What the attack's own store recorded of certificates is told with those that stand beside it in tables.
+    """
     found = []
     for a in attacks:
-        c = certificates_of(a, results)
-        for row in empirical_rows(a, c):
-            if row.alarms:
-                shown = ", ".join(map(str, row.alarms[:10])) + (", ..." if len(row.alarms) > 10 else "")
+        chosen = certificates_of(a, results)
+        wrong = [(chosen, row.radius, list(row.alarms)) for row in empirical_rows(a, chosen)]
+        for c in all_certificates_of(a, results):
+            hit = contradicts(a, c) if c is not chosen else np.zeros(len(a.idx), bool)
+            wrong += [(c, radius, a.idx[hit & (a.radius == radius)].tolist()) for radius in a.radii]
+        for about, radius, inputs in wrong:
+            if inputs:
+                shown = ", ".join(map(str, inputs[:10])) + (", ..." if len(inputs) > 10 else "")
                 found.append(
-                    f"{ALARM}: {one_line(_run_name(a, c, results))}, {a.attack} at radius {row.radius:g}: "
-                    f"{len(row.alarms)} of {row.inputs} inputs (idx {shown}) answer otherwise inside their certified "
-                    "radius"
+                    f"{ALARM}: {one_line(_run_name(a, about, results))}, {a.attack} at radius {radius:g}: "
+                    f"{len(inputs)} of {int((a.radius == radius).sum())} inputs (idx {shown}) answer otherwise inside "
+                    "their certified radius"
                 )
     return found
 

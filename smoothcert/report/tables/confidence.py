@@ -46,7 +46,7 @@ def confidence_table(results: Sequence[Certificates], intervals: bool = False) -
         tuple(rows),
         tuple(f"{p:g}" for p in LEVELS),
         tuple(notes),
-        group="correct (%) with confidence of at least p",
+        group=f"{'correct' if any(c.labelled for c in known) else 'answered'} (%) with confidence of at least p",
         symbol="p",
         caption="Confidence: inputs by the lower bound of p_A, the probability of the answer under noise",
         intervals=ends,

@@ -13,7 +13,7 @@ from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report.measures.analysis import average_certified_radius, clean_accuracy
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import METHODS, method_of, recognised_method
-from smoothcert.report.read.names import doubted
+from smoothcert.report.read.names import distinct_names, doubted, one_line
 from smoothcert.report.read.reading import read_log
 from smoothcert.report.tables.formats import Table, number
 from smoothcert.report.tables.notes import norm_notes
@@ -59,14 +59,18 @@ def corrupted_stores(results: Sequence[Certificates]) -> list[Corrupted]:
     """Those of our stores that were certified on a corruption benchmark.
 
     Their manifest has the data set `cifar10-c` or `mnist-c` and the split `TYPE/SEVERITY` or `TYPE`, as
-    `smoothcert.data.corruptions` names them.
+    `smoothcert.data.corruptions` names them. Of several stores of one model and corruption the one with the most
+    inputs counts, then with the most samples: a mean has each type once.
     """
-    found = []
-    for c in results:
-        if c.corruption is not None:
-            kind, severity = c.corruption
-            found.append(Corrupted(_model(c), kind, int(severity) if severity else None, c))
-    return found
+    found: dict[tuple[str, str, int | None], Corrupted] = {}
+    corrupted = [c for c in results if c.corruption is not None]
+    for c, model in zip(corrupted, _model_names(corrupted), strict=True):
+        kind, severity = c.corruption or ("", "")
+        entry = Corrupted(model, kind, int(severity) if severity.isdecimal() else None, c)
+        known = found.setdefault((model, kind, entry.severity), entry).certificates
+        if (c.rows, c.n or 0) > (known.rows, known.n or 0):
+            found[model, kind, entry.severity] = entry
+    return list(found.values())
 
 
 def corruption_means(entries: Sequence[Corrupted], rounded: bool = False) -> dict[str, list[Means]]:
@@ -153,7 +157,7 @@ def corruption_types_tables(entries: Sequence[Corrupted], rounded: bool = False)
 
 def _models(entries: Sequence[Corrupted]) -> list[str]:
     """Each model once, in the order of the methods; those of unknown methods last, as they were found."""
-    methods = {entry.model: recognised_method([entry.model]) for entry in entries}
+    methods = {entry.model: recognised_method(entry.model.split("/")) for entry in entries}
     return sorted(methods, key=lambda model: METHODS.index(found) if (found := methods[model]) in METHODS else 99)
 
 
@@ -202,7 +206,12 @@ def _severity(path: Path) -> int:
     return int(match[1])
 
 
-def _model(c: Certificates) -> str:
-    """The model that a store is about: the name of its run folder, or its method."""
-    folder = c.source.resolve()
-    return folder.parent.parent.name if folder.parent.name == "certify" else method_of(c) or c.name
+def _model_names(results: Sequence[Certificates]) -> list[str]:
+    """The models that stores are about: their run folders, by the parts of the paths that tell them apart."""
+    folders = [c.source.resolve() for c in results]
+    runs = [f.parent.parent if f.parent.name == "certify" else None for f in folders]
+    known = list(dict.fromkeys(run for run in runs if run is not None))
+    names = dict(zip(known, distinct_names([(run, None) for run in known]), strict=True)) if known else {}
+    return [
+        method_of(c) or c.name if run is None else one_line(names[run]) for c, run in zip(results, runs, strict=True)
+    ]

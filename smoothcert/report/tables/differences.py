@@ -11,8 +11,8 @@ from smoothcert.report.measures.pairing import differences, paired
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
 from smoothcert.report.tables.formats import Table
-from smoothcert.report.tables.notes import budget_notes
-from smoothcert.report.tables.tables import radius_labels, signed
+from smoothcert.report.tables.notes import budget_notes, copy_notes
+from smoothcert.report.tables.tables import radius_digits, radius_labels, signed
 
 POINTS = "difference of certified accuracy (points) at r"
 
@@ -35,7 +35,7 @@ def difference_table(
     rows: list[tuple[str, ...]] = []
     certain, ends = set(), {}
     for i, (pair, found) in enumerate(differences(pairs[:most], radii, rounded)):
-        entries = [(found.acr, 1.0, 3), *((interval, 100.0, 1) for interval in found.accuracy)]
+        entries = [(found.acr, 1.0, radius_digits(pair.run)), *((interval, 100.0, 1) for interval in found.accuracy)]
         rows.append((labels[pair.place], str(pair.run.rows), *(_value(*entry) for entry in entries)))
         for j, (interval, scale, digits) in enumerate(entries, start=2):
             if not np.isnan(interval.value):
@@ -43,7 +43,8 @@ def difference_table(
             if interval.excludes_zero:
                 certain.add((i, j))
     notes = [f"{labels[place]} is left out: {reason}" for place, reason in left_out.items()]
-    notes += budget_notes([results[reference], *(results[pair.place] for pair in pairs)])
+    compared = [results[reference], *(results[pair.place] for pair in pairs)]
+    notes += [*copy_notes(compared), *budget_notes(compared)]
     if len(rows) < len(pairs):
         notes.append(f"the first {len(rows)} of {len(pairs)} runs")
     head = (f"minus {labels[reference]}", "inputs", "ACR")

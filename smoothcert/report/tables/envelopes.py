@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from smoothcert.errors import ConfigError
+from smoothcert.report.measures.across_seeds import seed_groups
 from smoothcert.report.measures.envelope import Winner, upper_envelope
 from smoothcert.report.measures.groups import Group, Grouping, groups_of
 from smoothcert.report.read.certificates import Certificates
@@ -91,4 +92,7 @@ def _names(
             first, *rest = radius_labels([winner.radius for winner in same])
             parts.append(f"{labels[group.runs[run]]} at {first}" + (f" to {rest[-1]}" if rest else ""))
         notes.append(f"{group.name}: the best is {', '.join(parts)}")
+    for seeds in seed_groups(results):
+        if any({*seeds} <= {*group.runs} for group in groups):
+            notes.append(f"{', '.join(labels[i] for i in seeds)} differ in their seed alone: the best of them is luck")
     return notes

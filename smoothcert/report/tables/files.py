@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from smoothcert.errors import ConfigError
 from smoothcert.files import write_text
 from smoothcert.report.tables.formats import Table, latex_together, markdown_together
 
@@ -25,6 +26,9 @@ def write_tables(
     texts = [(markdown, markdown_together(every)), (latex, latex_together(every))]
     if csv is not None:
         texts += [(path, table.to_csv()) for path, table in zip(_csv_paths(tables, csv), every, strict=True)]
+    paths = [path.resolve() for path, _ in texts if path is not None]
+    if twice := [path for path in paths if paths.count(path) > 1]:
+        raise ConfigError(f"{twice[0]} is the name of two tables: give --csv, --markdown and --latex other names")
     written = []
     for path, text in texts:
         if path is not None:

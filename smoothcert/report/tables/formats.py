@@ -10,6 +10,8 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from smoothcert.report.read.names import one_line
+
 ACCURACY, SHARE = "certified accuracy (%) at r", "certified share (%) at r"
 LATEX = {c: "\\" + c for c in "&%$#_{}"} | {
     "\\": r"\textbackslash{}",
@@ -24,7 +26,10 @@ LATEX = {c: "\\" + c for c in "&%$#_{}"} | {
 
 @dataclass(frozen=True)
 class Table:
-    """Cells as they are printed: the columns of `head`, then one for each of `radii`; the first names the row."""
+    """Cells as they are printed: the columns of `head`, then one for each of `radii`; the first names the row.
+
+    Names in it may come from anyone: all text is on one line, and each format takes it for nothing but text.
+    """
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -35,6 +40,12 @@ class Table:
     symbol: str = "r"  # of what `radii` holds
     caption: str = ""  # shown where several tables stand together
     intervals: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)  # (row, column) -> both ends
+
+    def __post_init__(self) -> None:
+        for name in ("head", "notes"):
+            object.__setattr__(self, name, tuple(one_line(text, "") for text in getattr(self, name)))
+        object.__setattr__(self, "rows", tuple(tuple(one_line(cell, "") for cell in row) for row in self.rows))
+        object.__setattr__(self, "caption", one_line(self.caption, ""))
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -55,11 +66,11 @@ class Table:
         return "\n".join(lines + [f"note: {note}" for note in self.notes]) + "\n"
 
     def to_markdown(self) -> str:
-        rows = self._cells(lambda text: re.sub(r"([\\`*|<\[])", r"\\\1", text), "**{}**", r" \{}")
-        header, *body = _padded([self.columns, *rows])
+        rows = self._cells(_markdown, "**{}**", r" \{}")
+        header, *body = _padded([[*map(_markdown, self.columns)], *rows])
         rule = [("-" * (len(cell) - 1) + ":") if i else "-" * len(cell) for i, cell in enumerate(header)]
         lines = [f"| {' | '.join(cells)} |" for cells in (header, rule, *body)]
-        return "\n".join(lines + [""] * bool(self.notes) + [f"- {note}" for note in self.notes]) + "\n"
+        return "\n".join(lines + [""] * bool(self.notes) + [f"- {_markdown(note)}" for note in self.notes]) + "\n"
 
     def to_latex(self) -> str:
         """A `tabular` for booktabs, best values bold; the notes as comments."""
@@ -133,7 +144,7 @@ def texts_together(tables: Sequence[Table]) -> str:
 
 
 def markdown_together(tables: Sequence[Table]) -> str:
-    return "\n".join(_above(table, tables, "**{}**\n\n") + table.to_markdown() for table in tables)
+    return "\n".join(_above(table, tables, "**{}**\n\n", _markdown) + table.to_markdown() for table in tables)
 
 
 def latex_together(tables: Sequence[Table]) -> str:
@@ -144,8 +155,8 @@ def latex_together(tables: Sequence[Table]) -> str:
     return "\n".join(head % _latex(table.caption) + table.to_latex() + end for table in tables)
 
 
-def _above(table: Table, tables: Sequence[Table], form: str) -> str:
-    return form.format(table.caption) if len(tables) > 1 else ""
+def _above(table: Table, tables: Sequence[Table], form: str, escape: Callable[[str], str] = str) -> str:
+    return form.format(escape(table.caption)) if len(tables) > 1 else ""
 
 
 def number(value: float, digits: int) -> str:
@@ -170,5 +181,12 @@ def _spreadsheet(cell: str) -> str:
     return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) and not number else cell
 
 
+def _markdown(text: str) -> str:
+    """Text that begins no markup, cell, formula or entity; an underscore inside a word begins none."""
+    return re.sub(r"([\\`*|<\[$~]|&(?=[#\w])|(?<!\w)_|_(?!\w))", r"\\\1", text)
+
+
 def _latex(text: str) -> str:
-    return "".join(LATEX.get(character, character) for character in text)
+    """Text as LaTeX sets it; a star or a bracket at its start is no argument of the end of the row before."""
+    shown = "".join(LATEX.get(character, character) for character in text)
+    return f"{{{shown[0]}}}{shown[1:]}" if shown.startswith(("*", "[")) else shown

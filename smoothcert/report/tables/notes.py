@@ -43,6 +43,7 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
         values = sorted({str(value) for c in results if (value := c.identity.get(key)) is not None})
         if len(values) > 1:
             notes.append(f"the runs were certified on different {words}: {', '.join(values)}; do not compare them")
+    notes += copy_notes(results)
     other = [c for c in results if c.labelled == first.labelled and _labels_differ(first, c)]
     if other:
         notes.append(
@@ -56,6 +57,20 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
             "round all of them to compare the last digit"
         )
     return notes
+
+
+def copy_notes(results: Sequence[Certificates]) -> list[str]:
+    """A note on each data set and split of which the runs have seen different images or labels under one name."""
+    copies: dict[str, set[str]] = {}
+    for c in results:
+        if c.identity.get("data") is not None:
+            name = f"{c.identity.get('dataset')} ({c.identity.get('split')})"
+            copies.setdefault(name, set()).add(str(c.identity["data"]))
+    return [
+        f"the runs have seen {len(found)} different copies of {one_line(name)}: pixels or labels are not the same"
+        for name, found in copies.items()
+        if len(found) > 1
+    ]
 
 
 def norm_notes(results: Sequence[Certificates]) -> list[str]:

@@ -80,9 +80,9 @@ def certificate_table(
                 *((c.norm,) if named else ()),
                 *((doubt(c.noise) or c.noise or "-",) if doubtful else ()),
                 f"{c.rows} of {c.expected}" if c.partial else str(c.rows),
-                number(average_certified_radius(c, rounded), _digits(c)) if c.labelled else "-",
+                number(average_certified_radius(c, rounded), radius_digits(c)) if c.labelled else "-",
                 *beside[: len(columns)],
-                *(() if shown else (number(average_radius(c, rounded), _digits(c)),)),
+                *(() if shown else (number(average_radius(c, rounded), radius_digits(c)),)),
                 number(100 * abstention_rate(c), 1),
                 *cells,
             )
@@ -102,7 +102,10 @@ def _with_intervals(table: Table, results: Sequence[Certificates], radii: Sequen
     ends = {}
     for i, c in enumerate(results):
         found = run_intervals(c, radii, np.random.default_rng(0), rounded)
-        values = [(found.mean, 1.0, 3), *((share, 100.0, 1) for share in (found.abstention, *found.shares))]
+        values = [
+            (found.mean, 1.0, radius_digits(c)),
+            *((share, 100.0, 1) for share in (found.abstention, *found.shares)),
+        ]
         for j, (interval, scale, digits) in zip(places, values, strict=True):
             if table.rows[i][j] not in ("", "-"):
                 ends[i, j] = (number(scale * interval.low, digits), number(scale * interval.high, digits))
@@ -146,8 +149,8 @@ def class_table(
     mean = {k: np.mean([run[k] for run in values if k in run]) for k in classes}
     shown = sorted(sorted(classes, key=lambda k: mean[k])[:most])
     rows = [
-        (label, *(f"{run[k]:.3f}" if k in run else "-" for k in shown))
-        for label, run in zip(labels_of(results), values, strict=True)
+        (label, *(number(run[k], radius_digits(c)) if k in run else "-" for k in shown))
+        for c, label, run in zip(results, labels_of(results), values, strict=True)
     ]
     return Table(("run", *(names[k] if k < len(names) else str(k) for k in shown)), tuple(rows)) if rows else None
 
@@ -175,7 +178,7 @@ def published_table(results: Sequence[Certificates], radii: Sequence[float]) -> 
     return Table(("run", "", "ACR"), tuple(rows), radius_labels(radii)) if rows else None
 
 
-def _digits(c: Certificates) -> int:
+def radius_digits(c: Certificates) -> int:
     """Of a mean radius; those in l-infinity norm are small."""
     return 5 if c.norm == "linf" else 3
 
