@@ -8,7 +8,7 @@ import pytest
 
 from smoothcert.cli import main
 from tests.cli.commands import fails, run
-from tests.cli.test_json import named_in_the_guide
+from tests.cli.test_json import named_in_the_docs
 
 QUICK = ["--images", 30, "--n", 1000, "--device", "cpu"]
 
@@ -35,7 +35,7 @@ def test_a_run_that_was_trained_without_noise_is_examined_too(capsys, certified,
 
 def test_the_same_for_programs(capsys, certified):
     found = json.loads(run(capsys, "doctor", certified, *QUICK, "--json", "--radius", 0.25))
-    assert found.keys() == named_in_the_guide()["doctor"] | {"smoothcert"}
+    assert found.keys() == named_in_the_docs()["doctor"] | {"smoothcert"}
     assert found["fit"]
     assert [row["sigma"] for row in found["levels"]] == [0.0, 0.12, 0.25, 0.5, 1.0]
     assert found["levels"][0]["certified"] is None

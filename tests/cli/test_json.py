@@ -114,15 +114,14 @@ def test_where_there_is_nothing_the_document_is_the_error(capsys, tmp_path, comm
     assert said == f"error: {told['error']}\n"
 
 
-def named_in_the_guide():
-    """The keys of each document and of its parts, by what stands in the first column of the guide's table."""
-    guide = (Path(__file__).parents[2] / "docs" / "guide.md").read_text(encoding="utf-8")
-    table = guide.split("## Output for programs")[1].split("\n## ")[0]
+def named_in_the_docs():
+    """The keys of each document and of its parts, by what stands in the first column of the page's table."""
+    table = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
     rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
     return {first.replace("`", ""): set(re.findall(r"`(\w+)`", keys)) for first, keys in rows}
 
 
-def test_the_guide_names_every_key(capsys, runs, tmp_path):
+def test_the_docs_name_every_key(capsys, runs, tmp_path):
     shutil.rmtree(runs / "damaged")
     np.save(tmp_path / "black.npy", np.zeros((1, 28, 28), np.uint8))
     run = runs / "a" / "seed9"
@@ -151,7 +150,7 @@ def test_the_guide_names_every_key(capsys, runs, tmp_path):
         "each of attacks": reported["attacks"][0], "each of attacked": reported["attacks"][0]["attacked"][0],
         "verify": {"stores": 0, **verified["stores"][0]},
     }  # fmt: skip
-    named = named_in_the_guide()
+    named = named_in_the_docs()
     assert {part: set(keys) for part, keys in told.items()} == {part: named[part] for part in told}
     assert reported["differences"]["compared"][0]["inputs"] == 3  # what the unfinished run has
     # test_report_values and test_doctor have these
