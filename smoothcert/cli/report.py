@@ -52,8 +52,8 @@ def add_options(parser: ArgumentParser) -> None:
     option(parser, "--dimension", int, None, "values of an input, for --norm linf of logs; default: by their folders")
     option(parser, "--figure", Path, None, "write a drawing as .svg, .pdf or .png")
     option(parser, "--draw", str, None, _DRAW)
-    grouping = "which runs belong together in envelopes and abstentions; sigma: a method at one sigma"
-    option(parser, "--group-by", Literal["method", "sigma", "folder", "all"], "method", grouping)
+    grouping = "runs that belong together in envelopes: method (the default), sigma (of a method), folder or all"
+    option(parser, "--group-by", Literal["method", "sigma", "folder", "all"], None, grouping)
     beside = "published tables beside our runs in --draw trade-offs, e.g. catrs-supplement/table-7"
     parser.add_argument("--published", type=str, nargs="+", default=None, help=beside)
     option(parser, "--least-accuracy", float, None, "clean accuracy below which --draw trade-offs leaves points out")
@@ -85,6 +85,8 @@ def run(options: Options) -> None:
     for name, drawing in (("published", "trade-offs"), ("least-accuracy", "trade-offs"), ("epochs", "losses")):
         if options[name.replace("-", "_")] is not None and options.draw != drawing:
             raise ConfigError(f"--{name} is for --draw {drawing}, which is not given")
+    if options.group_by and not {"envelope", "abstentions"} & {options.draw, *(options.tables or ())}:
+        raise ConfigError("--group-by is for --tables envelope or abstentions, or --draw envelope: give one of them")
     if options.draw is not None and options.figure is None:
         raise ConfigError("--draw says what --figure writes, which is not given")
     pictures = Pictures(options.data_dir)
@@ -133,7 +135,12 @@ def _report(
         print(alarm, file=sys.stderr)
     radii = read_numbers(options.radii, "--radii")
     corrupted, chosen = _corrupted(options, results), {"rounded": options.rounded, "reference": options.reference}
-    given = {"corrupted": corrupted, "attacks": attacks, "intervals": options.intervals, "by": options.group_by}
+    given = {
+        "corrupted": corrupted,
+        "attacks": attacks,
+        "intervals": options.intervals,
+        "by": options.group_by or "method",
+    }
     material = Material(results, radii, **given, **chosen)
     reference_place(material.labelled or results, options.reference)  # whoever asks for it later: it is one of them
     tables = report_tables(material, options.tables)
@@ -180,7 +187,7 @@ def _draw(options: Options, results: list[Certificates], attacks: list[Attacks])
         reference=options.reference,
         radii=read_numbers(options.radii, "--radii") or (),
         attacks=attacks,
-        by=options.group_by,
+        by=options.group_by or "method",
         published=options.published or (),
         least_accuracy=options.least_accuracy or 0.0,
         epochs=options.epochs,

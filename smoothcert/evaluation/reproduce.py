@@ -162,7 +162,7 @@ def _run(job: Job, command: list[str], parallel: int) -> str | None:
     if code:
         last = job.log.read_text().strip().splitlines()[-1]
         return f"{job.recipe}, seed {job.seed}: `{command[0]}` failed ({last}); see {job.log}"
-    print(f"{job.recipe}, seed {job.seed}: {command[0]} done", flush=True)
+    print(f"{job.folder}: {command[0]} done", flush=True)  # rows of one recipe differ in their folders
     return None
 
 

@@ -148,6 +148,7 @@ def test_l_infinity_radii_of_logs(capsys, logs):
         (["--norm", "linf", "--dimension", 3, "--rounded"], "--rounded rounds l2 radii"),
         (["--norm", "linf", "--alpha", 0.1], "no class counts"),
         (["--radii", "2/0"], "for example 0 0.5 1 or 2/255, found '2/0'"),
+        (["--group-by", "all"], "--group-by is for --tables envelope or abstentions, or --draw envelope"),
         (["--epochs", 3], "--epochs is for --draw losses, which is not given"),
         (["--published", "catrs-supplement/table-7"], "--published is for --draw trade-offs, which is not given"),
     ],

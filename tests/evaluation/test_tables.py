@@ -176,7 +176,8 @@ def test_the_command_makes_a_table(capsys, tmp_path, tiny):
     folder = tmp_path / "consistency-supplement" / "table-6"
     (entry,) = json.loads((folder / "results.json").read_text())
     assert (entry["row"], entry["inputs"], entry["published"]["acr"]) == ("lambda = 0", 4, 1.619)
-    assert printed.startswith("mnist/gaussian-1.00, seed 0: train done")
+    assert printed.startswith(f"{tmp_path / 'mnist' / 'gaussian-1.00'}")
+    assert "seed0: train done\n" in printed
     written = (folder / "results.md").read_text()
     assert written in printed
     assert "not comparable" in written
