@@ -15,7 +15,9 @@ from pathlib import Path
 import numpy as np
 
 from smoothcert.recipes.tables import load_table
-from smoothcert.report import average_certified_radius, certified_accuracy, paired_bootstrap, read_log, read_store
+from smoothcert.report import average_certified_radius, certified_accuracy, read_log, read_store
+from smoothcert.report.measures.bootstrap import Interval
+from smoothcert.report.measures.pairing import differences, paired
 from smoothcert.report.read.certificates import Certificates
 
 TABLE = "catrs-logs/cifar10"
@@ -26,7 +28,10 @@ CERTIFICATION = ("n0", "n", "alpha", "noise", "seed", "every", "device_type")
 def compared(recipe: str, seeds: list[Certificates], log_path: Path) -> dict:
     """The seeds of one recipe beside its log."""
     log = read_log(log_path)
-    same = log.where(np.isin(log.idx, seeds[0].idx))
+    pairs, left_out = paired([log, *seeds], 0)
+    if left_out:
+        raise SystemExit(f"{recipe} cannot be compared with {log_path}: {'; '.join(left_out.values())}")
+    same = pairs[0].reference  # the log on the images that were certified
     mean, theirs = float(np.mean([acr(c) for c in seeds])), acr(same)
     return {
         "recipe": recipe,
@@ -36,13 +41,12 @@ def compared(recipe: str, seeds: list[Certificates], log_path: Path) -> dict:
         "difference": round(mean - theirs, 4),
         "allowed_difference": ALLOWED,
         "reproduced": abs(mean - theirs) <= ALLOWED,
-        "seeds": [of_seed(c, same) for c in seeds],
+        "seeds": [of_seed(pair.run, found.acr) for pair, found in differences(pairs, (), rounded=True)],
     }
 
 
-def of_seed(c: Certificates, log: Certificates) -> dict:
+def of_seed(c: Certificates, interval: Interval) -> dict:
     config, settings, run = c.config, c.identity, c.source.parent.parent
-    interval = paired_bootstrap(c, log, np.random.default_rng(0), rounded=True).acr
     environment = run / "environment.jsonl"
     lines = environment.read_text().splitlines() if environment.exists() else []  # older runs have none
     trained = [json.loads(line)["commit"][:7] for line in lines]

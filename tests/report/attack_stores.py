@@ -2,9 +2,11 @@
 
 import json
 
+from smoothcert.report import read_attack_stores, read_results
 from smoothcert.runs.attack_rows import ATTACK_COLUMNS, OLDER_COLUMNS
 
 ABOUT = {"model": "m", "network": "n", "data": "d", "dataset": "mnist-mini", "split": "test", "sigma": 0.5}
+RIGHT, WRONG, ABSTAIN = 1, 2, -1
 
 
 def write_attacks(folder, answers, *, columns=ATTACK_COLUMNS, inputs=None, parts=None, tail="", **identity):
@@ -37,4 +39,8 @@ def attack_row(idx, radius, answer):
     return {"correct": int(row["predict"] == row["label"])} | row
 
 
-__all__ = ["ABOUT", "OLDER_COLUMNS", "attack_row", "write_attacks"]
+def both(*places):
+    return read_attack_stores(*places), read_results(*places)
+
+
+__all__ = ["ABOUT", "ABSTAIN", "OLDER_COLUMNS", "RIGHT", "WRONG", "attack_row", "both", "write_attacks"]

@@ -10,6 +10,7 @@ from smoothcert.report import Certificates
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import from_claim, from_counts
 from smoothcert.statistics.sequential import procedure
+from tests.report.attack_stores import ABOUT, ABSTAIN, RIGHT, WRONG, write_attacks
 
 HEADER = ["idx", "label", "predict", "radius", "correct", "time"]
 OURS = ["n0", "n", "counts0", "counts", "p_lower", "multiclass_radius", "noise", "seed"]
@@ -109,3 +110,13 @@ def _certificate(selected, radius, n, alpha, law, test):
         state = test.advance(state, look, int(counts[selected]))
         if test.finished(state):
             return from_claim(counts0, counts, test.claim(state), 0.5, alpha, law=law)
+
+
+@pytest.fixture
+def run(tmp_path, write_store):
+    """Four inputs with radii of about 1, 1, 0.5 and none, and PGD on them at 0.25 and 0.75."""
+    write_store([(0, 1, 1, 1.0), (1, 1, 1, 1.0), (2, 1, 1, 0.5), (3, 1, -1, 0)], **ABOUT)
+    answers = {(0, 0.25): RIGHT, (1, 0.25): RIGHT, (2, 0.25): RIGHT, (3, 0.25): ABSTAIN}
+    answers |= {(0, 0.75): RIGHT, (1, 0.75): RIGHT, (2, 0.75): WRONG, (3, 0.75): WRONG}
+    write_attacks(tmp_path / "run" / "attack" / "pgd", answers)
+    return tmp_path / "run"

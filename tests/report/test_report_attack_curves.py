@@ -1,0 +1,161 @@
+"""Curves of accuracy under attack, over one model and over several."""
+
+import json
+import re
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from smoothcert.errors import ConfigError
+from smoothcert.report import (
+    attack_families,
+    save_figure,
+    write_report,
+)
+from smoothcert.report.charts.attacks import attack_chart
+from smoothcert.report.charts.chart import chart_svg
+from smoothcert.report.charts.drawings import Scene, draw
+from smoothcert.report.measures.attack_curves import setting_labels
+from tests.report.attack_stores import ABOUT, RIGHT, WRONG, both, write_attacks
+
+
+def points(svg):
+    lines = ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}polyline")
+    return [np.array([[float(v) for v in p.split(",")] for p in line.get("points").split()]) for line in lines]
+
+
+def test_the_attacked_accuracy_is_drawn_over_the_certified_curve(run):
+    attacks, results = both(run)
+    (chart,) = draw("attacks", Scene(results, attacks=attacks))
+    certified, empirical = points(chart_svg(chart))
+    assert empirical[0, 1] == certified[0, 1]  # both start at the clean accuracy
+    assert empirical[-1, 0] > certified[-1, 0]  # what is left at the last radius is left beyond it at most
+    bound = [empirical[empirical[:, 0] <= x, 1].max() for x in certified[:-1, 0]]
+    assert all(certified[:-1, 1] >= np.array(bound) - 1e-9)  # y grows downwards
+    assert "pgd: 75.0 % at 0, 75.0 % at 0.25, 50.0 % at 0.75." in chart.description
+    assert [line.label for line in chart.lines] == ["run/test: certified", "pgd"]
+
+
+@pytest.fixture
+def two_models(tmp_path, write_store):
+    """One certified better near 0, one far out; both attacked at 0.25 and 1 by PGD, with other answers."""
+    for name, radii in (("near", [0.4, 0.4, 0.4, 0.4]), ("far", [1.2, 1.2, 0.2, 0.2])):
+        about = {**ABOUT, "model": name}
+        write_store([(i, 1, 1, r) for i, r in enumerate(radii)], run=name, **about)
+        left = {0.25: 4, 1.0: 3} if name == "near" else {0.25: 2, 1.0: 2}
+        answers = {(i, r): RIGHT if i < k else WRONG for r, k in left.items() for i in range(4)}
+        write_attacks(tmp_path / name / "attack" / "pgd", answers, model=name)
+    return tmp_path
+
+
+def test_of_several_models_the_best_certified_one_is_attacked(two_models):
+    """At r = 1 `near` looks better under attack (75 %), but nothing of it is certified there: `far` is the one."""
+    attacks, results = both(two_models / "near", two_models / "far")
+    results = [_of_gaussian(c) for c in results]
+    (family,) = attack_families(attacks, results)
+    (curve,) = family.curves
+    assert family.name == "gaussian"
+    assert curve.radii.tolist() == [0.0, 0.25, 1.0]
+    assert curve.accuracy.tolist() == [1.0, 1.0, 0.5]
+    radii, share = family.certified
+    assert [float(share[np.searchsorted(radii, r)]) for r in (0.1, 0.3, 1.0)] == [1.0, 1.0, 0.5]
+    assert "the best certified of 2 models at each radius" in attack_chart([family]).description
+
+
+def _of_gaussian(c):
+    return replace(c, config={"method": "gaussian"})
+
+
+def test_a_best_model_that_was_not_attacked_leaves_a_gap(two_models):
+    (two_models / "far" / "attack" / "pgd").rename(two_models / "far" / "attack" / "strong")
+    _change(two_models / "far" / "attack" / "strong", steps=40)
+    attacks, results = both(two_models / "near", two_models / "far")
+    (family,) = attack_families(attacks, [_of_gaussian(c) for c in results])
+    assert {c.label: c.radii.tolist() for c in family.curves} == {
+        "pgd, T=20": [0.0, 0.25],
+        "pgd, T=40": [0.0, 1.0],
+    }
+    assert "gaussian: the best certified run at r = 1 was not attacked there by pgd, T=20" in family.notes
+
+
+def test_methods_have_curves_of_their_own(two_models):
+    attacks, results = both(two_models / "near", two_models / "far")
+    families = attack_families(attacks, results)
+    assert [(f.name, len(f.models)) for f in families] == [("near", 1), ("far", 1)]
+    chart = attack_chart(families)
+    assert [line.label for line in chart.lines] == ["near: certified", "near: pgd", "far: certified", "far: pgd"]
+    assert chart.lines[0].style.colour == chart.lines[1].style.colour != chart.lines[2].style.colour
+
+
+def test_curves_are_about_the_inputs_that_all_attacks_share(run):
+    answers = {(i, 0.25): RIGHT for i in (0, 1)}
+    write_attacks(run / "attack" / "few", answers, noises=1)
+    attacks, results = both(run)
+    (family,) = attack_families(attacks, results)
+    assert family.models[0].rows == 2
+    assert {c.label: c.accuracy.tolist() for c in family.curves} == {
+        "pgd, m=1": [1.0, 1.0],
+        "pgd, m=128": [1.0, 1.0, 1.0],
+    }
+    write_attacks(run / "attack" / "others", {(3, 0.25): RIGHT}, noises=2)
+    attacks, results = both(run)
+    with pytest.raises(ConfigError, match="no input in common"):
+        attack_families(attacks, results)
+    write_report(results, run / "page.html", attacks=attacks)  # its table stands without the curves
+    assert "<li>the attacks have no input in common" in (run / "page.html").read_text()
+
+
+def test_labels_of_attacks_say_what_differs():
+    settings = [("pgd", 128, 20, 1000, "exact"), ("pgd", 1, 20, 1000, "exact"), ("vanilla", None, 20, 100, "exact")]
+    assert setting_labels(settings) == ["pgd, m=128, n=1000", "pgd, m=1, n=1000", "vanilla, n=100"]
+    assert setting_labels(settings[:1]) == ["pgd"]
+
+
+def test_figures_of_attacks(run, tmp_path):
+    attacks, results = both(run)
+    for kind in ("svg", "png"):
+        save_figure(results, tmp_path / f"a.{kind}", drawing="attacks", attacks=attacks)
+        assert (tmp_path / f"a.{kind}").stat().st_size > 1000
+    with pytest.raises(ConfigError, match="found no attack: `smoothcert attack` makes one"):
+        save_figure(results, tmp_path / "b.svg", drawing="attacks")
+    assert not (tmp_path / "b.svg").exists()
+
+
+def _change(folder, **identity):
+    manifest = json.loads((folder / "manifest.json").read_text())
+    manifest["identity"] |= identity
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+
+
+def test_the_page_keeps_its_lines_apart_from_those_of_the_runs(run, tmp_path):
+    """The legend of the page hides lines by the place of a run: those of attacks have places after all runs."""
+    attacks, results = both(run)
+    write_report(results, tmp_path / "page.html", attacks=attacks)
+    page = (tmp_path / "page.html").read_text()
+    section = page[page.index('id="attacks-head"') :].split("</section>")[0]
+    assert re.findall(r'data-run="(\d+)"', section) == ["1", "2"]
+
+
+def test_a_manifest_writes_no_control_characters_into_a_drawing(run):
+    answers = {(i, 0.25): RIGHT for i in range(4)}
+    write_attacks(run / "attack" / "other", answers, noise="float\x00\n<b>" + "x" * 500)
+    attacks, results = both(run)
+    text = chart_svg(attack_chart(attack_families(attacks, results)))
+    ET.fromstring(text)
+    assert "x" * 50 not in text
+
+
+def test_models_of_other_data_are_no_best_model_of_a_method(tmp_path, write_store):
+    """Runs of one method on two data sets: those of each answer for themselves."""
+    for data, name in (("a", "1"), ("a", "2"), ("b", "3"), ("b", "4")):
+        about = {**ABOUT, "dataset": f"set-{data}", "data": data, "model": name}
+        write_store([(i, 1, 1, 0.1 if data == "a" else 1.0) for i in range(4)], run=f"gaussian-{name}", **about)
+        write_attacks(tmp_path / f"gaussian-{name}" / "attack" / "pgd", {(i, 0.5): 1 for i in range(4)}, **about)
+    families = attack_families(*both(tmp_path))
+    assert [(family.name, len(family.models)) for family in families] == [
+        ("gaussian set-a test", 2),
+        ("gaussian set-b test", 2),
+    ]
+    assert [family.certified[0].max() < 0.5 for family in families] == [True, False]
