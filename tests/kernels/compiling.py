@@ -14,15 +14,7 @@ from triton.compiler import ASTSource, compile
 from smoothcert.attacks import fused_kernels as attack_kernels
 from smoothcert.certification import vote_kernels
 from smoothcert.devices import trial_kernels
-from smoothcert.kernels.cifar_resnet import (
-    conv,
-    conv_kernels,
-    frozen,
-    frozen_kernels,
-    norm,
-    norm_kernels,
-    weight_kernels,
-)
+from smoothcert.kernels.cifar_resnet import conv, conv_kernels, norm, norm_kernels, weight_kernels
 from smoothcert.kernels.cifar_resnet import sampling as resnet
 from smoothcert.kernels.cifar_resnet import sampling_kernels as resnet_kernels
 from smoothcert.kernels.cifar_resnet import training_kernels as resnet_training_kernels
@@ -48,8 +40,7 @@ class Case(NamedTuple):
 
 def stage(number: int) -> dict[str, int]:
     """Constants of a stage of a ResNet on images of 32 x 32."""
-    tile = resnet.TILES[number]
-    sizes = resnet.sizes_of_stage(tile.patches, tile.warps, number, (32, 32))
+    sizes = resnet.sizes_of_stage(resnet.TILES[number], number, (32, 32))
     return {**sizes, "num_warps": sizes["WARPS"]}
 
 
@@ -59,13 +50,6 @@ def blocks(number: int) -> dict[str, int | None]:
     weight, _ = resnet.arranged(torch.zeros(1, channels, channels, 3, 3), torch.zeros(1, channels), torch.float16)
     settings = {"CHANNELS": channels, "WEIGHTS": weight.shape[1], "maxnreg": resnet.TILES[number].registers}
     return {**stage(number), **settings}
-
-
-def frozen_stage(number: int) -> dict[str, int]:
-    channels = 16 << number
-    sizes = frozen._cut(torch.empty(1, channels, 32 >> number, 32 >> number))
-    weight, _ = frozen.weight_and_bias_places(channels)
-    return {**sizes, "WEIGHTS": len(weight), "num_warps": sizes["WARPS"]}
 
 
 STRIDES = {"VALUES": 784, "HEIGHT": 28, "WIDTH": 28, "CHANNEL_STRIDE": 784, "LINE_STRIDE": 28, "PIXEL_STRIDE": 1}
@@ -84,8 +68,6 @@ POOL = "*{sample} *{sample} *fp32 *{sample} i32"
 POOL_WITH_CODES = "*fp32 *fp32 *fp32 *fp32 *i8 i32"
 POOL_BACK = "*fp32 *i8 *fp32 *fp32 i32"
 ONE_CONV = "*{sample} *{sample} *{sample} *fp32 i32"
-FROZEN = "*{sample} *{sample} *{sample} *fp32 *u8 i32"
-FROZEN_BACK = "*{sample} *{sample} *{sample} *u8 i32"
 BLOCKS = "*{sample} *{sample} *{sample} *fp32 i32 i32"
 
 ROWS_OF = "*{sample} *{sample} *{sample} *{sample} *fp32 *fp32 i32"
@@ -148,8 +130,6 @@ CASES = [
     Case(resnet_kernels.one_conv, ONE_CONV, {**stage(2), "IN": 32, "OUT": 64, "STRIDE": 2, "RELU": True, "ADD": False}),
     Case(resnet_kernels.one_conv, ONE_CONV, {**stage(2), "IN": 64, "OUT": 64, "STRIDE": 1, "RELU": True, "ADD": True}),
     *[Case(resnet_kernels.residual_blocks, BLOCKS, blocks(number)) for number in range(3)],
-    *[Case(frozen_kernels.blocks_forward, FROZEN, frozen_stage(number), 0) for number in range(3)],
-    *[Case(frozen_kernels.blocks_backward, FROZEN_BACK, frozen_stage(number), 0) for number in range(3)],
     Case(
         resnet_kernels.head,
         "*{sample} *fp32 *fp32 *fp32",

@@ -15,44 +15,42 @@ from smoothcert.kernels.cifar_resnet.weights import Weight
 from smoothcert.models.cifar_resnet import BasicBlock
 
 
-def frozen_blocks(x: Tensor, plain: Tensor, mirrored: Tensor, bias: Tensor) -> Tensor:
-    """Blocks x -> relu(x + conv2(relu(conv1(x)))); only x has a gradient.
-
-    Weights [convolutions, numbers] are in the order of `arrangement` in conv.py, two convolutions a block.
-    """
-    out: Tensor = FrozenBlocks.apply(x, plain, mirrored, bias)  # type: ignore[no-untyped-call]
+def frozen_blocks(x: Tensor, layers: Sequence[tuple[Weight, Tensor]]) -> Tensor:
+    """Blocks x -> relu(x + conv2(relu(conv1(x)))), each of two layers with weight and bias; only x has a gradient."""
+    out: Tensor = FrozenBlocks.apply(x, layers)  # type: ignore[no-untyped-call]
     return out
 
 
 class FrozenBlocks(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, x: Tensor, plain: Tensor, mirrored: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: Any, x: Tensor, layers: Sequence[tuple[Weight, Tensor]]) -> Tensor:
         x, found = channels_last(x), []
-        for k in range(0, len(plain), 2):
-            middle = conv3x3(x, plain[k], bias[k], relu=True)
-            x = conv3x3(middle, plain[k + 1], bias[k + 1], shortcut=x, relu=True)
+        for (one, bias1), (two, bias2) in zip(layers[::2], layers[1::2], strict=True):
+            middle = conv3x3(x, one.plain, bias1, relu=True)
+            x = conv3x3(middle, two.plain, bias2, shortcut=x, relu=True)
             found += [middle, x]
-        ctx.save_for_backward(mirrored, *found)
+        ctx.save_for_backward(*found)
+        ctx.mirrored = [weight.mirrored for weight, _ in layers]
         return x
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None, None, None]:
-        mirrored, *found = ctx.saved_tensors
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        found = ctx.saved_tensors
         gradient = torch.ops.aten.threshold_backward(channels_last(gradient), found[-1], 0.0)
         for k in range(len(found) - 2, -1, -2):
-            middle = conv3x3(gradient, mirrored[k + 1], active=found[k])
+            middle = conv3x3(gradient, ctx.mirrored[k + 1], active=found[k])
             # what comes out is the gradient of the block before, already behind its ReLU
-            gradient = conv3x3(middle, mirrored[k], shortcut=gradient, active=found[k - 1] if k else None)
-        return gradient, None, None, None
+            gradient = conv3x3(middle, ctx.mirrored[k], shortcut=gradient, active=found[k - 1] if k else None)
+        return gradient, None
 
 
-def trained_blocks(x: Tensor, blocks: Sequence[BasicBlock], weight: Weight) -> Tensor:
-    """Such blocks in training, where all have gradients; `weight` is that of all their convolutions."""
+def trained_blocks(x: Tensor, blocks: Sequence[BasicBlock], weights: Sequence[Weight]) -> Tensor:
+    """Such blocks in training, where all have gradients; `weights` are those of their convolutions."""
     layers = [pair for b in blocks for pair in ((b.conv1, b.bn1), (b.conv2, b.bn2))]
     parameters = [p for conv, norm in layers for p in (conv.weight, norm.weight, norm.bias)]
     norms = [norm for _, norm in layers]
-    out: Tensor = TrainedBlocks.apply(x, norms, weight, *parameters)  # type: ignore[no-untyped-call]
+    out: Tensor = TrainedBlocks.apply(x, norms, weights, *parameters)  # type: ignore[no-untyped-call]
     return out
 
 
@@ -60,16 +58,18 @@ class TrainedBlocks(torch.autograd.Function):
     """Layers of convolution, norm and ReLU; before the ReLU of every second one the shortcut is added."""
 
     @staticmethod
-    def forward(ctx: Any, x: Tensor, norms: Sequence[nn.BatchNorm2d], weight: Weight, *parameters: Tensor) -> Tensor:
+    def forward(
+        ctx: Any, x: Tensor, norms: Sequence[nn.BatchNorm2d], weights: Sequence[Weight], *parameters: Tensor
+    ) -> Tensor:
         start = before = shortcut = channels_last(x)
         made = []
-        for k, norm in enumerate(norms):
-            out, parts = conv_with_moments(before, weight.plain[k])
+        for k, (norm, weight) in enumerate(zip(norms, weights, strict=True)):
+            out, parts = conv_with_moments(before, weight.plain)
             made.append(normed(out, norm, shortcut if k % 2 else None, parts=parts))
             before = made[-1].out
             shortcut = before if k % 2 else shortcut
         ctx.save_for_backward(start, *(tensor for layer in made for tensor in layer))
-        ctx.mirrored = weight.mirrored
+        ctx.mirrored = [weight.mirrored for weight in weights]
         return before
 
     @staticmethod

@@ -124,7 +124,7 @@ class FastResNet:
         relu: bool = True,
         add: bool = False,
     ) -> None:
-        cut = self._cut(number)
+        cut = sizes_of_stage(self._tiles[number], number, self.size)
         sizes = {"IN": convs.inputs, "OUT": convs.outputs, "STRIDE": convs.stride, **cut}
         one_conv[(triton.cdiv(count, cut["GROUP"]) * cut["TILES"],)](
             source,
@@ -140,7 +140,7 @@ class FastResNet:
 
     def _blocks(self, number: int, rest: Convs, done: int, images: Tensor, scratch: Tensor, count: int) -> None:
         tile = self._tiles[number]
-        cut = self._cut(number)
+        cut = sizes_of_stage(tile, number, self.size)
         weight, bias, blocks = rest.weight[done:], rest.bias[done:], (len(rest.weight) - done) // 2
         sizes = {"CHANNELS": rest.outputs, "WEIGHTS": weight.shape[1], **cut}
         groups = triton.cdiv(count, cut["GROUP"])
@@ -156,15 +156,11 @@ class FastResNet:
         self._input = self._zeros(count, height, width, 4)
         # 1 in the image and 0 in its border: the weights of this channel subtract the mean, but not from the padding
         self._input[:, 1:-1, 1:-1, 3] = 1
-        most = max(self._cut(number)["GROUP"] for number in range(3))
+        most = max(sizes_of_stage(tile, number, self.size)["GROUP"] for number, tile in enumerate(self._tiles))
         rows = triton.cdiv(count, most) * most
         shapes = [(rows, height >> i, width >> i, stage.rest.outputs) for i, stage in enumerate(self._stages)]
         self._buffers = [(self._zeros(*shape), self._zeros(*shape)) for shape in shapes]
         self._count = count
-
-    def _cut(self, number: int) -> dict[str, int]:
-        tile = self._tiles[number]
-        return sizes_of_stage(tile.patches, tile.warps, number, self.size)
 
     def _zeros(self, count: int, height: int, width: int, channels: int) -> Tensor:
         return torch.zeros(count, height + 2, width + 2, channels, dtype=self.dtype, device=self.device)
@@ -178,13 +174,13 @@ class FastResNet:
         return Convs(half, single.contiguous(), weight.shape[2], weight.shape[1], stride)
 
 
-def sizes_of_stage(patches: int, warps: int, number: int, size: tuple[int, int]) -> dict[str, int]:
+def sizes_of_stage(tile: Tile, number: int, size: tuple[int, int]) -> dict[str, int]:
     """The kernels' constants in a stage of a network: groups are the fewest samples whose patches fill whole tiles."""
     height, width = size[0] >> number, size[1] >> number
-    of_sample, step = height * width // (2 if number == 0 else 1), patches * warps
-    tiles = of_sample // gcd(of_sample, step)
-    sizes = {"HEIGHT": height, "WIDTH": width, "PATCHES": patches, "WARPS": warps}
-    return {**sizes, "GROUP": tiles * step // of_sample, "TILES": tiles}
+    patches, step = height * width // (2 if number == 0 else 1), tile.patches * tile.warps
+    tiles = patches // gcd(patches, step)
+    sizes = {"HEIGHT": height, "WIDTH": width, "PATCHES": tile.patches, "WARPS": tile.warps}
+    return {**sizes, "GROUP": tiles * step // patches, "TILES": tiles}
 
 
 def arranged(weight: Tensor, bias: Tensor, dtype: torch.dtype) -> tuple[Tensor, Tensor]:

@@ -45,8 +45,9 @@ def weight_operand(at, OUTPUTS: tl.constexpr, WARPS: tl.constexpr):
 
 
 @triton.jit
-def conv_values(
+def conv_tile(
     source,
+    target,
     weight,
     bias,
     start,  # the first of PATCHES * WARPS patches
@@ -56,16 +57,17 @@ def conv_values(
     IN: tl.constexpr,  # channels
     OUT: tl.constexpr,
     STRIDE: tl.constexpr,
-    BIAS: tl.constexpr,
+    RELU: tl.constexpr,
+    ADD: tl.constexpr,  # to what `target` holds
     PATCHES: tl.constexpr,  # of one warp
     WARPS: tl.constexpr,
 ):
-    """What a convolution computes for a tile of patches, in the order of `value_places`."""
     PIXELS: tl.constexpr = 2 if OUT < 32 else 1  # of a patch
     OUTPUTS: tl.constexpr = PIXELS * OUT
     SPAN: tl.constexpr = OUTPUTS // 8  # outputs of one patch that a thread holds
     RUN: tl.constexpr = IN * (4 if IN < 32 else 3)
     ROW: tl.constexpr = (WIDTH * STRIDE + 2) * IN
+    OUT_ROW: tl.constexpr = (WIDTH + 2) * OUT
 
     i = tl.arange(0, PATCHES * WARPS)
     patch = start + i // 8 % WARPS * PATCHES + i // (8 * WARPS) * 8 + i % 8
@@ -77,9 +79,7 @@ def conv_values(
     image = source + corner[:, None] + (k % RUN)[None, :]
     n = tl.arange(0, OUTPUTS * WARPS)
     matrix = weight + ((n // (8 * WARPS) * 8 + n % 8) * 32)[:, None] + k[None, :]
-    total = tl.zeros((WARPS, OUTPUTS, PATCHES), tl.float32)
-    if BIAS:
-        total += tl.load(bias + tl.arange(0, OUTPUTS))[None, :, None]
+    total = tl.zeros((WARPS, OUTPUTS, PATCHES), tl.float32) + tl.load(bias + tl.arange(0, OUTPUTS))[None, :, None]
     for piece in tl.static_range((RUN + 31) // 32):
         for line in tl.static_range(3):  # innermost: one patch's line is another's next, and is loaded only once
             a = weight_operand(matrix + (piece * 3 + line) * (OUTPUTS * 32), OUTPUTS, WARPS)
@@ -87,54 +87,18 @@ def conv_values(
             total = tl.dot(a, b, total)
 
     # thread 4 g + q of a warp holds outputs SPAN * g and following of its patches 8 i + 2 q + j
-    values = total.reshape(WARPS, SPAN, 8, PATCHES // 8, 4, 2).permute(3, 5, 0, 2, 4, 1)
-    return values.reshape(PATCHES * WARPS * OUTPUTS)
-
-
-@triton.jit
-def value_places(
-    start, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, OUT: tl.constexpr, PATCHES: tl.constexpr, WARPS: tl.constexpr
-):
-    """Where the values of `conv_values` are in padded images."""
-    PIXELS: tl.constexpr = 2 if OUT < 32 else 1
-    SPAN: tl.constexpr = PIXELS * OUT // 8
-    ROW: tl.constexpr = (WIDTH + 2) * OUT
-    e = tl.arange(0, PATCHES * WARPS * PIXELS * OUT)
+    total = (
+        total.reshape(WARPS, SPAN, 8, PATCHES // 8, 4, 2).permute(3, 5, 0, 2, 4, 1).reshape(PATCHES * WARPS * OUTPUTS)
+    )
+    e = tl.arange(0, PATCHES * WARPS * OUTPUTS)
     g, q, i = e // (4 * SPAN) % 8, e // SPAN % 4, e // (32 * SPAN * WARPS)
     patch = start + e // (32 * SPAN) % WARPS * PATCHES + i // 2 * 8 + q * 2 + i % 2
     sample, y, x = places(patch, HEIGHT, WIDTH // PIXELS)
-    return sample * ((HEIGHT + 2) * ROW) + (y + 1) * ROW + (x * PIXELS + 1) * OUT + g * SPAN + e % SPAN
-
-
-@triton.jit
-def relu(value):
-    return tl.maximum(value, 0.0, propagate_nan=tl.PropagateNan.ALL)  # as torch does
-
-
-@triton.jit
-def conv_tile(
-    source,
-    target,
-    weight,
-    bias,
-    start,
-    last,
-    HEIGHT: tl.constexpr,
-    WIDTH: tl.constexpr,
-    IN: tl.constexpr,
-    OUT: tl.constexpr,
-    STRIDE: tl.constexpr,
-    RELU: tl.constexpr,
-    ADD: tl.constexpr,  # to what `target` holds
-    PATCHES: tl.constexpr,
-    WARPS: tl.constexpr,
-):
-    total = conv_values(source, weight, bias, start, last, HEIGHT, WIDTH, IN, OUT, STRIDE, True, PATCHES, WARPS)
-    at = value_places(start, HEIGHT, WIDTH, OUT, PATCHES, WARPS)
+    at = sample * ((HEIGHT + 2) * OUT_ROW) + (y + 1) * OUT_ROW + (x * PIXELS + 1) * OUT + g * SPAN + e % SPAN
     if ADD:
         total += tl.load(target + at).to(tl.float32)
     if RELU:
-        total = relu(total)
+        total = tl.maximum(total, 0.0, propagate_nan=tl.PropagateNan.ALL)  # as torch does
     tl.store(target + at, total.to(target.dtype.element_ty))
 
 

@@ -2,13 +2,13 @@
 
 A training pass normalises, adds the shortcut and applies ReLU in one go (norm.py). An attack step is a forward and an
 input gradient in eval mode, with frozen parameters: BatchNorm is folded into the convolutions there, at every call.
-Blocks without a stride have convolutions of their own, too (residual.py), and in an attack in half precision all of a
-stage are one kernel (frozen.py).
+Blocks without a stride have convolutions of their own, too (residual.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, cast
 
 import torch
@@ -19,12 +19,12 @@ from torch.autograd.function import once_differentiable
 
 from smoothcert.devices.launching import launch_on
 from smoothcert.errors import ModelError
+from smoothcert.kernels.cifar_resnet.conv import CHANNELS
 from smoothcert.kernels.cifar_resnet.entry import why_not_training
-from smoothcert.kernels.cifar_resnet.frozen import fits, frozen_stage
 from smoothcert.kernels.cifar_resnet.norm import channels_last, norm_relu
 from smoothcert.kernels.cifar_resnet.residual import frozen_blocks, trained_blocks
 from smoothcert.kernels.cifar_resnet.training_kernels import bias_relu
-from smoothcert.kernels.cifar_resnet.weights import Pair, Weight, Weights
+from smoothcert.kernels.cifar_resnet.weights import Weight, Weights
 from smoothcert.models.cifar_resnet import BasicBlock, CifarResNet
 
 _BLOCK = 1024
@@ -43,9 +43,10 @@ class FastResNetTraining(nn.Module):
         if (reason := why_not_training(model)) is not None:
             raise ModelError(f"the fast training of a ResNet cannot take this network ({reason}): train it as it is")
         self.model, self.plain, self.dtype = model, plain, dtype
-        groups, ours = list(_groups(self._net)), _ours(self._net)
-        self._norms = [norm for group in groups for _, norm in group]
-        self._weights, self._ours = Weights(groups, ours), Weights([g for g in groups if g[0][0] in ours], ours)
+        pairs, blocks = list(_pairs(self._net)), [block for block in _blocks(self._net) if _is_ours(block)]
+        ours = [conv for block in blocks for conv in (block.conv1, block.conv2)]
+        self._norms, self._weights = [norm for _, norm in pairs], Weights(pairs, ours)
+        self._ours = Weights([pair for pair in pairs if pair[0] in ours], ours)
 
     def forward(self, x: Tensor) -> Tensor:
         with launch_on(x.device), torch.autocast(x.device.type, enabled=False):  # types here are our own affair
@@ -66,30 +67,36 @@ class FastResNetTraining(nn.Module):
         torch._foreach_add_(cast(list[Tensor], [norm.num_batches_tracked for norm in self._norms]), 1)
         x = norm_relu(self._conv(net.conv1, self._start(x)), net.bn1)
         for stage in (net.layer1, net.layer2, net.layer3):
-            strided, blocks = _parted(stage)
-            for block in strided:
-                conv, norm = cast(tuple[nn.Conv2d, nn.BatchNorm2d], block.downsample)
-                shortcut = norm_relu(self._conv(conv, x), norm, relu=False)
+            ours = []  # they follow all others
+            for block in cast(Iterator[BasicBlock], stage):
+                if _is_ours(block):
+                    ours.append(block)
+                    continue
+                shortcut = x
+                if isinstance(block.downsample, nn.Sequential):
+                    conv, norm = cast(tuple[nn.Conv2d, nn.BatchNorm2d], block.downsample)
+                    shortcut = norm_relu(self._conv(conv, x), norm, relu=False)
                 x = norm_relu(self._conv(block.conv1, x), block.bn1)
                 x = norm_relu(self._conv(block.conv2, x), block.bn2, shortcut)
-            x = trained_blocks(x, blocks, next(weights)) if blocks else x
+            x = trained_blocks(x, ours, [next(weights) for _ in range(2 * len(ours))]) if ours else x
         return _end(x, net)
 
     def _attack(self, x: Tensor) -> Tensor:
-        net, x = self._net, self._start(x)
-        fused = fits(x)
-        layers = self._weights.folded(self.dtype, fused)
-        x = _relu(net.conv1, *next(layers), x)
+        net, layers = self._net, self._weights.folded(self.dtype)
+        x = _relu(net.conv1, *next(layers), self._start(x))
         for stage in (net.layer1, net.layer2, net.layer3):
-            strided, blocks = _parted(stage)
-            for block in strided:
-                one, two, (weight, bias) = next(layers), next(layers), next(layers)
-                conv = cast(nn.Conv2d, cast(nn.Sequential, block.downsample)[0])
-                shortcut = F.conv2d(x, weight.plain, bias.to(x.dtype), conv.stride, conv.padding)
+            ours = []  # they follow all others
+            for block in cast(Iterator[BasicBlock], stage):
+                one, two = next(layers), next(layers)
+                if _is_ours(block):
+                    ours += [one, two]
+                    continue
+                shortcut = x
+                if isinstance(block.downsample, nn.Sequential):
+                    conv, (weight, bias) = cast(nn.Conv2d, block.downsample[0]), next(layers)
+                    shortcut = F.conv2d(x, weight.plain, bias.to(x.dtype), conv.stride, conv.padding)
                 x = _relu(block.conv2, *two, _relu(block.conv1, *one, x), shortcut)
-            if blocks:
-                weight, bias = next(layers)
-                x = (frozen_stage if fused else frozen_blocks)(x, *weight, bias)
+            x = frozen_blocks(x, ours) if ours else x
         return _end(x, net)
 
     @property
@@ -104,33 +111,26 @@ class FastResNetTraining(nn.Module):
         return F.conv2d(x, conv.weight.to(self.dtype), None, conv.stride, conv.padding)
 
 
-def _parted(stage: nn.Sequential) -> tuple[list[BasicBlock], list[BasicBlock]]:
-    """The block that makes images smaller, if there is one, and those after it, whose convolutions are our own."""
-    blocks = list(cast(Iterator[BasicBlock], stage))
-    first = int(isinstance(blocks[0].downsample, nn.Sequential))
-    return blocks[:first], blocks[first:]
+def _is_ours(block: BasicBlock) -> bool:
+    return isinstance(block.downsample, nn.Identity) and block.conv1.in_channels in CHANNELS
 
 
-def _ours(net: CifarResNet) -> set[nn.Conv2d]:
-    blocks = [block for stage in (net.layer1, net.layer2, net.layer3) for block in _parted(stage)[1]]
-    return {conv for block in blocks for conv in (block.conv1, block.conv2)}
+def _blocks(net: CifarResNet) -> Iterator[BasicBlock]:
+    yield from cast(Iterator[BasicBlock], chain(net.layer1, net.layer2, net.layer3))
 
 
 def _end(x: Tensor, net: CifarResNet) -> Tensor:
     return F.linear(x.float().mean(dim=(2, 3)), net.fc.weight, net.fc.bias)
 
 
-def _groups(net: CifarResNet) -> Iterator[list[Pair]]:
-    """Each convolution with its BatchNorm, in the order of use; those of our own by stages."""
-    yield [(net.conv1, net.bn1)]
-    for stage in (net.layer1, net.layer2, net.layer3):
-        strided, blocks = _parted(stage)
-        for block in strided:
-            yield [(block.conv1, block.bn1)]
-            yield [(block.conv2, block.bn2)]
-            yield [cast(Pair, tuple(cast(nn.Sequential, block.downsample)))]
-        if blocks:
-            yield [pair for block in blocks for pair in ((block.conv1, block.bn1), (block.conv2, block.bn2))]
+def _pairs(net: CifarResNet) -> Iterator[tuple[nn.Conv2d, nn.BatchNorm2d]]:
+    """Each convolution with its BatchNorm, in the order of use."""
+    yield net.conv1, net.bn1
+    for block in _blocks(net):
+        yield block.conv1, block.bn1
+        yield block.conv2, block.bn2
+        if isinstance(block.downsample, nn.Sequential):
+            yield cast(tuple[nn.Conv2d, nn.BatchNorm2d], tuple(block.downsample))
 
 
 def _relu(conv: nn.Conv2d, weight: Weight, bias: Tensor, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
