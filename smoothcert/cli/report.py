@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from jsonargparse import ArgumentParser
 
@@ -15,6 +15,7 @@ from smoothcert.cli.report_data import (
     check_norm,
     check_outputs,
     check_values,
+    check_words,
     read_attacked,
     read_certificates,
     stored_certificates,
@@ -47,13 +48,13 @@ def add_options(parser: ArgumentParser) -> None:
     for kind in ("html", *FORMATS):
         option(parser, f"--{kind}", Path, None, f"write this {kind} file")
     option(parser, "--alpha", float, None, "analyse stored counts again at this alpha, without a forward pass")
-    option(parser, "--bound", Literal["binary", "multiclass"], None, _BOUND)
-    option(parser, "--norm", Literal["l2", "linf"], None, "show radii in this norm, l2 or linf")
+    option(parser, "--bound", str, None, _BOUND)
+    option(parser, "--norm", str, None, "show radii in this norm, l2 or linf")
     option(parser, "--dimension", int, None, "values of an input, for --norm linf of logs; default: by their folders")
     option(parser, "--figure", Path, None, "write a drawing as .svg, .pdf or .png")
     option(parser, "--draw", str, None, _DRAW)
     grouping = "runs that belong together in envelopes: method (the default), sigma (of a method), folder or all"
-    option(parser, "--group-by", Literal["method", "sigma", "folder", "all"], None, grouping)
+    option(parser, "--group-by", str, None, grouping)
     beside = "published tables beside our runs in --draw trade-offs, e.g. catrs-supplement/table-7"
     parser.add_argument("--published", type=str, nargs="+", default=None, help=beside)
     option(parser, "--least-accuracy", float, None, "clean accuracy below which --draw trade-offs leaves points out")
@@ -79,6 +80,7 @@ def run(options: Options) -> None:
         raise ConfigError("--serve follows folders on this machine: those on a server can be reported again later")
     if options.port is not None and not options.serve:
         raise ConfigError("--port is the port of --serve, which is not given")
+    check_words(options)
     check_norm(options)
     check_values(options)
     check_outputs(options, [options[kind] for kind in ("figure", "html", *FORMATS) if options[kind] is not None])
