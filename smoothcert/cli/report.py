@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
 
@@ -24,7 +25,7 @@ from smoothcert.cli.report_data import (
 from smoothcert.errors import ConfigError
 
 if TYPE_CHECKING:
-    from smoothcert.report import Attacks, Certificates, Corrupted
+    from smoothcert.report import Attacks, Certificates, Corrupted, Material
 
 FORMATS = ("markdown", "latex", "csv")  # of tables
 ABOUT = "Tables and curves of certificates, also of the field's published logs."
@@ -120,11 +121,7 @@ def _report(
     from smoothcert.report import (
         Material,
         alarms,
-        attack_values,
-        corruption_values,
-        difference_values,
         report_tables,
-        report_values,
         texts_together,
         write_report,
         write_tables,
@@ -160,11 +157,37 @@ def _report(
         write_report(results, options.html, radii=radii, training=training, images=images, **shown)
         say(f"wrote {options.html}")
     if options.json:  # last: a file that cannot be written is an error, and stdout has one document
-        values = report_values(results, radii, options.rounded, options.intervals)
-        means = [corruption_values(entries, options.rounded) for entries in corrupted]
-        compared = difference_values(*material.compared(), options.rounded) if "differences" in tables else None
-        others = {"differences": compared, "corruptions": means, "attacks": attack_values(attacks, results)}
-        print_json({**values, **others, "left_out": left_out})
+        print_json({**_values(options, material, tables), "left_out": left_out})
+
+
+def _values(options: Options, material: Material, tables: Collection[str]) -> dict[str, Any]:
+    """What was read, in numbers; some of it only where a table or a drawing asks for it."""
+    from smoothcert.report import (
+        attack_values,
+        corruption_values,
+        difference_values,
+        envelope_values,
+        report_values,
+        trade_off_values,
+    )
+
+    results, rounded = material.results, options.rounded
+    compared = best = overlaid = None
+    if "differences" in tables:
+        compared = difference_values(*material.compared(), rounded)
+    if options.draw == "envelope" or not {"envelope", "abstentions"}.isdisjoint(tables):
+        best = envelope_values(results, material.radii_of(material.labelled), rounded, material.by)
+    if options.draw == "trade-offs":
+        radii, beside = material.radii or (), options.published or ()
+        overlaid = trade_off_values(results, radii, beside, rounded, options.least_accuracy or 0.0)
+    return {
+        **report_values(results, material.radii, rounded, options.intervals),
+        "differences": compared,
+        "envelopes": best,
+        "trade_offs": overlaid,
+        "corruptions": [corruption_values(entries, rounded) for entries in material.corrupted],
+        "attacks": attack_values(material.attacks, results),
+    }
 
 
 def _corrupted(options: Options, results: list[Certificates]) -> list[list[Corrupted]]:
