@@ -29,8 +29,13 @@ def compared(recipe: str, seeds: list[Certificates], log_path: Path) -> dict:
     """The seeds of one recipe beside its log."""
     log = read_log(log_path)
     pairs, left_out = paired([log, *seeds], 0)
-    if left_out:
-        raise SystemExit(f"{recipe} cannot be compared with {log_path}: {'; '.join(left_out.values())}")
+    reasons = list(left_out.values())
+    if any(not np.array_equal(c.idx, seeds[0].idx) for c in seeds):
+        reasons.append("its seeds were certified on different images")
+    if any(pair.run.rows < seeds[pair.place - 1].rows for pair in pairs):
+        reasons.append("images were certified that the log does not have")
+    if reasons:
+        raise SystemExit(f"{recipe} cannot be compared with {log_path}: {'; '.join(reasons)}")
     same = pairs[0].reference  # the log on the images that were certified
     mean, theirs = float(np.mean([acr(c) for c in seeds])), acr(same)
     return {
@@ -56,9 +61,7 @@ def of_seed(c: Certificates, interval: Interval) -> dict:
         "certified_accuracy": shares(c),
         "difference": {name: round(getattr(interval, name), 4) for name in ("value", "low", "high")},
         "training": {"precision": config["precision"], "epochs": config["epochs"], "commits": sorted(set(trained))},
-        "certification": {
-            name: settings[name] for name in ("n0", "n", "alpha", "noise", "seed", "every", "device_type")
-        },
+        "certification": {name: settings[name] for name in CERTIFICATION},
         "certification_commit": (c.manifest["environment"].get("commit") or "")[:7] or None,
     }
 
@@ -77,6 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("runs", type=Path)
     parser.add_argument("logs", type=Path)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "cifar10.json")
     options = parser.parse_args()
     found = []
     for row in load_table(TABLE).rows:
@@ -84,8 +88,9 @@ def main() -> None:
         stores = sorted([*folder.glob("certify/test"), *folder.glob("seed*/certify/test")])
         if stores:
             found.append(compared(row.recipe, [read_store(store) for store in stores], options.logs / row.log))
-    out = Path(__file__).parent / "cifar10.json"
-    out.write_text(json.dumps(found, indent=1) + "\n")
+    if not found:
+        raise SystemExit(f"no recipe of {TABLE} has certificates in {options.runs}: expected RECIPE/certify/test there")
+    options.out.write_text(json.dumps(found, indent=1) + "\n")
 
 
 if __name__ == "__main__":

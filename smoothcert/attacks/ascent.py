@@ -13,6 +13,7 @@ Equation numbers are those of SmoothAdv (Salman et al., arXiv:1906.04584) where 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -26,10 +27,11 @@ from smoothcert.attacks.objectives import (
     noisy_logits,
     smoothed_nll,
 )
-from smoothcert.errors import ModelError
+from smoothcert.errors import ModelError, unknown_name
 
 Objective = Callable[[Tensor], Tensor]  # points [B, ...] -> a loss for each point [B]
 Gradient = Callable[[Tensor], Tensor]  # points [B, ...] -> directions of ascent [B, ...], of any length
+GradientName = Literal["smoothed", "stein", "stein-hard"]  # which of those below `pgd` climbs
 Constraint = Callable[[Tensor], Tensor]  # points [B, ...] -> the allowed points that stand for them [B, ...]
 Source = torch.Generator | Callable[[Tensor], Tensor]  # of N(0, I): a generator, or a tensor -> numbers of its shape
 
@@ -149,22 +151,23 @@ def pgd(
     steps: int,
     generator: Source,
     beta: float = 1.0,
-    gradient_free: bool = False,
-    hard_votes: bool = False,
+    gradient: GradientName = "smoothed",
 ) -> Tensor:
     """SmoothAdv-PGD: images at most epsilon away that lower the smoothed probability of their labels.
 
     Steps of 2 epsilon / T; the clamp to [0,1] precedes the projection, as in the published code. No random start.
-    The gradient is that of `smoothed_gradient`; if `gradient_free`, of `stein_gradient`; if `hard_votes`, of
-    `hard_vote_gradient`, which knows no `beta`.
+    The gradient is that of `smoothed_gradient`, of `stein_gradient`, or of `hard_vote_gradient`, which knows no `beta`.
     """
-    if hard_votes:
-        gradient = hard_vote_gradient(model, labels, noise)
-    else:
-        gradient = (stein_gradient if gradient_free else smoothed_gradient)(model, labels, noise, beta)
+    known: dict[GradientName, Gradient] = {
+        "smoothed": smoothed_gradient(model, labels, noise, beta),
+        "stein": stein_gradient(model, labels, noise, beta),
+        "stein-hard": hard_vote_gradient(model, labels, noise),
+    }
+    if gradient not in known:
+        raise unknown_name("gradient", gradient, known)
     with frozen(model):
         return ascend(
-            gradient,
+            known[gradient],
             images,
             steps=steps,
             step=2 * epsilon / steps,

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
 
@@ -15,6 +16,7 @@ from smoothcert.cli.report_data import (
     check_norm,
     check_outputs,
     check_values,
+    check_words,
     read_attacked,
     read_certificates,
     stored_certificates,
@@ -23,7 +25,7 @@ from smoothcert.cli.report_data import (
 from smoothcert.errors import ConfigError
 
 if TYPE_CHECKING:
-    from smoothcert.report import Attacks, Certificates, Corrupted
+    from smoothcert.report import Attacks, Certificates, Corrupted, Material
 
 FORMATS = ("markdown", "latex", "csv")  # of tables
 ABOUT = "Tables and curves of certificates, also of the field's published logs."
@@ -47,13 +49,13 @@ def add_options(parser: ArgumentParser) -> None:
     for kind in ("html", *FORMATS):
         option(parser, f"--{kind}", Path, None, f"write this {kind} file")
     option(parser, "--alpha", float, None, "analyse stored counts again at this alpha, without a forward pass")
-    option(parser, "--bound", Literal["binary", "multiclass"], None, _BOUND)
-    option(parser, "--norm", Literal["l2", "linf"], None, "show radii in this norm, l2 or linf")
+    option(parser, "--bound", str, None, _BOUND)
+    option(parser, "--norm", str, None, "show radii in this norm, l2 or linf")
     option(parser, "--dimension", int, None, "values of an input, for --norm linf of logs; default: by their folders")
     option(parser, "--figure", Path, None, "write a drawing as .svg, .pdf or .png")
     option(parser, "--draw", str, None, _DRAW)
     grouping = "runs that belong together in envelopes: method (the default), sigma (of a method), folder or all"
-    option(parser, "--group-by", Literal["method", "sigma", "folder", "all"], None, grouping)
+    option(parser, "--group-by", str, None, grouping)
     beside = "published tables beside our runs in --draw trade-offs, e.g. catrs-supplement/table-7"
     parser.add_argument("--published", type=str, nargs="+", default=None, help=beside)
     option(parser, "--least-accuracy", float, None, "clean accuracy below which --draw trade-offs leaves points out")
@@ -79,6 +81,7 @@ def run(options: Options) -> None:
         raise ConfigError("--serve follows folders on this machine: those on a server can be reported again later")
     if options.port is not None and not options.serve:
         raise ConfigError("--port is the port of --serve, which is not given")
+    check_words(options)
     check_norm(options)
     check_values(options)
     check_outputs(options, [options[kind] for kind in ("figure", "html", *FORMATS) if options[kind] is not None])
@@ -118,11 +121,7 @@ def _report(
     from smoothcert.report import (
         Material,
         alarms,
-        attack_values,
-        corruption_values,
-        difference_values,
         report_tables,
-        report_values,
         texts_together,
         write_report,
         write_tables,
@@ -158,11 +157,37 @@ def _report(
         write_report(results, options.html, radii=radii, training=training, images=images, **shown)
         say(f"wrote {options.html}")
     if options.json:  # last: a file that cannot be written is an error, and stdout has one document
-        values = report_values(results, radii, options.rounded, options.intervals)
-        means = [corruption_values(entries, options.rounded) for entries in corrupted]
-        compared = difference_values(*material.compared(), options.rounded) if "differences" in tables else None
-        others = {"differences": compared, "corruptions": means, "attacks": attack_values(attacks, results)}
-        print_json({**values, **others, "left_out": left_out})
+        print_json({**_values(options, material, tables), "left_out": left_out})
+
+
+def _values(options: Options, material: Material, tables: Collection[str]) -> dict[str, Any]:
+    """What was read, in numbers; some of it only where a table or a drawing asks for it."""
+    from smoothcert.report import (
+        attack_values,
+        corruption_values,
+        difference_values,
+        envelope_values,
+        report_values,
+        trade_off_values,
+    )
+
+    results, rounded = material.results, options.rounded
+    compared = best = overlaid = None
+    if "differences" in tables:
+        compared = difference_values(*material.compared(), rounded)
+    if options.draw == "envelope" or not {"envelope", "abstentions"}.isdisjoint(tables):
+        best = envelope_values(results, material.radii_of(material.labelled), rounded, material.by)
+    if options.draw == "trade-offs":
+        radii, beside = material.radii or (), options.published or ()
+        overlaid = trade_off_values(results, radii, beside, rounded, options.least_accuracy or 0.0)
+    return {
+        **report_values(results, material.radii, rounded, options.intervals),
+        "differences": compared,
+        "envelopes": best,
+        "trade_offs": overlaid,
+        "corruptions": [corruption_values(entries, rounded) for entries in material.corrupted],
+        "attacks": attack_values(material.attacks, results),
+    }
 
 
 def _corrupted(options: Options, results: list[Certificates]) -> list[list[Corrupted]]:

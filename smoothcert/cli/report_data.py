@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_args
 
 from smoothcert.cli.options import Options, read_numbers
 from smoothcert.errors import ConfigError, SmoothcertError, StoreError
@@ -77,6 +77,17 @@ def _reanalysed(entry: Certificates, options: Options) -> Certificates:
         values=options.dimension,
     )
     return dataclasses.replace(found, name=entry.name)
+
+
+def check_words(options: Options) -> None:
+    """Whether options that take one of a few words have one of them; names of drawings and tables have their own."""
+    from smoothcert.evaluation.reanalysis import Bound, Norm
+    from smoothcert.report.measures.groups import Grouping
+
+    for name, choices in (("bound", get_args(Bound)), ("norm", get_args(Norm)), ("group-by", get_args(Grouping))):
+        found = options[name.replace("-", "_")]
+        if found not in (None, *choices):
+            raise ConfigError(f"--{name} is one of {', '.join(choices)}, found '{found}'; choose one of them")
 
 
 def check_norm(options: Options) -> None:

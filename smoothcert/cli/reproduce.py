@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,9 +11,10 @@ from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_machine, add_numbers, option, read_whole_numbers
 from smoothcert.config import N
-from smoothcert.errors import ConfigError, SmoothcertError
+from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 
 if TYPE_CHECKING:
+    from smoothcert.evaluation.collected import Collected, Entry
     from smoothcert.recipes.tables import Table
 
 UNLIKE = "Trained with other epochs or on other data than published, so that the values are not comparable."
@@ -57,10 +59,11 @@ def _recipes(options: Options, seeds: Sequence[int], train: list[str], certify: 
         raise ConfigError(f"--dataset is for the rows of a table; {options.what} names its data set itself")
     folder = options.out / options.what
     jobs = plan(options.what, folder, options.rows, seeds)
+    rows = [job.named for job in plan(options.what, folder, ["*"])]
+    collected = _collected(options, rows, [job.named for job in jobs])
     done, failures = run_jobs(jobs, train, certify, options.jobs)
     outcomes = [found for job in done if (found := outcome(job, train, certify)) is not None]
-    _write(folder, outcomes, results_table(outcomes), options.epochs is None)
-    return failures
+    return [*failures, *_write(options, collected, outcomes, results_table)]
 
 
 def _table(options: Options, seeds: Sequence[int], train: list[str], certify: list[str]) -> list[str]:
@@ -74,11 +77,12 @@ def _table(options: Options, seeds: Sequence[int], train: list[str], certify: li
         return _best(table, options, seeds, train, certify)
     jobs = plan_table(table, options.out, options.rows, seeds, options.every, options.dataset)
     check_files(planned.row for planned in jobs)
+    rows = [{"table": table.name, "row": row.label, "recipe": row.recipe} for row in table.rows]
+    collected = _collected(options, rows, [planned.named(table) for planned in jobs])
     done, failures = run_jobs([planned.job for planned in jobs], train, certify, options.jobs)
-    alike = options.epochs is None and options.dataset is None
-    outcomes = table_outcomes(table, [each for each in jobs if each.job in done], train, certify, alike)
-    _write(options.out / table.name, outcomes, comparison_table(table, outcomes), alike)
-    return failures
+    made = [each for each in jobs if each.job in done]
+    outcomes = table_outcomes(table, made, train, certify, _as_published(options))
+    return [*failures, *_write(options, collected, outcomes, partial(comparison_table, table))]
 
 
 def _best(table: Table, options: Options, seeds: Sequence[int], train: list[str], certify: list[str]) -> list[str]:
@@ -90,26 +94,50 @@ def _best(table: Table, options: Options, seeds: Sequence[int], train: list[str]
     contests = plan_best(table, options.out, options.rows, seeds, options.every, options.dataset)
     models = [planned for contest in contests for _, planned in contest.models]
     check_files(planned.row for planned in models)
+    rows, planned_rows = (
+        [{"table": table.name, "row": row.label} for row in rows]
+        for rows in (table.best, [contest.row for contest in contests])
+    )
+    collected = _collected(options, rows, planned_rows, seeds=list(seeds))
     runs = {planned.job.folder for planned in models}
     before = {planned.job.starts_from.folder for planned in models if planned.job.starts_from}
     first = f", after {len(before)} runs of pre-training" if before else ""
     print(f"{table.name} is the best of {len(runs)} models: all are trained and certified{first}", flush=True)
     done, failures = run_jobs([planned.job for planned in models], train, certify, options.jobs)
-    alike = options.epochs is None and options.dataset is None
-    outcomes = best_outcomes(table, contests, done, train, certify, alike)
-    _write(options.out / table.name, outcomes, best_table(table, outcomes), alike)
-    return failures
+    outcomes = best_outcomes(table, contests, done, train, certify, _as_published(options))
+    return [*failures, *_write(options, collected, outcomes, partial(best_table, table))]
 
 
-def _write(folder: Path, outcomes: list[dict[str, Any]], table: str, alike: bool) -> None:
-    """`alike`: trained as published; the files outlive the command, so that they say it where it is not so."""
-    from smoothcert.evaluation.reproduce import write_results
-    from smoothcert.files import write_text
+def _collected(options: Options, rows: Sequence[Entry], planned: Sequence[Entry], **others: Any) -> Collected:
+    """The file of all rows that are made with these options, refused before training if it has others."""
+    from smoothcert.evaluation.collected import Collected, key_of, row_of
 
+    given = {name: options[name] for name in ("epochs", "dataset", "every", "max", "n")}
+    path = options.out / options.what / "results.json"
+    collected = Collected(path, [row_of(row) for row in rows], {**given, **others})
+    collected.kept([key_of(entry) for entry in planned])
+    return collected
+
+
+def _as_published(options: Options) -> bool:
+    """Whether runs are trained as their tables say."""
+    return options.epochs is None and options.dataset is None
+
+
+def _write(
+    options: Options,
+    collected: Collected,
+    outcomes: list[dict[str, Any]],
+    table: Callable[[Sequence[dict[str, Any]]], str],
+) -> list[str]:
+    """The files outlive the command, so that they say it where runs were not trained as published."""
     if not outcomes:  # what an earlier command has written stays
-        return
-    table += "" if alike else f"\n{UNLIKE}\n"
-    write_results(outcomes, folder / "results.json")
-    write_text(folder / "results.md", table)
-    print(table)
-    print(f"wrote {folder / 'results.json'} and results.md")
+        return []
+    note = "" if _as_published(options) else f"\n{UNLIKE}\n"
+    try:
+        text = collected.add(outcomes, lambda found: table(found) + note)
+    except StoreError as error:  # rows of other options were to be made again, and failed: told beside the failure
+        return [str(error)]
+    print(text)
+    print(f"wrote {collected.path} and results.md")
+    return []

@@ -155,8 +155,8 @@ def adversarial_image(
     if config.attack == "ddn":
         gamma = ddn_test_gamma(radius, config.steps)
         return ddn(model, images, labels, noise, gamma=gamma, start=1.0, rounded=False, **ball)[0]
-    soft, hard = (config.attack == name for name in ("stein", "stein-hard"))
-    return pgd(model, images, labels, noise, gradient_free=soft, hard_votes=hard, **ball)[0]
+    gradient = config.attack if config.attack in ("stein", "stein-hard") else "smoothed"
+    return pgd(model, images, labels, noise, gradient=gradient, **ball)[0]
 
 
 def _distance(found: Tensor, image: Tensor) -> float:

@@ -20,7 +20,6 @@ from typing import Any
 
 import smoothcert
 from smoothcert.errors import ConfigError, unknown_name
-from smoothcert.files import write_text
 from smoothcert.methods import build_method
 from smoothcert.recipes import load_recipe, recipe_names
 from smoothcert.recipes.published import PublishedRow
@@ -49,6 +48,13 @@ class Job:
     every: int | None = None  # certify every k-th image; None: as the command says
     corruption: tuple[str, int | None] | None = None  # type and severity
     starts_from: Job | None = None  # which is trained before, to start from its weights
+
+    @property
+    def named(self) -> dict[str, Any]:
+        """What its outcome is called by."""
+        kind, severity = self.corruption or (None, None)
+        corrupted = {"corruption": kind, "severity": severity} if kind else {}
+        return {**corrupted, "recipe": self.recipe, "seed": self.seed}
 
     @property
     def train(self) -> list[str]:
@@ -189,8 +195,7 @@ def outcome(
     runs = [run for run in (job.starts_from, job) if run]
     commands = [*([*run.train, *train] for run in runs), [*job.certify, *certify]]
     return {
-        "recipe": job.recipe,
-        "seed": job.seed,
+        **job.named,
         **({"changes": dict(job.changes)} if job.changes else {}),
         "commands": [f"smoothcert {' '.join(command)}" for command in commands],
         "version": smoothcert.__version__,
@@ -225,10 +230,6 @@ def published_outcome(row: PublishedRow | None, found: Any) -> dict[str, Any] | 
         "allowed_difference": round(allowed, 4),
         "reproduced": None if measurement_differences(found, row) else near,  # None: not measured alike, so not decided
     }
-
-
-def write_results(outcomes: Sequence[dict[str, Any]], path: Path) -> None:
-    write_text(path, json.dumps(list(outcomes), indent=1) + "\n")
 
 
 def results_table(outcomes: Sequence[dict[str, Any]]) -> str:

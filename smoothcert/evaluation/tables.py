@@ -31,6 +31,10 @@ class RowJob:
     row: TableRow
     job: Job
 
+    def named(self, table: Table) -> dict[str, Any]:
+        """What its outcome is called by."""
+        return {"table": table.name, "row": self.row.label, **self.job.named}
+
 
 def plan_table(
     table: Table,
@@ -138,9 +142,7 @@ def table_outcomes(
             continue
         if table.corruptions or not comparable:
             result["published"]["reproduced"] = None
-        kind, severity = planned.job.corruption or (None, None)
-        corrupted = {"corruption": kind, "severity": severity} if kind else {}
-        found.append({"table": table.name, "row": planned.row.label, **corrupted, **result})
+        found.append({**planned.named(table), **result})
     return found
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smoothcert.attacks.ascent import pgd
+from smoothcert.attacks.ascent import GradientName, pgd
 from smoothcert.attacks.ddn import ddn
 from smoothcert.attacks.objectives import noisy_logits
 from smoothcert.errors import ConfigError
@@ -75,5 +75,5 @@ class SmoothAdv(Method):
 
         if self.attack == "ddn":
             return ddn(*where, epsilon=epsilon, steps=self.steps, gamma=self.gamma, beta=self.beta, generator=random)
-        free = self.attack == "stein"
-        return pgd(*where, epsilon=epsilon, steps=self.steps, beta=self.beta, gradient_free=free, generator=random)
+        gradient: GradientName = "stein" if self.attack == "stein" else "smoothed"
+        return pgd(*where, epsilon=epsilon, steps=self.steps, beta=self.beta, gradient=gradient, generator=random)

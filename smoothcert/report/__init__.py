@@ -49,12 +49,12 @@ from smoothcert.report.tables.corruptions import (
     read_corruptions,
 )
 from smoothcert.report.tables.differences import difference_table
-from smoothcert.report.tables.envelopes import abstention_table, group_envelope_table
+from smoothcert.report.tables.envelopes import abstention_table, envelope_values, group_envelope_table
 from smoothcert.report.tables.files import write_tables
 from smoothcert.report.tables.formats import texts_together
 from smoothcert.report.tables.parts import Material, report_tables
 from smoothcert.report.tables.tables import certificate_table
-from smoothcert.report.tables.values import corruption_values, difference_values, report_values
+from smoothcert.report.tables.values import corruption_values, difference_values, report_values, trade_off_values
 from smoothcert.statistics.saturation import saturation_radius
 
 __all__ = [
@@ -90,6 +90,7 @@ __all__ = [
     "difference_values",
     "empirical_rows",
     "envelope_curve",
+    "envelope_values",
     "find_published",
     "group_envelope_table",
     "groups_of",
@@ -120,6 +121,7 @@ __all__ = [
     "seed_summary",
     "share_intervals",
     "texts_together",
+    "trade_off_values",
     "trade_offs",
     "upper_envelope",
     "write_report",

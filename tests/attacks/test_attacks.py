@@ -7,6 +7,7 @@ from torch import nn
 
 from smoothcert.attacks import ascent, constraints, objectives
 from smoothcert.attacks.ddn import ddn, ddn_test_gamma
+from smoothcert.errors import ConfigError
 from tests.methods import literal
 
 SIGMA = 0.3
@@ -175,10 +176,16 @@ def test_pgd_equals_the_loops(m, beta):
 
 def test_gradient_free_pgd_equals_the_loops():
     model, (images, labels, noise) = mlp(), data(m=6)
-    found = ascent.pgd(model, images, labels, noise, epsilon=0.7, steps=3, gradient_free=True, generator=generator())
+    found = ascent.pgd(model, images, labels, noise, epsilon=0.7, steps=3, gradient="stein", generator=generator())
     for b, (x, y, deltas) in enumerate(zip(*flat(images, labels, noise), strict=True)):
         expected = literal.stein_pgd(literal.Net(model), x, y, deltas, 0.7, 3)
         assert found[b].flatten().numpy() == pytest.approx(expected, abs=1e-10)
+
+
+def test_a_gradient_that_there_is_not_is_refused():
+    model, (images, labels, noise) = mlp(), data(m=2)
+    with pytest.raises(ConfigError, match="unknown gradient 'stein-soft': did you mean stein"):
+        ascent.pgd(model, images, labels, noise, epsilon=0.7, steps=3, gradient="stein-soft", generator=generator())
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
@@ -201,7 +208,7 @@ def test_the_smoothed_objective_is_clamped_and_a_single_noise_needs_none():
 # ---- what must hold whatever the model
 
 
-@pytest.mark.parametrize("name", ["pgd", "stein", "ddn"])
+@pytest.mark.parametrize("name", ["smoothed", "stein", "stein-hard", "ddn"])
 @pytest.mark.parametrize("epsilon", [0.05, 0.5, 3.0])
 def test_attacks_stay_in_the_ball_and_in_the_range_and_do_not_help_the_label(name, epsilon):
     model, (images, labels, noise) = mlp(1), data(size=20, m=64)
@@ -209,13 +216,13 @@ def test_attacks_stay_in_the_ball_and_in_the_range_and_do_not_help_the_label(nam
     if name == "ddn":
         found = ddn(model, images, labels, noise, **options)
     else:
-        found = ascent.pgd(model, images, labels, noise, gradient_free=name == "stein", **options)
+        found = ascent.pgd(model, images, labels, noise, gradient=name, **options)
     grid = 0.5 / 255 * 4 if name == "ddn" else 0.0  # the last quantisation of 16 pixels may leave the ball by this
     assert (found - images).flatten(1).norm(dim=1).max() <= epsilon + grid + 1e-9
     assert found.min() >= 0
     assert found.max() <= 1
     before, after = (objectives.smoothed_nll(objectives.noisy_logits(model, x, noise), labels) for x in (images, found))
-    if name == "pgd":
+    if name == "smoothed":
         assert (after >= before).all()
     assert after.mean() >= before.mean() - 1e-12  # estimates and the grid may cost a single image a little
     assert not found.requires_grad

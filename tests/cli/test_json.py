@@ -126,6 +126,8 @@ def test_the_docs_name_every_key(capsys, runs, tmp_path):
     np.save(tmp_path / "black.npy", np.zeros((1, 28, 28), np.uint8))
     run = runs / "a" / "seed9"
     write_attacks(run / "attack" / "pgd", {(0, 0.5): 1})
+    asked = ["--tables", "certified", "differences", "envelope", "--intervals", "--radii", 0, 0.5]
+    asked += ["--figure", tmp_path / "f.svg", "--draw", "trade-offs"]
     predicted, status, joint, merged, reported, verified = (
         outcome(capsys, *words, "--json")[1]
         for words in (
@@ -133,7 +135,7 @@ def test_the_docs_name_every_key(capsys, runs, tmp_path):
             ["status", run],
             ["status", runs],
             ["merge", runs, "--out", tmp_path / "joint"],
-            ["report", run, runs / "a" / "seed10", "--tables", "certified", "differences", "--intervals"],
+            ["report", run, runs / "a" / "seed10", *asked],
             ["verify", run],
         )
     )
@@ -147,6 +149,11 @@ def test_the_docs_name_every_key(capsys, runs, tmp_path):
         "each of confidence": reported["rows"][0]["confidence"][0],
         "differences": reported["differences"], "each of compared": reported["differences"]["compared"][0],
         "each of accuracies": reported["differences"]["compared"][0]["accuracies"][0],
+        "each of envelopes": reported["envelopes"][0], "each of best": reported["envelopes"][0]["best"][0],
+        "each of stretches": reported["envelopes"][0]["stretches"][0],
+        "trade_offs": reported["trade_offs"], "each of series": reported["trade_offs"]["series"][0],
+        "each of spots": reported["trade_offs"]["series"][0]["spots"][0],
+        "each of at_radii": reported["trade_offs"]["series"][0]["spots"][0]["at_radii"][0],
         "each of attacks": reported["attacks"][0], "each of attacked": reported["attacks"][0]["attacked"][0],
         "verify": {"stores": 0, **verified["stores"][0]},
     }  # fmt: skip
@@ -155,6 +162,22 @@ def test_the_docs_name_every_key(capsys, runs, tmp_path):
     assert reported["differences"]["compared"][0]["inputs"] == 3  # what the unfinished run has
     # test_report_values and test_doctor have these
     assert named.keys() - told.keys() == {"published", "each of corruptions", "doctor"}
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ([], set()),
+        (["--tables", "certified"], set()),
+        (["--tables", "abstentions"], {"envelopes"}),
+        (["--figure", "f.svg", "--draw", "envelope"], {"envelopes"}),
+        (["--figure", "f.svg", "--draw", "trade-offs"], {"trade_offs"}),
+    ],
+)
+def test_envelopes_and_trade_offs_are_told_where_they_are_asked_for(capsys, runs, monkeypatch, words, told):
+    monkeypatch.chdir(runs)
+    _, found, _ = outcome(capsys, "report", "a/seed9", "a/seed10", *words, "--json")
+    assert {name for name in ("differences", "envelopes", "trade_offs") if found[name] is not None} == told
 
 
 def test_a_run_left_out_of_a_report_is_named(capsys, runs):

@@ -167,18 +167,42 @@ def test_unknown_rows_and_tables_are_refused_before_anything_is_written(capsys, 
     assert not (tmp_path / "new").exists()
 
 
-def test_the_command_makes_a_table(capsys, tmp_path, tiny):
+def test_the_command_makes_a_row_of_a_table_beside_those_that_are_there(capsys, tmp_path, tiny):
     arguments = ["reproduce", "consistency-supplement/table-6", "--rows", "lambda = 0", "--dataset", tiny]
     arguments += ["--epochs", "1", *SMALL, "--out", str(tmp_path)]
+    folder = tmp_path / "consistency-supplement" / "table-6"
+    earlier = written_earlier(folder, "lambda = 1", {"epochs": 1, "dataset": tiny, "every": None, "max": 4, "n": 100})
+    with pytest.raises(SystemExit):  # before anything is trained
+        main([*arguments, "--epochs", "2"])
+    assert "made with other options: epochs 1 there, 2 here" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["consistency-supplement"]
     main(arguments)
     printed = capsys.readouterr().out
     assert "| 1 | lambda = 1 | published | 1.714 | 96.0 |" in printed
-    folder = tmp_path / "consistency-supplement" / "table-6"
-    (entry,) = json.loads((folder / "results.json").read_text())
+    entry, kept = json.loads((folder / "results.json").read_text())
+    assert kept == earlier
     assert (entry["row"], entry["inputs"], entry["published"]["acr"]) == ("lambda = 0", 4, 1.619)
     assert printed.startswith(f"{tmp_path / 'mnist' / 'gaussian-1.00'}")
     assert "seed0: train done\n" in printed
     written = (folder / "results.md").read_text()
     assert written in printed
+    assert [line.split(" | ")[2:4] for line in written.splitlines()[4:8]] == [
+        ["published", "1.619"],
+        ["ours", f"{entry['acr']:.3f}"],
+        ["published", "1.714"],
+        ["ours", "1.234"],
+    ]
     assert "not comparable" in written
     assert entry["commands"][0].startswith("smoothcert train mnist/gaussian-1.00 --seed 0")
+
+
+def written_earlier(folder, label, options):
+    """The outcome of another row of the same table, as an earlier command would have left it."""
+    table = load_table("consistency-supplement/table-6")
+    (row,) = (row for row in table.rows if row.label == label)
+    shares = {f"{radius:g}": 0.5 for radius in table.radii}
+    entry = {"table": table.name, "row": label, "recipe": row.recipe, "seed": 0, "acr": 1.234}
+    entry |= {"certified_accuracy": shares, "published": {"reproduced": None}, "options": options}
+    folder.mkdir(parents=True)
+    (folder / "results.json").write_text(json.dumps([entry]))
+    return entry

@@ -8,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothcert.errors import ConfigError
-from smoothcert.report import abstention_table, certified_accuracy, envelope_curve, group_envelope_table, groups_of
+from smoothcert.report import (
+    abstention_table,
+    certified_accuracy,
+    envelope_curve,
+    envelope_values,
+    group_envelope_table,
+    groups_of,
+)
 from smoothcert.report.charts.chart import charts_svg
 from smoothcert.report.charts.envelopes import envelope_chart
 
@@ -153,3 +160,32 @@ def test_the_best_of_seeds_is_told_and_the_best_of_data_sets_is_refused(make):
     with pytest.raises(ConfigError, match="one data set, found cifar10, mnist"):
         envelope_chart(others)
     envelope_chart(others, "folder")
+
+
+def test_programs_are_told_the_best_runs_by_their_places(make, runs):
+    """Found by hand; a run without labels stands before the others, and has no part in it."""
+    unlabelled = make([2.0], name="unlabelled", label=np.array([-1]))
+    cohen, macer = envelope_values([unlabelled, *runs], [0.0, 0.5, 0.75, 1.25])
+    assert (cohen["name"], cohen["rows"], macer["name"], macer["rows"]) == ("gaussian", [1, 2], "macer", [3])
+    first = {"row": 1, "clean_accuracy": 1.0, "abstention_rate": 0.0, "tied": [1]}
+    second = {"row": 2, "clean_accuracy": 0.5, "abstention_rate": 0.5, "tied": [2]}
+    nothing = {"row": None, "clean_accuracy": None, "abstention_rate": None, "tied": []}
+    assert cohen["best"] == [
+        {"radius": 0.0, "accuracy": 1.0, **first},
+        {"radius": 0.5, "accuracy": 0.75, **first},
+        {"radius": 0.75, "accuracy": 0.5, **second},
+        {"radius": 1.25, "accuracy": 0.0, **nothing},
+    ]
+    assert cohen["stretches"] == [{"row": 1, "start": 0.0, "end": 0.5}, {"row": 2, "start": 0.5, "end": 1.0}]
+    assert [entry["accuracy"] for entry in macer["best"]] == [0.25, 0.25, 0.25, 0.0]
+    (group,) = envelope_values(runs[::-1], [0.25], by="all")
+    assert (group["name"], group["rows"], group["best"][0]["row"]) == ("all runs", [0, 1, 2], 2)
+    assert envelope_values([runs[0], runs[0]], [0.25])[0]["best"][0]["tied"] == [0, 1]
+
+
+def test_programs_are_told_of_tested_radii_alone(make):
+    """Which have no curve, so that there are no stretches."""
+    manifest = {"identity": {"procedure": "radius", "radii": [0.5], "noise_seed": 7}, "inputs": 2, "environment": {}}
+    (group,) = envelope_values([make([0.5, 0.0], [1, 0], name="tested", manifest=manifest)], [0.0, 0.5])
+    assert [(entry["radius"], entry["accuracy"], entry["row"]) for entry in group["best"]] == [(0.5, 0.5, 0)]
+    assert group["stretches"] == []

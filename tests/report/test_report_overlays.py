@@ -7,7 +7,8 @@ import pytest
 
 from smoothcert.errors import ConfigError
 from smoothcert.recipes.tables import load_table
-from smoothcert.report import overlays
+from smoothcert.report import overlays, trade_off_values
+from smoothcert.report.charts.chart import charts_svg
 from smoothcert.report.charts.overlays import overlay_charts
 
 TABLE = "catrs-supplement/table-7"
@@ -114,3 +115,40 @@ def test_seeds_of_logs_are_averaged_and_series_of_one_method_told_apart(make):
         [(1.0, 1.5), (2.0, 2.5)],
         [(1.0, 2.5), (2.0, 3.5)],
     ]
+
+
+def test_values_that_differ_by_rounding_have_an_axis_as_equal_ones_have(run):
+    """Its ticks were a million and more, since a last digit was taken for a difference."""
+    almost = [run([radius, 0.6], lam=lam) for lam, radius in ((1.0, 0.7), (2.0, np.nextafter(0.7, 1)))]
+    assert overlays(almost, [])[0].spots[0].values[1] != overlays(almost, [])[0].spots[1].values[1]
+    (chart,) = overlay_charts(overlays(almost, []), [])
+    low, high = chart.frame.y
+    assert (low, high) == pytest.approx((0.65 * 0.95, 0.65 * 1.05))
+    assert len(charts_svg([chart])) < 10_000
+
+
+def test_programs_are_told_the_spots_and_how_many_are_left_out(run):
+    runs = [run([1.0, 0.6], lam=9.0), run([0.4, 0.8], [0, 1], lam=1.0), run([0.4, 0.6], lam=1.0, seed=1)]
+    told = trade_off_values(runs, [0.5], [TABLE])
+    assert told["left_out"] == 0
+    ours, *published = told["series"]
+    assert {name: ours[name] for name in ("name", "method", "parameter", "published")} == {
+        "name": "consistency", "method": "consistency", "parameter": "lam", "published": False,
+    }  # fmt: skip
+    assert ours["spots"] == [
+        {
+            "value": 1.0,
+            "clean_accuracy": 0.75,
+            "acr": pytest.approx(0.45),
+            "at_radii": [{"radius": 0.5, "accuracy": 0.5}],
+        },
+        {"value": 9.0, "clean_accuracy": 1.0, "acr": 0.8, "at_radii": [{"radius": 0.5, "accuracy": 1.0}]},
+    ]
+    assert all(entry["published"] for entry in published)
+    printed = {(row.accuracy[0] / 100, row.acr) for row in load_table(TABLE).rows}
+    assert {(spot["clean_accuracy"], spot["acr"]) for entry in published for spot in entry["spots"]} == printed
+    fewer = trade_off_values(runs, least_accuracy=0.8)
+    assert fewer["left_out"] == 1
+    (ours,) = fewer["series"]
+    assert [(spot["value"], spot["at_radii"]) for spot in ours["spots"]] == [(9.0, [])]
+    assert trade_off_values([run([0.4, 0.8], [0, 0])], least_accuracy=0.8) == {"series": [], "left_out": 1}

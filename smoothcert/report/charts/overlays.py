@@ -12,7 +12,7 @@ from smoothcert.report.charts.chart import Chart, Text
 from smoothcert.report.charts.line_styles import LineStyle, styles_of
 from smoothcert.report.charts.scatter import axis_around
 from smoothcert.report.charts.svg import Frame, Line, percent
-from smoothcert.report.measures.overlays import Series, Spot
+from smoothcert.report.measures.overlays import Series, Spot, at_least
 
 
 def overlay_charts(series: Sequence[Series], radii: Sequence[float], least: float = 0.0) -> list[Chart]:
@@ -22,10 +22,8 @@ def overlay_charts(series: Sequence[Series], radii: Sequence[float], least: floa
     Those of published rows are hollow, and have values only where the method has none of ours. Spots with a clean
     accuracy below `least` are left out, and counted below the axis.
     """
-    spots = sum(len(entry.spots) for entry in series)
-    series = [replace(s, spots=tuple(spot for spot in s.spots if not spot.values[0] < least)) for s in series]
-    left_out = spots - sum(len(entry.spots) for entry in series)
-    if spots == left_out:
+    series, left_out = at_least(series, least)
+    if not any(entry.spots for entry in series):
         raise ConfigError(
             f"a drawing of trade-offs needs a run with labels, radii of its own and a clean accuracy of at least "
             f"{least:g}, found none"

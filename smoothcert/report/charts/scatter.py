@@ -41,7 +41,8 @@ def trade_off_svg(found: TradeOff, styles: Sequence[LineStyle], name: str) -> st
 
 
 def axis_around(values: np.ndarray) -> tuple[float, float]:
-    """An axis a little wider than the values, never empty."""
+    """An axis a little wider than the values, never empty; they differ where it is more than by rounding."""
     low, high = float(values.min()), float(values.max())
-    pad = 0.15 * (high - low) or 0.05 * abs(high) or 0.5
+    differ = high - low > 1e-9 * max(abs(low), abs(high))
+    pad = 0.15 * (high - low) if differ else 0.05 * abs(high) or 0.5
     return low - pad, high + pad

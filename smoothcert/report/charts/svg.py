@@ -89,7 +89,7 @@ def ticks(top: float, most: int = 9, start: float = 0.0) -> list[float]:
     span = top - start
     power = 10.0 ** math.floor(math.log10(span / most))
     step = next(s for s in (power, 2 * power, 2.5 * power, 5 * power, 10 * power) if span / s < most)
-    first, last = math.ceil(start / step - 1e-9), math.floor(top / step * (1 + 1e-9))
+    first, last = math.ceil(start / step - 1e-9), math.floor(top / step + 1e-9)
     return [i * step for i in range(first, last + 1)]
 
 

@@ -79,6 +79,12 @@ def overlays(
     return [replace(series, name=name) for (_, series), name in zip(found, names, strict=True)]
 
 
+def at_least(series: Sequence[Series], least: float) -> tuple[list[Series], int]:
+    """The series without spots whose clean accuracy is below `least`, and how many these were."""
+    kept = [replace(s, spots=tuple(spot for spot in s.spots if not spot.values[0] < least)) for s in series]
+    return kept, sum(len(s.spots) for s in series) - sum(len(s.spots) for s in kept)
+
+
 def _distinct(series: Sequence[Series], where: Sequence[Sequence[tuple[str, ...]]]) -> list[str]:
     """The name of each series; where several would have one, with what all its entries share and the others do not."""
     own = [[part for part in dict.fromkeys(all_of[0]) if all(part in each for each in all_of)] for all_of in where]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
+from typing import Any
 
 from smoothcert.errors import ConfigError
 from smoothcert.report.measures.across_seeds import seed_groups
-from smoothcert.report.measures.envelope import Winner, upper_envelope
+from smoothcert.report.measures.envelope import Winner, envelope_curve, upper_envelope
 from smoothcert.report.measures.groups import Group, Grouping, groups_of
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
@@ -48,6 +49,43 @@ def abstention_table(
     rows = [(group.name, *(_abstention(won.get(r)) for r in radii)) for group, won in zip(groups, winners, strict=True)]
     notes = [*_names(results, groups, winners), *comparison_notes(results, rounded)]
     return Table(("best of",), tuple(rows), radius_labels(radii), tuple(notes), group=ABSTENTIONS)
+
+
+def envelope_values(
+    results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False, by: Grouping = "method"
+) -> list[dict[str, Any]]:
+    """What both tables and the drawing of envelopes say of each group; runs are named by their places in `results`.
+
+    `best` has the radii that a run of the group has tested. Where nothing is certified no run is the best.
+    """
+    places = [i for i, c in enumerate(results) if c.labelled]
+    groups, winners = _winners([results[i] for i in places], radii, rounded, by)
+    found = []
+    for group, won in zip(groups, winners, strict=True):
+        rows = [places[i] for i in group.runs]
+        curve = envelope_curve([results[i] for i in rows], rounded)
+        stretches = () if curve is None else curve.stretches
+        found.append(
+            {
+                "name": group.name,
+                "rows": rows,
+                "best": [_best(winner, rows) for winner in won.values()],
+                "stretches": [{"row": rows[each.run], "start": each.start, "end": each.end} for each in stretches],
+            }
+        )
+    return found
+
+
+def _best(won: Winner, rows: Sequence[int]) -> dict[str, Any]:
+    known = won.accuracy > 0
+    return {
+        "radius": won.radius,
+        "accuracy": won.accuracy,
+        "row": rows[won.run] if known else None,
+        "clean_accuracy": won.clean if known else None,
+        "abstention_rate": won.abstention if known else None,
+        "tied": [rows[i] for i in won.tied] if known else [],
+    }
 
 
 def _winners(

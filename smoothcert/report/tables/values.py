@@ -22,6 +22,7 @@ from smoothcert.report.measures.analysis import (
 from smoothcert.report.measures.bootstrap import Interval
 from smoothcert.report.measures.confidence import has_confidence, p_ecdf, saturation
 from smoothcert.report.measures.intervals import run_intervals, share_intervals
+from smoothcert.report.measures.overlays import Spot, at_least, overlays
 from smoothcert.report.measures.pairing import differences, paired
 from smoothcert.report.measures.published_comparison import deviation, find_published, measurement_differences
 from smoothcert.report.read.certificates import Certificates
@@ -74,6 +75,41 @@ def difference_values(
             for pair, found in differences(pairs, radii, rounded)
         ],
         "left_out": [f"{results[place].name}: {reason}" for place, reason in left_out.items()],
+    }
+
+
+def trade_off_values(
+    results: Sequence[Certificates],
+    radii: Sequence[float] = (),
+    published: Sequence[str] = (),
+    rounded: bool = False,
+    least_accuracy: float = 0.0,
+) -> dict[str, Any]:
+    """What the drawing of trade-offs shows: spots of each method along what varies, beside rows of published tables."""
+    series, left_out = at_least(overlays(results, radii, published, rounded), least_accuracy)
+    return {
+        "series": [
+            {
+                "name": entry.name,
+                "method": entry.key,
+                "parameter": entry.parameter or None,
+                "published": entry.published,
+                "spots": [_spot(spot, radii) for spot in entry.spots],
+            }
+            for entry in series
+            if entry.spots
+        ],
+        "left_out": left_out,
+    }
+
+
+def _spot(spot: Spot, radii: Sequence[float]) -> dict[str, Any]:
+    clean, acr, *accuracies = spot.values
+    return {
+        "value": spot.value,
+        "clean_accuracy": clean,
+        "acr": acr,
+        "at_radii": [{"radius": r, "accuracy": share} for r, share in zip(radii, accuracies, strict=True)],
     }
 
 
