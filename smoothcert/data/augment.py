@@ -16,13 +16,22 @@ def crop_flip(images: Tensor, generator: torch.Generator, among: tuple[Tensor, i
     from pinned memory, so that the host does not wait for a CUDA device. Images that stand `among` those of a larger
     batch (their positions in it, its size) are treated as they would be there.
     """
-    channels, height, width = images.shape[1:]
     positions, count = (slice(None), len(images)) if among is None else among
-    draws = torch.stack([
+    return cropped(images, draw_crops(count, generator)[:, positions])
+
+
+def draw_crops(count: int, generator: torch.Generator) -> Tensor:
+    """First row, first column, and whether to mirror, of each of `count` crops, [3, count]."""
+    return torch.stack([
         torch.randint(2 * PAD + 1, (count,), generator=generator),
         torch.randint(2 * PAD + 1, (count,), generator=generator),
         torch.randint(2, (count,), generator=generator),
-    ])[:, positions]  # fmt: skip
+    ])  # fmt: skip
+
+
+def cropped(images: Tensor, draws: Tensor) -> Tensor:
+    """The crops of images [B, C, H, W] that were drawn."""
+    channels, height, width = images.shape[1:]
     if images.is_cuda:
         draws = draws.pin_memory()
     top, left, mirror = draws.to(images.device, non_blocking=True)[:, :, None]  # [B, 1] each

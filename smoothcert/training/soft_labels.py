@@ -18,6 +18,7 @@ import dataclasses
 import hashlib
 import json
 import shutil
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,13 +26,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from smoothcert.certification.counting import Request
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.config import PRETRAINED, NoiseMode, TrainConfig, build_dataclass
 from smoothcert.data import Dataset, LazyDataset
-from smoothcert.data.augment import crop_flip
+from smoothcert.data.augment import cropped, draw_crops
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.files import atomic_write, file_sha256, write_text
 from smoothcert.keys import derive
@@ -138,7 +139,7 @@ def _make_parts(
     with ProgressBar("soft labels", len(mine), "groups", done=done, quiet=quiet or not ranks.is_main) as bar:
         for first in missing:
             indices = range(first, min(first + PART, len(train)))
-            views = [_view(wanted.model, train, i).to(ranks.device) for i in indices]
+            views = _views(wanted.model, train, indices, ranks.device)
             requests = [Request(k, i, "prediction", 0, wanted.n) for k, i in enumerate(indices)]
             with atomic_write(_part(parts, first)) as file:
                 np.save(file, smoothed.count_many(views, requests).astype(small))
@@ -149,16 +150,17 @@ def _noise(train: Dataset | LazyDataset) -> NoiseMode:
     return "exact" if train.eight_bit else "float"
 
 
-def _view(config: TrainConfig, train: Dataset | LazyDataset, i: int) -> torch.Tensor:
-    """The one view of image i that is voted on, [C, H, W]."""
-    key = derive(config.seed, "soft-labels", "augment", i)
-    if isinstance(train, LazyDataset):
-        augmented = config.augment != "none"
-        return torch.from_numpy(train.train_image(i, np.random.default_rng(key)) if augmented else train.image(i))
-    image = torch.from_numpy(np.array(train.image(i)))
+def _views(config: TrainConfig, train: Dataset | LazyDataset, indices: range, device: torch.device) -> Sequence[Tensor]:
+    """The one view of each image that is voted on, [C, H, W]."""
+    keys = [derive(config.seed, "soft-labels", "augment", i) for i in indices]
+    if isinstance(train, LazyDataset) and config.augment != "none":
+        views = [train.train_image(i, np.random.default_rng(key)) for i, key in zip(indices, keys, strict=True)]
+        return [torch.from_numpy(view).to(device) for view in views]
     if config.augment == "none":
-        return image
-    return crop_flip(image[None], torch.Generator().manual_seed(key))[0]
+        return [torch.from_numpy(np.array(train.image(i))).to(device) for i in indices]
+    images = torch.from_numpy(np.stack([train.image(i) for i in indices])).to(device)
+    draws = [draw_crops(1, torch.Generator().manual_seed(key)) for key in keys]
+    return cropped(images, torch.cat(draws, dim=1)).unbind()
 
 
 def _part(parts: Path, first: int) -> Path:

@@ -15,7 +15,9 @@ from scipy.special import ndtr
 from torch import nn
 
 from smoothcert.data import Batches, Dataset, ImageFolder
+from smoothcert.data.augment import crop_flip
 from smoothcert.errors import ConfigError, StoreError
+from smoothcert.keys import derive
 from smoothcert.recipes import load_recipe
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training import soft_labels
@@ -149,8 +151,13 @@ def test_damaged_files_are_refused(tmp_path):
 def test_augmented_images_are_voted_on_in_one_keyed_view(tmp_path):
     data = tiny(size=30)
     config = dataclasses.replace(SOFT, augment="crop-flip")
-    views = torch.stack([soft_labels._view(config, data, i) for i in range(30)])
-    assert torch.equal(views, torch.stack([soft_labels._view(config, data, i) for i in range(30)]))
+    cpu = torch.device("cpu")
+    views = torch.stack(list(soft_labels._views(config, data, range(30), cpu)))
+    for i, image in enumerate(torch.from_numpy(data.images)):
+        (alone,) = soft_labels._views(config, data, range(i, i + 1), cpu)
+        assert torch.equal(views[i], alone)  # whatever is voted on beside it
+        draw = torch.Generator().manual_seed(derive(config.seed, "soft-labels", "augment", i))
+        assert torch.equal(alone, crop_flip(image[None], draw)[0])
     assert not torch.equal(views, torch.from_numpy(data.images))
 
 
