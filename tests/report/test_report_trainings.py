@@ -8,6 +8,7 @@ from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import Training, is_training_log, read_training_log, read_trainings
 from smoothcert.report.charts.chart import charts_svg
 from smoothcert.report.charts.losses import loss_charts
+from smoothcert.report.charts.svg import ticks
 
 HEADER = "epoch\ttime\tlr\ttrain loss\ttrain acc\ttestloss\ttest acc\n"
 LINES = "0\t3.54e+02\t0.1\t0.658\t15.0\t2.22\t28.4\n1\t356\t0.01\t0.59\t19.7\t2.1\t34.5\n"
@@ -84,6 +85,28 @@ def test_both_measures_over_finished_epochs_with_the_drops_of_the_rate(log, unfi
     assert svg.count(">runs/mine</text>") == 1  # one legend for both
     first = loss_charts(read_trainings(log), epochs=1)[0]
     assert first.lines[0].x.tolist() == [1]
+
+
+def test_beside_a_released_log_a_run_shows_the_part_that_the_log_has(log, tmp_path):
+    """Released logs call the loss without its regularisers the train loss."""
+    run = tmp_path / "ours"
+    run.mkdir()
+    (run / "config.yaml").write_text("method: {name: catrs}\n")
+    (run / "metrics.jsonl").write_text('{"epoch": 0, "lr": 0.1, "loss": 0.9, "low": 0.6, "high": 0.3}\n')
+    loss = loss_charts(read_trainings(log, run))[0]
+    assert [line.y.tolist() for line in loss.lines] == [[0.658, 0.59], [0.6]]
+    assert loss.title == "Training loss without regularisers"
+    (alone,) = loss_charts(read_trainings(run))
+    assert (alone.lines[0].y.tolist(), alone.title) == ([0.9], "Training loss")
+
+
+@pytest.mark.parametrize("epochs", [1, 2, 3, 7, 20, 25, 90, 150])
+def test_ticks_are_at_whole_epochs(epochs):
+    training = Training("a", "a", [{"epoch": e, "loss": 1.0} for e in range(epochs)])
+    frame = loss_charts([training])[0].frame
+    found = ticks(frame.x[1], frame.ticks[0])
+    assert len(found) > 1
+    assert all(tick == int(tick) for tick in found)
 
 
 def test_a_rate_that_is_printed_too_low_for_one_epoch_is_one_drop(log):

@@ -12,7 +12,7 @@ import numpy as np
 from smoothcert.errors import ConfigError
 from smoothcert.report.charts.chart import Chart, Mark
 from smoothcert.report.charts.line_styles import LineStyle, styles_of
-from smoothcert.report.charts.svg import Frame, Line, percent
+from smoothcert.report.charts.svg import Frame, Line, percent, ticks
 from smoothcert.report.charts.training import MEASURES
 from smoothcert.report.measures.analysis import Floats
 from smoothcert.report.read.trainings import Training, finite
@@ -37,7 +37,10 @@ def loss_charts(trainings: Sequence[Training], epochs: int | None = None) -> lis
             "metrics.jsonl, or training logs with the columns epoch and train loss"
         )
     marks = _drops(trainings)
-    return [_chart(measure, found, marks) for measure, found in lines.items() if found]
+    titles = dict(MEASURES)
+    if any(training.loss != "loss" for training in trainings):
+        titles["loss"] += " without regularisers"
+    return [_chart(measure, titles[measure], found, marks) for measure, found in lines.items() if found]
 
 
 def _within(epoch: Mapping[str, Any], epochs: int) -> bool:
@@ -47,7 +50,7 @@ def _within(epoch: Mapping[str, Any], epochs: int) -> bool:
 def _lines(trainings: Sequence[Training], styles: Sequence[LineStyle], measure: str) -> list[Line]:
     lines = []
     for place, (training, style) in enumerate(zip(trainings, styles, strict=True)):
-        x, y = _series(training, measure)
+        x, y = _series(training, training.loss if measure == "loss" else measure)
         if len(x):
             lines.append(Line(training.name, x, y, style, place, dots=len(x) == 1))
     return lines
@@ -79,7 +82,13 @@ def _drops(trainings: Sequence[Training]) -> list[Mark]:
     return marks
 
 
-def _chart(measure: str, lines: Sequence[Line], marks: Sequence[Mark]) -> Chart:
+def _whole_ticks(last: float) -> int:
+    """How many ticks an axis of epochs may have at most, so that none is within an epoch."""
+    most = min(9, int(last) + 1)
+    return next(n for n in range(most, 0, -1) if n == 1 or all(tick.is_integer() for tick in ticks(last, n)))
+
+
+def _chart(measure: str, title: str, lines: Sequence[Line], marks: Sequence[Mark]) -> Chart:
     last = max(float(line.x.max()) for line in lines)
     values = np.concatenate([line.y for line in lines])
     low, high = float(values.min()), float(values.max())
@@ -94,16 +103,16 @@ def _chart(measure: str, lines: Sequence[Line], marks: Sequence[Mark]) -> Chart:
         width=540,
         height=340,
         left=78,
-        ticks=(min(9, int(last) + 1), 7),  # at whole epochs
+        ticks=(_whole_ticks(last), 7),
         y_format=percent if share else "{:g}".format,
     )
     told = "; ".join(f"{line.label}: {line.y[0]:.3g} to {line.y[-1]:.3g}" for line in lines)
     return Chart(
         tuple(lines),
         frame,
-        title=MEASURES[measure],
+        title=title,
         description=f"{told}.",
-        labels=("epochs", MEASURES[measure].lower()),
+        labels=("epochs", title.lower()),
         name=f"losses-{measure}",
         marks=tuple(marks),
     )

@@ -14,16 +14,23 @@ from smoothcert.runs.find import find_results
 
 # column of a released log -> entry of metrics.jsonl; accuracies are in % there
 _COLUMNS = {"epoch": "epoch", "lr": "lr", "train loss": "loss", "test acc": "noisy_test_accuracy"}
+# What released logs of a method call the train loss, where it is a part of the loss: the one without regularisers.
+# Seen in the numbers: those of our own first epochs are the same.
+_LOGGED = {"stability": "cross_entropy", "consistency": "cross_entropy", "catrs": "low"}
 _LARGEST = 1e300  # differences of such numbers are finite
 
 
 @dataclass(frozen=True)
 class Training:
-    """`key` is the method if it is known, else the name; an epoch has the entries of a line of metrics.jsonl."""
+    """`key` is the method if it is known, else the name; an epoch has the entries of a line of metrics.jsonl.
+
+    `loss` is the entry that is shown as its loss: beside a released log, what the log has of such a loss.
+    """
 
     name: str
     key: str
     epochs: Sequence[Mapping[str, Any]]
+    loss: str = "loss"
 
 
 def is_training_log(path: str | Path) -> bool:
@@ -80,10 +87,14 @@ def read_trainings(*paths: str | Path) -> list[Training]:
     if not found:
         return []
     names = distinct_names([(place, None) for place in found])
-    return [
-        Training(one_line(name), _method(place) or name, epochs)
-        for name, (place, epochs) in zip(names, found.items(), strict=True)
-    ]
+    beside_log = any(not (place / "metrics.jsonl").is_file() for place in found)
+    trainings = []
+    for name, (place, epochs) in zip(names, found.items(), strict=True):
+        method = _method(place) or name
+        part = _LOGGED.get(method, "loss") if beside_log else "loss"
+        loss = part if any(part in epoch for epoch in epochs) else "loss"
+        trainings.append(Training(one_line(name), method, epochs, loss))
+    return trainings
 
 
 def _found(path: Path) -> Iterable[tuple[Path, Sequence[Mapping[str, Any]]]]:
