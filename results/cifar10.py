@@ -22,7 +22,7 @@ from smoothcert.report.read.certificates import Certificates
 
 TABLE = "catrs-logs/cifar10"
 ALLOWED = 0.02
-CERTIFICATION = ("n0", "n", "alpha", "noise", "seed", "every", "device_type")
+CERTIFICATION = ("n0", "n", "alpha", "noise", "seed", "every", "skip_wrong", "device_type")
 
 
 def compared(recipe: str, seeds: list[Certificates], log_path: Path) -> dict:
@@ -61,7 +61,7 @@ def of_seed(c: Certificates, interval: Interval) -> dict:
         "certified_accuracy": shares(c),
         "difference": {name: round(getattr(interval, name), 4) for name in ("value", "low", "high")},
         "training": {"precision": config["precision"], "epochs": config["epochs"], "commits": sorted(set(trained))},
-        "certification": {name: settings[name] for name in CERTIFICATION},
+        "certification": {name: settings.get(name, False) for name in CERTIFICATION},
         "certification_commit": (c.manifest["environment"].get("commit") or "")[:7] or None,
     }
 
