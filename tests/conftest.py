@@ -80,6 +80,8 @@ def one_thread():
 
 
 def pytest_collection_modifyitems(items):
+    # README's training comes first: one of pytest's processes does it while the others have work without it
+    items.sort(key=lambda item: item.name != "test_the_shell_lines_end_in_a_report")
     if not torch.cuda.is_available():
         for item in items:
             if "cuda" in item.keywords:

@@ -25,11 +25,13 @@ def head():
 
 @pytest.fixture
 def cluster(head):
-    """With one node, of one worker."""
-    head.add_node(**NODE)
+    """With one node, of one worker; what a test adds goes with it, and what it takes away is replaced for the next."""
+    if not head.worker_nodes:
+        head.add_node(**NODE)
+    (node,) = head.worker_nodes
     yield head
-    for node in list(head.worker_nodes):
-        head.remove_node(node)
+    for added in head.worker_nodes - {node}:
+        head.remove_node(added)
 
 
 @pytest.fixture
