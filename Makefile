@@ -19,8 +19,8 @@ test: check
 # what needs heavy packages (transformers, timm, datasets, diffusers, ray), an S3 server of a package (moto), or takes long
 test-extras: $(VENV)/.installed
 	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev,hf,timm,diffusers,remote,ray]" "moto[server]"
-	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal --ignore tests/extras/test_ray.py tests/extras
-	$(BIN)/python -m pytest tests/extras/test_ray.py # alone, since it starts many processes
+	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal --ignore tests/extras/ray tests/extras
+	$(BIN)/python -m pytest tests/extras/ray # alone, since they start many processes
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m long tests
 
 # kills, fills disks, turns folders read-only and damages files, and tells what came of it

@@ -4,6 +4,8 @@ import re
 import shlex
 import shutil
 import signal
+import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 # One thread for each process, those of the tests too: tests run in several processes at once (see the Makefile), their
@@ -17,13 +19,18 @@ from filelock import FileLock
 from hypothesis import HealthCheck, settings
 
 from smoothcert.cli import main
-from tests.processes import threads
+from tests.processes import threads, untraced
 
 README = Path(__file__).parent.parent / "README.md"
 
 # without a GPU, Triton's interpreter runs the kernels; it must be chosen before they are first imported
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
+    if sys.gettrace() is not None and find_spec("triton") is not None:
+        # Coverage would look at every call inside the interpreter, which takes twice as long then.
+        from triton.runtime.interpreter import GridExecutor
+
+        GridExecutor.__call__ = untraced(GridExecutor.__call__)
 
 # Some virtual machines say that they have AMX, and stop a process that uses it. oneDNN reads this at its first product.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
@@ -80,6 +87,8 @@ def one_thread():
 
 
 def pytest_collection_modifyitems(items):
+    # README's training comes first: one of pytest's processes does it while the others have work without it
+    items.sort(key=lambda item: item.name != "test_the_shell_lines_end_in_a_report")
     if not torch.cuda.is_available():
         for item in items:
             if "cuda" in item.keywords:

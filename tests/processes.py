@@ -4,10 +4,12 @@ They are forked from one process that has imported PyTorch and what its optimise
 """
 
 import contextlib
+import functools
 import itertools
 import multiprocessing
 import os
 import signal
+import sys
 import time
 import traceback
 
@@ -26,6 +28,21 @@ def threads(count):
     torch.set_num_threads(count)
     yield
     torch.set_num_threads(before)
+
+
+def untraced(function):
+    """The function, which no debugger and no coverage watches."""
+
+    @functools.wraps(function)
+    def run(*arguments, **settings):
+        trace = sys.gettrace()
+        sys.settrace(None)
+        try:
+            return function(*arguments, **settings)
+        finally:
+            sys.settrace(trace)
+
+    return run
 
 
 class Child:

@@ -53,12 +53,12 @@ def test_imports_point_to_rooms_above_in_the_picture():
 def test_no_room_and_no_module_imports_itself_by_a_detour():
     TopologicalSorter(imports.room_graph()).prepare()  # raises CycleError
     graph = {name: {t for t in targets if not name.startswith(f"{t}.")} for name, targets in imports.graph().items()}
-    TopologicalSorter({name: targets - _deferred(name) for name, targets in graph.items()}).prepare()
+    paths = imports.modules()
+    TopologicalSorter({name: targets - _deferred(paths[name]) for name, targets in graph.items()}).prepare()
 
 
-def _deferred(name):
+def _deferred(path):
     """What a module imports for its types alone."""
-    path = imports.modules()[name]
     blocks = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.If)]
     typed = [inner for block in blocks if "TYPE_CHECKING" in ast.dump(block.test) for inner in block.body]
     return {f"{node.module}" for node in typed if isinstance(node, ast.ImportFrom)}

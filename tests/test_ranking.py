@@ -24,7 +24,7 @@ def test_consistency_certifies_more_at_large_radii_than_gaussian_training(tmp_pa
             tmp_path / method / "certify" / "test",
             sigma=spec.sigma,
             n=500,
-            selection=Selection(every=8),
+            selection=Selection(every=16),
             device="cpu",
             quiet=True,
         )

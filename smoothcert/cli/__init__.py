@@ -29,8 +29,8 @@ _FIRST = ("demo", "train", "doctor", "certify", "predict", "report", "status")  
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; errors of ours become one line and exit status 2, with --json also a document."""
-    known = commands()
-    parsed = build_parser(known).parse_args(arguments)
+    known, words = commands(), sys.argv[1:] if arguments is None else arguments
+    parsed = build_parser(known, words).parse_args(words)
     name = parsed.subcommand
     try:
         known[name].run(parsed[name])
@@ -61,7 +61,8 @@ class Parser(ArgumentParser):
         raise AssertionError("an error ends the program")
 
 
-def build_parser(known: dict[str, ModuleType] | None = None) -> ArgumentParser:
+def build_parser(known: dict[str, ModuleType] | None = None, words: Sequence[str] | None = None) -> ArgumentParser:
+    """A parser of all commands; with the `words` of a command line, of the options that these can mean."""
     parser = Parser(
         prog="smoothcert",
         description="Train image classifiers whose answers come with a proof, certify them, report the proofs.",
@@ -72,6 +73,7 @@ def build_parser(known: dict[str, ModuleType] | None = None) -> ArgumentParser:
     subcommands = parser.add_subcommands(required=True)
     for name, module in (commands() if known is None else known).items():
         command = Parser(description=module.ABOUT, allow_abbrev=False, formatter_class=HelpFormatter)
-        module.add_options(command)
+        if words is None or name in words:
+            module.add_options(command)
         subcommands.add_subcommand(name, command, help=module.ABOUT)
     return parser

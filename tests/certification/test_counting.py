@@ -30,7 +30,7 @@ def undecided(arch, image, **options):
     ("arch", "options", "shape", "sizes", "n"),
     [
         ("lenet", {}, (1, 28, 28), (1, 7, 32, 100, 512), 600),
-        ("resnet20", {"normalisation": "cifar10"}, (3, 32, 32), (5, 64, 100), 150),
+        ("resnet8", {"normalisation": "cifar10"}, (3, 32, 32), (5, 64, 100), 150),
     ],
 )
 def test_counts_do_not_depend_on_the_batch_size(arch, options, shape, sizes, n, device):

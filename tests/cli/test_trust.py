@@ -12,6 +12,7 @@ from smoothcert.data import load_dataset
 from smoothcert.errors import ModelError
 from smoothcert.runs.folder import RunFolder
 from tests.cli.commands import fails, run
+from tests.cli.digits import write_digits
 
 CODE = """
 from pathlib import Path
@@ -65,7 +66,8 @@ def test_in_python_too(strange):
 
 
 def test_training_that_starts_from_it_must_name_the_same_code(capsys, strange):
-    words = ["train", "mnist-mini/gaussian-0.50", "--init-from", strange, "--epochs", 1, "--batch-size", 5000]
+    write_digits("few.npz", 50)
+    words = ["train", "mnist-mini/gaussian-0.50", "--dataset", "npz:few.npz", "--init-from", strange, "--epochs", 1]
     error = fails(capsys, *words, "--out", "new")
     assert "--model strange_net.LeNet" in error
     assert not (strange.parent / "was_run").exists()

@@ -41,3 +41,6 @@ def write_shards(folder, sizes, name="part", first=0, classes=4):
             i += 1
         write_tar(folder / f"{name}-{number:06}.tar", members)
     return folder
+
+
+PICTURE, LABEL = ("a.png", png(0)[1]), ("a.cls", b"1")  # the two members of a sample

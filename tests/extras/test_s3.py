@@ -139,6 +139,8 @@ def wait_for_rows(part, rows, process):
 
 def test_rows_stay_here_when_the_server_goes_and_the_same_command_uploads_them(server, monkeypatch):
     monkeypatch.setattr(remote_store, "UPLOAD_SECONDS", 0.05)
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # to reach a server that is gone; each more waits longer
+    s3fs.S3FileSystem.clear_instance_cache()
     store = RemoteStore.at(URL)
 
     def work(now):

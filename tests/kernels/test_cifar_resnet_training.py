@@ -30,8 +30,8 @@ def few_programs(monkeypatch):
         monkeypatch.setattr(norm, "_WIDE", {"ROWS": 16, "COLUMNS": 4096})
 
 
-def networks(dtype=torch.float32):
-    model = with_statistics(build_model("resnet14", normalisation="cifar10", seed=0)).to(DEVICE)
+def networks(dtype=torch.float32, name="resnet14"):
+    model = with_statistics(build_model(name, normalisation="cifar10", seed=0)).to(DEVICE)
     model.to(memory_format=torch.channels_last)
     plain = model if dtype == torch.float32 else Autocast(model)
     return model, FastResNetTraining(model, plain, dtype)
@@ -188,7 +188,7 @@ def test_no_images_at_all():
 
 @pytest.mark.parametrize("train", [True, False])
 def test_an_autocast_around_it_changes_nothing(train):
-    _, fast = networks()
+    _, fast = networks(name="resnet8")
     images = inputs()[0]
     fast.train(train).requires_grad_(train)
     with arithmetic("float32"):
@@ -198,7 +198,7 @@ def test_an_autocast_around_it_changes_nothing(train):
 
 
 def test_new_parameters_are_used_at_once():
-    model, fast = networks()
+    model, fast = networks(name="resnet8")
     images, _, _ = inputs()
     with frozen(fast), torch.no_grad(), arithmetic("float32"):
         before = fast(images)

@@ -1,5 +1,7 @@
 """LeNet's kernels against the plain network: by Triton's interpreter where there is no GPU."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from smoothcert.models import build_model
 from smoothcert.models.normalise import Normalise
 from smoothcert.noise.streams import NoisyCopies
 from smoothcert.runs.folder import RunFolder
+from smoothcert.verification.unpack import unpack
 
 pytest.importorskip("triton")
 from smoothcert.kernels.lenet import sampling as lenet
@@ -22,6 +25,7 @@ from smoothcert.noise.fused import FusedNoise
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 SHAPE = (1, 28, 28)
+PACK = Path(__file__).parents[2] / "results" / "mnist-gaussian-0.50.zip"
 
 
 def noisy(count, seed=0):
@@ -169,8 +173,9 @@ def test_counts_of_several_images_at_once_are_those_of_each_sample_alone():
 
 
 @pytest.fixture
-def trained(shared_run):
-    return RunFolder(shared_run).load_model()[0]
+def trained(tmp_path):
+    """The network of the run that is packed in results/."""
+    return RunFolder(unpack(PACK, tmp_path)).load_model()[0]
 
 
 @pytest.mark.long

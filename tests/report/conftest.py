@@ -1,4 +1,4 @@
-"""Certificates, logs and stores made by hand."""
+"""Certificates, logs and stores made by hand, and a browser."""
 
 import json
 
@@ -120,3 +120,11 @@ def run(tmp_path, write_store):
     answers |= {(0, 0.75): RIGHT, (1, 0.75): RIGHT, (2, 0.75): WRONG, (3, 0.75): WRONG}
     write_attacks(tmp_path / "run" / "attack" / "pgd", answers)
     return tmp_path / "run"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    from tests.report.chromium import chromium  # here, since its tests skip where its package is missing
+
+    with chromium() as started:
+        yield started

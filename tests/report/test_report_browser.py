@@ -1,21 +1,10 @@
-"""The page in a real browser: Chromium driven by Playwright, without a network."""
-
-import shutil
-import threading
+"""The page in a real browser: what a reader points at, chooses, prints, or sees on a phone."""
 
 import numpy as np
 import pytest
 
-from smoothcert.report import read_results, write_report
-from smoothcert.report.page.live import LiveReport, open_server
-from smoothcert.report.page.page import render_report
-from tests.processes import PATIENCE
-
-sync_api = pytest.importorskip("playwright.sync_api", reason="the browser test needs the package playwright")
-CHROMIUM = shutil.which("chromium")
-sync_api.expect.set_options(timeout=1000 * PATIENCE)  # not five seconds: a busy machine is no failure
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="the browser test needs chromium: apt-get install chromium")
-FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+from smoothcert.report import write_report
+from tests.report.chromium import tab, values
 
 
 class Squares:
@@ -43,32 +32,20 @@ def file(make, tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def browser():
-    with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=1000 * PATIENCE)
-        yield started
-        started.close()
-
-
 @pytest.fixture
 def page(browser, file):
     """The page, opened; whatever it logs, breaks or asks of the network fails the test."""
-    context = browser.new_context(viewport={"width": 1200, "height": 900})
-    opened, troubles = context.new_page(), []
-    opened.on("console", lambda message: troubles.append(message.text))
-    opened.on("pageerror", lambda error: troubles.append(str(error)))
-    opened.on(
-        "request", lambda request: troubles.append(request.url) if request.url[:5] not in ("file:", "data:") else None
-    )
-    opened.goto(file.as_uri())
-    yield opened
-    context.close()
+    troubles = []
+    with tab(browser, viewport={"width": 1200, "height": 900}) as opened:
+        opened.on("console", lambda message: troubles.append(message.text))
+        opened.on("request", lambda request: troubles.append(request.url) if outside(request.url) else None)
+        opened.goto(file.as_uri())
+        yield opened
     assert troubles == []
 
 
-def values(page, explorer="curves"):
-    return page.locator(f"#{explorer} td.value").all_inner_texts()
+def outside(url):
+    return not url.startswith(("file:", "data:"))
 
 
 def test_hover_shows_the_values_there(page):
@@ -121,124 +98,6 @@ def test_toggle_hides_a_curve_in_every_chart(page):
     assert [part.is_visible() for part in compared] == [False, False]
 
 
-@pytest.fixture
-def sorted_page(browser, make, tmp_path):
-    """Five runs: two with the same ACR, one without any, one of a log that knows neither n nor alpha."""
-    tested = {"identity": {"procedure": "radius", "radii": [0]}}
-    runs = [
-        make([0.5, 0.5], name="seed10", n=10_000, alpha=0.001),
-        make([0.5, 0.0], name="tested", n=20_000, alpha=0.01, manifest=tested),
-        make([0.4, 0.6], name="seed9", n=9_000, alpha=1e-5),
-        make([0.9, 0.9], name="Alpha", expected=4),
-        make([0.1, 0.1], name="seed100", n=100_000, alpha=0.001),
-    ]
-    write_report(runs, tmp_path / "page.html")
-    context = browser.new_context()
-    opened, troubles = context.new_page(), []
-    opened.on("pageerror", lambda error: troubles.append(str(error)))
-    opened.goto((tmp_path / "page.html").as_uri())
-    yield opened
-    context.close()
-    assert troubles == []
-
-
-def order(page):
-    return page.locator('[aria-label="Results"] tbody th').all_inner_texts()
-
-
-GIVEN = ["seed10", "tested", "seed9", "Alpha", "seed100"]
-
-
-BY_COLUMN = {  # what has no value stands last either way, and what is equal stays as it was
-    "ACR": ("descending", "Alpha seed10 seed9 seed100 tested", "seed100 seed10 seed9 Alpha tested"),
-    "n": ("descending", "seed100 tested seed10 seed9 Alpha", "seed9 seed10 tested seed100 Alpha"),
-    "α": ("descending", "tested seed10 seed100 seed9 Alpha", "seed9 seed10 seed100 tested Alpha"),
-    "run": ("ascending", "Alpha seed9 seed10 seed100 tested", "tested seed100 seed10 seed9 Alpha"),
-    "0.25": ("descending", "seed10 seed9 Alpha seed100 tested", "seed100 seed10 seed9 Alpha tested"),
-}
-
-
-def test_a_click_on_a_column_sorts_by_it(sorted_page):
-    page = sorted_page
-    for column, (first, once, twice) in BY_COLUMN.items():
-        button = page.get_by_role("button", name=column, exact=True).first
-        head = page.locator('[aria-label="Results"] th').filter(has=button)
-        second = {"descending": "ascending", "ascending": "descending"}[first]
-        assert (order(page), head.get_attribute("aria-sort")) == (GIVEN, None)
-        for names, direction in ((once, first), (twice, second)):
-            button.click()
-            assert (order(page), head.get_attribute("aria-sort")) == (names.split(), direction)
-        button.click()
-    assert (order(page), page.locator("[aria-sort]").count()) == (GIVEN, 0)
-
-
-def test_sorting_works_by_keyboard_for_one_column_at_a_time_and_prints(sorted_page):
-    page = sorted_page
-    for column, key, first in (("ACR", "Enter", "Alpha"), ("n", "Space", "seed100")):
-        page.get_by_role("button", name=column, exact=True).first.focus()
-        page.keyboard.press(key)
-        assert order(page)[0] == first
-        assert page.locator('[aria-label="Results"] [aria-sort]').all_inner_texts() == [column]
-    assert page.evaluate("document.activeElement.textContent") == "n"
-    page.emulate_media(media="print")
-    assert order(page)[0] == "seed100"
-    best = page.locator('[aria-label="Results"] td.best').first
-    assert best.evaluate("cell => cell.parentElement.cells[0].textContent") == "seed100"  # marks go with their rows
-
-
-def test_a_served_page_follows_its_store_and_keeps_what_the_reader_chose(browser, write_store):
-    rows = [(i, i % 3, i % 3, 0.4 + 0.1 * i) for i in range(4)]
-    store, other = write_store(rows, run="runs/a"), write_store(rows[:2], run="runs/b")
-    runs = store.parent.parent.parent
-    parts = {folder / "part-0-of-1.tsv": (folder / "part-0-of-1.tsv").read_text() for folder in (store, other)}
-    for part in parts:
-        part.write_text("")
-
-    def render(version):
-        return render_report(read_results(runs), "Title", None, False, {}, {}, version=version)
-
-    server = open_server(LiveReport([runs], render))
-    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-    thread.start()
-    context = browser.new_context(viewport={"width": 800, "height": 300})
-    page, troubles = context.new_page(), []
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    status = page.locator("#serving")
-    page.clock.install()
-    try:
-        page.goto(f"http://127.0.0.1:{server.server_port}/")
-        sync_api.expect(status).to_have_text("Live: 0 of 8 inputs certified")
-        assert page.locator(".lead").inner_text() == "There is nothing to report yet."
-        for part, rows_of_it in parts.items():
-            part.write_text(rows_of_it)
-        page.clock.fast_forward(5_000)
-        sync_api.expect(status).to_have_text("Live: 6 of 8 inputs certified")
-        page.get_by_role("button", name="run", exact=True).first.click()
-        page.get_by_role("button", name="run", exact=True).first.click()
-        page.locator('#curves tr[data-run="0"] input').uncheck()
-        page.locator("#curves-slider").fill("30")
-        page.evaluate("scrollTo(0, 400)")
-        before = page.evaluate("[scrollY, document.activeElement.id]")
-        assert before == [400, "curves-slider"]
-        part.write_text(parts[store / "part-0-of-1.tsv"])
-        page.clock.fast_forward(5_000)
-        sync_api.expect(status).to_have_text("All runs are finished")
-        assert order(page) == ["b", "a"]
-        assert page.locator('[aria-label="Results"] td', has_text="of 4").count() == 0
-        assert page.evaluate("[scrollY, document.activeElement.id]") == before
-        assert page.locator("#curves output").inner_text() == "0.30"
-        assert page.locator("#curves tr.off .name").all_inner_texts() == ["a"]
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-    page.clock.fast_forward(60_000)
-    sync_api.expect(status).to_have_text("The server has gone: this is what it showed last")
-    assert order(page) == ["b", "a"]
-    context.close()
-    assert troubles == []
-
-
 def test_gallery_filters_by_run_kind_and_class(page):
     cards, count = page.locator("#cards figure"), page.locator("#filters output")
     assert count.inner_text() == f"{cards.count()} images"
@@ -259,23 +118,19 @@ def test_gallery_filters_by_run_kind_and_class(page):
 
 
 def test_pages_fit_a_phone_and_a_dark_room(browser, file):
-    context = browser.new_context(viewport={"width": 360, "height": 700}, color_scheme="dark")
-    page = context.new_page()
-    page.goto(file.as_uri())
-    assert page.evaluate("document.documentElement.scrollWidth") == 360
-    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 28)"
-    context.close()
+    with tab(browser, viewport={"width": 360, "height": 700}, color_scheme="dark") as page:
+        page.goto(file.as_uri())
+        assert page.evaluate("document.documentElement.scrollWidth") == 360
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(21, 24, 28)"
 
 
 def test_without_scripts_the_numbers_are_there(browser, file):
-    context = browser.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(file.as_uri())
-    assert page.locator("#curves-slider").is_hidden()
-    assert page.locator("#curves td.value").count() == 2
-    assert page.locator('.run[data-run="0"]').first.is_visible()
-    assert page.get_by_role("button").count() == 0
-    context.close()
+    with tab(browser, java_script_enabled=False) as page:
+        page.goto(file.as_uri())
+        assert page.locator("#curves-slider").is_hidden()
+        assert page.locator("#curves td.value").count() == 2
+        assert page.locator('.run[data-run="0"]').first.is_visible()
+        assert page.get_by_role("button").count() == 0
 
 
 def test_print_opens_every_section(page):
@@ -289,15 +144,11 @@ def test_print_opens_every_section(page):
 def test_a_run_that_tested_some_radii_has_no_value_between_them(browser, make, tmp_path):
     tested = {"identity": {"procedure": "radius", "radii": [0, 0.5]}}
     write_report([make([0.5, 0.0], name="tested", manifest=tested), make([0.5, 0.4])], tmp_path / "page.html")
-    context = browser.new_context()
-    page, troubles = context.new_page(), []
-    page.on("pageerror", lambda error: troubles.append(str(error)))
-    page.goto((tmp_path / "page.html").as_uri())
-    for place, shown in (("50", ["50.0\u00a0%", "50.0\u00a0%"]), ("20", ["–", "100.0\u00a0%"])):
-        page.locator("#curves-slider").fill(place)
-        assert values(page) == shown
-    assert page.locator("#curves td.gap").all_inner_texts() == ["", "best"]
-    page.locator("#curves svg.smoothcert-chart").hover(position={"x": 200, "y": 100})
-    assert "tested" not in page.locator("#curves .tip").inner_text()
-    context.close()
-    assert troubles == []
+    with tab(browser) as page:
+        page.goto((tmp_path / "page.html").as_uri())
+        for place, shown in (("50", ["50.0\u00a0%", "50.0\u00a0%"]), ("20", ["–", "100.0\u00a0%"])):
+            page.locator("#curves-slider").fill(place)
+            assert values(page) == shown
+        assert page.locator("#curves td.gap").all_inner_texts() == ["", "best"]
+        page.locator("#curves svg.smoothcert-chart").hover(position={"x": 200, "y": 100})
+        assert "tested" not in page.locator("#curves .tip").inner_text()

@@ -1,61 +1,15 @@
-"""The page: complete in itself, harmless, written whole."""
+"""What the page shows: complete in itself, and every section from the same results."""
 
-import json
-import os
 import re
-import subprocess
-import sys
 from dataclasses import replace
-from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
-from smoothcert.errors import ConfigError, StoreError
-from smoothcert.report import read_store, write_report
+from smoothcert.report import read_store
+from tests.report.page import Page, report
 
-VOID = {"meta", "input", "br", "link", "img"}
 DATA = {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "noise": "quantised"}
-
-
-class Page(HTMLParser):
-    """Tags must nest; collects elements, texts, and every attribute that could load something."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.open, self.tags, self.ids, self.loads, self.text, self.data = [], [], [], [], [], None
-        self.feed(text)
-        self.close()
-        assert self.open == []
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        attributes = dict(attrs)
-        assert not [name for name in attributes if name.startswith("on")]
-        self.ids += [attributes["id"]] if "id" in attributes else []
-        loading = [value for name, value in attrs if name in ("src", "href", "srcset", "data", "xlink:href")]
-        self.loads += [value for value in loading if not value.startswith("#")]
-        if tag not in VOID:
-            self.open.append((tag, attributes))
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append(tag)
-
-    def handle_endtag(self, tag):
-        assert self.open.pop()[0] == tag
-
-    def handle_data(self, data):
-        if self.open and self.open[-1][0] not in ("script", "style"):
-            self.text.append(data.strip())
-        if self.open and self.open[-1][1].get("id") == "data":
-            self.data = json.loads(data)
-
-
-def report(tmp_path, results, **options):
-    path = tmp_path / "out" / "report.html"
-    write_report(results, path, **options)
-    assert [p.name for p in path.parent.iterdir()] == ["report.html"]
-    return path.read_text(encoding="utf-8")
 
 
 def test_page_has_everything_and_loads_nothing(make, tmp_path, write_store):
@@ -151,87 +105,6 @@ def test_the_page_begins_with_accuracies_and_confidence_of_one_sigma(make, tmp_p
     assert "Compare runs of one σ" in other
 
 
-def options(line):
-    """Each option of a command with the words after it."""
-    return {option: words.split() for option, words in re.findall(r"(--[a-z0-9-]+)((?: (?!--)\S+)*)", line)}
-
-
-def test_provenance_tells_how_to_do_it_again(make, tmp_path, write_store):
-    folder = write_store([(0, 1, 1, 0.5)], inputs=1, dataset="mnist", split="test", every=20, max=None)
-    config = "dataset: mnist\nmethod:\n  name: gaussian\nsigma: 0.5\nseed: 7\n"
-    (folder.parent.parent / "config.yaml").write_text(config)
-    page = Page(report(tmp_path, [read_store(folder)]))
-    run = folder.parent.parent.as_posix()
-    (commands,) = (part for part in page.text if part.startswith("smoothcert train"))
-    train, certify, report_again = commands.splitlines()
-    assert train == f"smoothcert train {run}/config.yaml --out {run}-again"
-    assert certify.startswith(f"smoothcert certify {run} ")
-    given = "--name test --split test --start 0 --every 20 --sigma 0.5 --n0 100 --n 1000 --alpha 0.001 --noise exact"
-    assert options(certify) == options(f"{given} --seed 0")
-    assert report_again == f"smoothcert report {run}/certify/test"
-    texts = dict(zip(page.text, page.text[1:], strict=False))
-    assert any("name: gaussian" in part for part in page.text)
-    assert "smoothcert 0.1.0" in page.text
-    assert {"7", "mnist test", "1 of 1"} <= set(page.text)
-    assert texts["Manifest of the store:"] == ""
-
-
-@pytest.mark.parametrize(
-    ("settings", "words"),
-    [
-        ({"procedure": "radius", "radii": [0.0, 0.5]}, "--radius 0.0 0.5"),
-        (
-            {"procedure": "tolerance", "tolerance": 0.01, "precision": "bfloat16"},
-            "--precision bfloat16 --tolerance 0.01",
-        ),
-        ({"skip_wrong": True, "simultaneous": True, "alpha_each": 0.001}, "--skip-wrong --simultaneous"),
-    ],
-)
-def test_the_command_has_all_that_decides_the_certificates(make, tmp_path, write_store, settings, words):
-    folder = write_store([(0, 1, 1, 0.5)], inputs=1, dataset="mnist", split="test", **settings)
-    page = Page(report(tmp_path, [read_store(folder)]))
-    (commands,) = (part for part in page.text if part.startswith("smoothcert certify"))
-    assert options(words).items() <= options(commands.splitlines()[0]).items()
-
-
-@pytest.mark.parametrize("odd", [{"every": None}, {"every": 0}, {"dataset": "a b"}])
-def test_a_manifest_with_odd_settings_is_shown_as_it_is(tmp_path, write_store, odd):
-    """The certificates stand whatever the manifest says of how they were asked for."""
-    folder = write_store([(0, 1, 1, 0.5)], inputs=1, **{"dataset": "mnist", "split": "test", **odd})
-    page = Page(report(tmp_path, [read_store(folder)]))
-    (commands,) = (part for part in page.text if part.startswith("smoothcert certify"))
-    assert "--alpha 0.001" in commands
-
-
-def test_the_command_of_a_corruption_names_it(make, tmp_path, write_store):
-    folder = write_store([(0, 1, 1, 0.5)], inputs=1, dataset="mnist-c", split="fog/3")
-    page = Page(report(tmp_path, [read_store(folder)]))
-    (commands,) = (part for part in page.text if part.startswith("smoothcert certify"))
-    assert " --corruption fog --severity 3 " in commands
-    assert "--split" not in commands
-
-
-def test_seven_runs_of_ten_thousand_certificates_are_one_small_file(make, tmp_path):
-    rng = np.random.default_rng(0)
-    label = np.arange(10_000) % 10
-    noise = rng.integers(0, 256, (10_000, 3, 32, 32), np.uint8)  # the worst there is: nothing packs it
-
-    class Noise:
-        def image(self, i):
-            return noise[i]
-
-    runs = []
-    for k in range(7):
-        predict = np.where(rng.random(10_000) < 0.7, label, rng.integers(-1, 10, 10_000))
-        radius = np.where(predict < 0, 0.0, np.minimum(rng.exponential(0.7, 10_000), 1.9057))
-        counts = np.array(["1:90000,3:9000,7:1000"] * 10_000, object)
-        runs.append(make(radius, predict == label, name=f"run {k}", label=label, predict=predict, counts=counts,
-                         sigma=0.5, n=100_000, alpha=0.001))  # fmt: skip
-    text = report(tmp_path, runs, images={c.name: Noise() for c in runs})
-    assert len(text.encode()) < 1_500_000
-    assert len(Page(text).data["gallery"]["cards"]) > 7 * 4 * 3
-
-
 def test_gallery_that_cannot_be_made_is_explained(make, tmp_path, pictures):
     c = make([0.5], idx=np.array([3]))
     pictures.labels = np.array([0, 0, 0, 9])
@@ -294,50 +167,3 @@ def test_rounded_and_chosen_radii(make, tmp_path):
     assert "1.91" in page.text
     assert "100.0" in page.text
     assert any("3 significant digits" in part for part in page.text)
-
-
-@pytest.mark.parametrize(
-    "evil", ["<script>alert(1)</script>", "</script><script>alert(1)//", '" onload="alert(1)', "{{ 7*7 }}", "]]>"]
-)
-def test_names_from_users_are_harmless(make, tmp_path, evil):
-    manifest = {"identity": {"model": evil}}
-    c = make([0.5], name=evil, noise=evil, warnings=(evil,), manifest=manifest)
-    losses = [{"epoch": e, "loss": 1.0} for e in range(3)]
-    plain = Page(report(tmp_path, [make([0.5], manifest=manifest, warnings=("w",))], training={"a": losses}))
-    page = Page(report(tmp_path, [c], title=evil, training={evil: losses}))
-    assert page.tags == plain.tags  # the same elements: no name became one
-    assert evil in page.text
-
-
-def test_same_results_same_bytes(make, tmp_path):
-    assert report(tmp_path, [make([0.5])]) == report(tmp_path, [make([0.5])])
-
-
-def test_old_report_survives_a_failed_write(make, tmp_path, monkeypatch):
-    before = report(tmp_path, [make([0.5])])
-
-    def fail(source, target):
-        raise OSError("disk full")
-
-    monkeypatch.setattr(os, "replace", fail)
-    with pytest.raises(StoreError, match="disk full"):
-        write_report([make([0.9])], tmp_path / "out" / "report.html")
-    assert [p.name for p in (tmp_path / "out").iterdir()] == ["report.html"]
-    assert (tmp_path / "out" / "report.html").read_text(encoding="utf-8") == before
-
-
-def test_report_to_a_folder_is_refused(make, tmp_path):
-    with pytest.raises(ConfigError, match="add a file name"):
-        write_report([make([0.5])], tmp_path)
-
-
-def test_no_runs(tmp_path):
-    with pytest.raises(ConfigError, match="at least one run"):
-        write_report([], tmp_path / "report.html")
-
-
-def test_import_is_light():
-    heavy = ("torch", "scipy", "jinja2", "rich", "matplotlib", "yaml")
-    code = f"import sys, smoothcert.report; print([m for m in {heavy} if m in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

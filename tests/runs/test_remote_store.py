@@ -16,8 +16,8 @@ from smoothcert.runs.store import Manifest, ResultStore
 from smoothcert.verification.chain import broken_rows
 from tests.cli.commands import fails, run
 from tests.processes import PATIENCE
+from tests.runs.rows import MANIFEST, row
 from tests.runs.test_remote import put, server  # noqa: F401
-from tests.runs.test_store import MANIFEST, row
 
 pytestmark = pytest.mark.usefixtures("server")
 URL = "memory://bucket/runs/a/certify/test"

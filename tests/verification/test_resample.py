@@ -22,7 +22,7 @@ SETTINGS = {
     "fixed": {},
     "radii": {"radii": (0.0, 0.1), "n": 500},
     "simultaneous": {"simultaneous": True, "skip_wrong": True},
-    "laplace": {"noise": "laplace", "tolerance": 0.5, "n": 5_000},
+    "laplace": {"noise": "laplace", "tolerance": 0.5, "n": 1_500},
 }
 
 
