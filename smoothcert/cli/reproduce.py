@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_machine, add_numbers, option, read_whole_numbers
-from smoothcert.config import N
+from smoothcert.config import ALPHA, N0, N
 from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 
 if TYPE_CHECKING:
@@ -40,15 +40,26 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Options) -> None:
     seeds = read_whole_numbers(options.seeds, "--seeds") or (0,)
+    _check_numbers(options)
     machine = ["--device", options.device, *(["--data-dir", str(options.data_dir)] if options.data_dir else [])]
-    train = [*machine, *(["--epochs", str(options.epochs)] if options.epochs else [])]
-    certify = ["--n", str(options.n), *(["--max", str(options.max)] if options.max else [])]
+    train = [*machine, *([] if options.epochs is None else ["--epochs", str(options.epochs)])]
+    certify = ["--n", str(options.n), *([] if options.max is None else ["--max", str(options.max)])]
     if "/" in options.what:
         failures = _table(options, seeds, train, [*machine, *certify])
     else:
         failures = _recipes(options, seeds, train, [*machine, "--every", str(options.every or 1), *certify])
     if failures:
         raise SmoothcertError("; ".join(failures))
+
+
+def _check_numbers(options: Options) -> None:
+    """Refuse what `train` and `certify` would refuse, before the first of them is started."""
+    from smoothcert.statistics.bounds import check_samples
+
+    for name in ("epochs", "every", "max"):
+        if options[name] is not None and options[name] < 1:
+            raise ConfigError(f"--{name} must be at least 1, found {options[name]}")
+    check_samples(N0, options.n, ALPHA)
 
 
 def _recipes(options: Options, seeds: Sequence[int], train: list[str], certify: list[str]) -> list[str]:
