@@ -39,7 +39,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Options) -> None:
-    seeds = read_whole_numbers(options.seeds, "--seeds") or (0,)
+    seeds = tuple(dict.fromkeys(read_whole_numbers(options.seeds, "--seeds"))) or (0,)  # each once
     _check_numbers(options)
     machine = ["--device", options.device, *(["--data-dir", str(options.data_dir)] if options.data_dir else [])]
     train = [*machine, *([] if options.epochs is None else ["--epochs", str(options.epochs)])]

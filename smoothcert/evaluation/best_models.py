@@ -90,9 +90,9 @@ def best_outcomes(
         best = [
             {
                 "radius": winner.radius,
-                "certified_accuracy": round(winner.accuracy, 4),
-                "clean_accuracy": round(winner.clean, 4),
-                "abstention": round(winner.abstention, 4),
+                "certified_accuracy": winner.accuracy,
+                "clean_accuracy": winner.clean,
+                "abstention": winner.abstention,
                 "model": runs[winner.run][1]["row"],
                 "recipe": runs[winner.run][1]["recipe"],
             }
