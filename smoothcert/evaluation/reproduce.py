@@ -19,10 +19,13 @@ from pathlib import Path
 from typing import Any
 
 import smoothcert
+from smoothcert.data import load_dataset
+from smoothcert.data.corruptions import load_corrupted
 from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.methods import build_method
 from smoothcert.recipes import load_recipe, recipe_names
 from smoothcert.recipes.published import PublishedRow
+from smoothcert.recipes.shipped import shipped_settings
 from smoothcert.report import average_certified_radius, certified_accuracy, read_store
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.published_comparison import find_published, measurement_differences
@@ -122,6 +125,19 @@ def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int]
     return jobs
 
 
+def check_data(jobs: Sequence[Job], data_dir: Path | None) -> None:
+    """Load each data set of these jobs, so that one that is misspelt or missing is refused before any training."""
+    runs = [run for job in jobs for run in (job.starts_from, job) if run]
+    names = [str({**shipped_settings(run.recipe), **run.changes}["dataset"]) for run in runs]
+    for name in dict.fromkeys(names):
+        train = load_dataset(name, "train", data_dir)
+        load_dataset(name, "test", data_dir, classes=train.classes)
+    for name, run in zip(names, runs, strict=True):
+        if run.corruption:  # the first tells whether the benchmark is here
+            load_corrupted(f"{name}-c", *run.corruption, data_dir=data_dir)
+            break
+
+
 def run_jobs(
     jobs: Sequence[Job], train: Sequence[str], certify: Sequence[str], parallel: int
 ) -> tuple[list[Job], list[str]]:
@@ -160,16 +176,26 @@ def _run(job: Job, command: list[str], parallel: int) -> str | None:
     # more threads than cores wait for each other in busy loops
     threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // parallel))} if parallel > 1 else {}
     job.folder.parent.mkdir(parents=True, exist_ok=True)
+    if command[0] == "train":
+        print(f"{job.folder}: train begins, its progress is in {job.log}", flush=True)
+    called = f"$ smoothcert {' '.join(command)}\n"
     with job.log.open("a") as file:
-        file.write(f"$ smoothcert {' '.join(command)}\n")
+        file.write(called)
         file.flush()
         words = [sys.executable, "-m", "smoothcert", *command]
         code = subprocess.run(words, stdout=file, stderr=file, env={**threads, **os.environ}).returncode
     if code:
-        last = job.log.read_text().strip().splitlines()[-1]
-        return f"{job.recipe}, seed {job.seed}: `{command[0]}` failed ({last}); see {job.log}"
+        said = _error(job.log.read_text().rpartition(called)[2]) or f"exit status {code}"
+        return f"{job.recipe}, seed {job.seed}: `{command[0]}` failed ({said}); see {job.log}"
     print(f"{job.folder}: {command[0]} done", flush=True)  # rows of one recipe differ in their folders
     return None
+
+
+def _error(output: str) -> str:
+    """What a command said of its error, from the first line of that on; the last line if it was none of ours."""
+    lines = output.strip().splitlines()
+    begins = [place for place, line in enumerate(lines) if line.startswith("error: ")]
+    return "\n".join(lines[begins[-1] if begins else -1 :])
 
 
 def outcome(

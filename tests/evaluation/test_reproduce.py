@@ -98,6 +98,14 @@ def test_numbers_that_nothing_can_be_made_with_are_refused_at_once(capsys, tmp_p
     assert not (tmp_path / "new").exists()
 
 
+def test_results_are_put_into_a_folder(capsys, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for out in ("file", "file/below"):
+        said = fails(capsys, "reproduce", "mnist-mini", "--out", str(tmp_path / out))
+        assert said.startswith("error: --out must be a folder")
+    assert (tmp_path / "file").read_text() == "mine"
+
+
 def test_a_run_of_other_settings_is_not_tabulated_as_what_was_asked(capsys, shared_run, tmp_path):
     """A first look lies where the whole row would: it stays, and is not taken for that row."""
     run = shutil.copytree(shared_run, tmp_path / "mnist-mini" / "gaussian-0.50" / "seed0")
