@@ -26,6 +26,7 @@ from smoothcert.methods import build_method
 from smoothcert.recipes import load_recipe, recipe_names
 from smoothcert.recipes.published import PublishedRow
 from smoothcert.recipes.shipped import shipped_settings
+from smoothcert.recipes.tables import namesakes, unknown_table
 from smoothcert.report import average_certified_radius, certified_accuracy, read_store
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.published_comparison import find_published, measurement_differences
@@ -100,6 +101,8 @@ def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int]
     """One job for each recipe of a data set (or those that match `rows`, e.g. ``*-0.50``) and each seed."""
     known = [name for name in recipe_names() if name.startswith(f"{dataset}/")]
     if not known:
+        if namesakes(dataset):
+            raise unknown_table(dataset)
         unknown = unknown_name("data set with recipes", dataset, {name.split("/")[0] for name in recipe_names()})
         raise ConfigError(f"{unknown} (`smoothcert tables` lists the tables)")
     names = {name.removeprefix(f"{dataset}/") for name in known}

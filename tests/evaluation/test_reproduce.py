@@ -36,7 +36,11 @@ def test_rows_and_seeds_are_planned(tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(("mnst",), "did you mean mnist"), (("mnist", ["gausian-0.50"]), "did you mean gaussian-0.50")],
+    [
+        (("mnst",), "did you mean mnist"),
+        (("mnist", ["gausian-0.50"]), "did you mean gaussian-0.50"),
+        (("table-8",), "unknown published table 'table-8': did you mean .*smoothmix-supplement/table-8"),
+    ],
 )
 def test_unknown_rows_are_refused(tmp_path, arguments, message):
     with pytest.raises(ConfigError, match=message):
