@@ -113,7 +113,7 @@ def test_mistakes_are_answered_in_one_line(capsys, certified, tmp_path, argument
         (["trane"], "trane"),
         (["train"], "arguments are required: recipe, --out\n"),
         (["reproduce"], "arguments are required: what\n"),
-        (["report"], "arguments are required: results\n"),
+        (["predict"], "arguments are required: run, images\n"),
         (["attack", "a"], "arguments are required: --radius\n"),
         (["certify", "a", "--ever", "3"], "unrecognized arguments: --ever 3\n  did you mean --every?\n"),
         (["reproduce", "mnist", "--epoch=1"], "did you mean --epochs?"),
