@@ -10,7 +10,8 @@ import os
 import re
 import sys
 from argparse import HelpFormatter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from importlib import import_module
 from pkgutil import iter_modules
 from types import ModuleType
@@ -53,12 +54,28 @@ def commands() -> dict[str, ModuleType]:
 
 
 class Parser(ArgumentParser):
-    """Calls a missing option by the name that it is typed with, and says what to do about words that are gone."""
+    """Calls what is missing by the name that it is typed with, and says what to do about words that are unknown."""
+
+    commands: Mapping[str, Parser] = {}
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        advice = [f"\n  {text}" for word, text in GONE.items() if message.endswith(f"Got value: {word}")]
-        super().error("".join([re.sub(r"(required: )[\w-]+\.([\w-]+)", r"\1--\2", message), *advice]), ex)
+        begin, required, rest = message.partition("required: ")
+        missing = [name.partition(".") for name in rest.split(", ")]
+        if required and (command := self.commands.get(missing[0][0])):  # whose usage is shown then
+            command.error(begin + required + ", ".join(command.typed(name) for _, _, name in missing), ex)
+        advice = [text for word, text in GONE.items() if message.endswith(f"Got value: {word}")]
+        unknown = message.partition("unrecognized arguments: ")[2].split()
+        near = [match for word in unknown for match in get_close_matches(word.partition("=")[0], self.flags(), n=1)]
+        advice += [f"did you mean {' and '.join(near)}?"] if near else []
+        super().error("\n  ".join([message, *advice]), ex)
         raise AssertionError("an error ends the program")
+
+    def typed(self, name: str) -> str:
+        """What stands for this argument in the usage."""
+        return flag if (flag := f"--{name.replace('_', '-')}") in self.flags() else name
+
+    def flags(self) -> list[str]:
+        return re.findall(r"--[\w.-]+", self.format_usage())
 
 
 def build_parser(known: dict[str, ModuleType] | None = None, words: Sequence[str] | None = None) -> ArgumentParser:
@@ -76,4 +93,5 @@ def build_parser(known: dict[str, ModuleType] | None = None, words: Sequence[str
         if words is None or name in words:
             module.add_options(command)
         subcommands.add_subcommand(name, command, help=module.ABOUT)
+        parser.commands = {**parser.commands, name: command}
     return parser

@@ -8,7 +8,7 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, option
-from smoothcert.config import CertifyConfig
+from smoothcert.config import ALPHA, N0, CertifyConfig
 from smoothcert.errors import ConfigError
 from smoothcert.recipes import load_recipe
 
@@ -34,12 +34,14 @@ def run_demo(out: Path, *, images: int = 100, n: int = 2000, epochs: int | None 
     from smoothcert.data import load_dataset
     from smoothcert.report import certificate_table, read_results, write_report
     from smoothcert.runs.selection import Selection
+    from smoothcert.statistics.bounds import check_samples
     from smoothcert.training.fit import fit
 
     started = time.monotonic()
     test = load_dataset("mnist-mini", "test")
     if not 1 <= images <= len(test):
         raise ConfigError(f"the demo can certify 1 to {len(test)} images, found {images}")
+    check_samples(N0, n, ALPHA)  # certification would refuse it too, but after a training
     changes = {} if epochs is None else {"epochs": epochs}
     stores, training = [], []
     for name in RECIPES:

@@ -43,7 +43,7 @@ _TABLES = (
 
 def add_options(parser: ArgumentParser) -> None:
     text = "run folders (with their attacks), stores, folders with some below, or log files of the field"
-    parser.add_argument("results", type=place, nargs="+", help=text)
+    parser.add_argument("results", type=place, nargs="*", help=text)
     add_numbers(parser, ("--radii", "--radius"), "radii of the table; default: by data")
     parser.add_argument("--rounded", action="store_true", help="round radii to 3 digits first, as published tables do")
     for kind in ("html", *FORMATS):
@@ -92,6 +92,9 @@ def run(options: Options) -> None:
         raise ConfigError("--group-by is for --tables envelope or abstentions, or --draw envelope: give one of them")
     if options.draw is not None and options.figure is None:
         raise ConfigError("--draw says what --figure writes, which is not given")
+    if not options.results:
+        _corruptions_alone(options)
+        return
     pictures = Pictures(options.data_dir)
     wanted = options.json or options.tables or any(options[kind] is not None for kind in ("html", *FORMATS))
     losses = options.draw == "losses" and not wanted  # of trainings, which need no certificates
@@ -197,6 +200,28 @@ def _corrupted(options: Options, results: list[Certificates]) -> list[list[Corru
 
     found = (corrupted_stores(results), *(read_corruptions(local(folder)) for folder in options.corruptions or ()))
     return [entries for entries in found if entries]
+
+
+def _corruptions_alone(options: Options) -> None:
+    """Tables of the logs that --corruptions names; everything else is about runs."""
+    from smoothcert.report import Material, report_tables, texts_together, write_tables
+    from smoothcert.statistics.printed import UNITS
+
+    chosen = options.tables or ["corruptions"]
+    of_runs = ("html", "figure", "json", "serve", "alpha", "bound", "norm", "radii", "reference", "intervals")
+    others = [f"--{name}" for name in of_runs if options[name] is not None and options[name] is not False]
+    others += [f"--tables {name}" for name in chosen if not name.startswith("corruption")]
+    if options.corruptions is None or others:
+        asked = f", found {' and '.join(others)} without them" if others else ""
+        raise ConfigError(
+            f"name run folders, stores or logs to report{asked}; only tables of --corruptions FOLDER need none"
+        )
+    material = Material([], rounded=options.rounded, corrupted=_corrupted(options, []))
+    tables = report_tables(material, chosen)
+    print(texts_together([table for made in tables.values() for table in made]))
+    print(UNITS)
+    for path in write_tables(tables, **{kind: options[kind] for kind in FORMATS}):
+        print(f"wrote {path}")
 
 
 def _draw(options: Options, results: list[Certificates], attacks: list[Attacks]) -> None:

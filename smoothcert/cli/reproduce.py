@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_machine, add_numbers, option, read_whole_numbers
-from smoothcert.config import N
+from smoothcert.config import ALPHA, N0, N
 from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 
 if TYPE_CHECKING:
     from smoothcert.evaluation.collected import Collected, Entry
+    from smoothcert.evaluation.reproduce import Job
     from smoothcert.recipes.tables import Table
 
 UNLIKE = "Trained with other epochs or on other data than published, so that the values are not comparable."
@@ -39,10 +40,11 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Options) -> None:
-    seeds = read_whole_numbers(options.seeds, "--seeds") or (0,)
+    seeds = tuple(dict.fromkeys(read_whole_numbers(options.seeds, "--seeds"))) or (0,)  # each once
+    _check(options)
     machine = ["--device", options.device, *(["--data-dir", str(options.data_dir)] if options.data_dir else [])]
-    train = [*machine, *(["--epochs", str(options.epochs)] if options.epochs else [])]
-    certify = ["--n", str(options.n), *(["--max", str(options.max)] if options.max else [])]
+    train = [*machine, *([] if options.epochs is None else ["--epochs", str(options.epochs)])]
+    certify = ["--n", str(options.n), *([] if options.max is None else ["--max", str(options.max)])]
     if "/" in options.what:
         failures = _table(options, seeds, train, [*machine, *certify])
     else:
@@ -51,9 +53,22 @@ def run(options: Options) -> None:
         raise SmoothcertError("; ".join(failures))
 
 
+def _check(options: Options) -> None:
+    """Refuse what `train` and `certify` would refuse, before the first of them is started."""
+    from smoothcert.statistics.bounds import check_samples
+
+    for name in ("jobs", "epochs", "every", "max"):
+        if options[name] is not None and options[name] < 1:
+            raise ConfigError(f"--{name} must be at least 1, found {options[name]}")
+    check_samples(N0, options.n, ALPHA)
+    there = next(place for place in (options.out.absolute(), *options.out.absolute().parents) if place.exists())
+    if not there.is_dir():
+        raise ConfigError(f"--out must be a folder, or the name of one to make, but {there} is a file")
+
+
 def _recipes(options: Options, seeds: Sequence[int], train: list[str], certify: list[str]) -> list[str]:
     """The recipes of a data set; returns what went wrong."""
-    from smoothcert.evaluation.reproduce import outcome, plan, results_table, run_jobs
+    from smoothcert.evaluation.reproduce import outcome, plan, results_table
 
     if options.dataset is not None:
         raise ConfigError(f"--dataset is for the rows of a table; {options.what} names its data set itself")
@@ -61,14 +76,13 @@ def _recipes(options: Options, seeds: Sequence[int], train: list[str], certify: 
     jobs = plan(options.what, folder, options.rows, seeds)
     rows = [job.named for job in plan(options.what, folder, ["*"])]
     collected = _collected(options, rows, [job.named for job in jobs])
-    done, failures = run_jobs(jobs, train, certify, options.jobs)
+    done, failures = _run(options, jobs, train, certify)
     outcomes = [found for job in done if (found := outcome(job, train, certify)) is not None]
     return [*failures, *_write(options, collected, outcomes, results_table)]
 
 
 def _table(options: Options, seeds: Sequence[int], train: list[str], certify: list[str]) -> list[str]:
     """A table of the catalogue; returns what went wrong."""
-    from smoothcert.evaluation.reproduce import run_jobs
     from smoothcert.evaluation.tables import check_files, comparison_table, plan_table, table_outcomes
     from smoothcert.recipes.tables import load_table
 
@@ -79,7 +93,7 @@ def _table(options: Options, seeds: Sequence[int], train: list[str], certify: li
     check_files(planned.row for planned in jobs)
     rows = [{"table": table.name, "row": row.label, "recipe": row.recipe} for row in table.rows]
     collected = _collected(options, rows, [planned.named(table) for planned in jobs])
-    done, failures = run_jobs([planned.job for planned in jobs], train, certify, options.jobs)
+    done, failures = _run(options, [planned.job for planned in jobs], train, certify)
     made = [each for each in jobs if each.job in done]
     outcomes = table_outcomes(table, made, train, certify, _as_published(options))
     return [*failures, *_write(options, collected, outcomes, partial(comparison_table, table))]
@@ -88,7 +102,6 @@ def _table(options: Options, seeds: Sequence[int], train: list[str], certify: li
 def _best(table: Table, options: Options, seeds: Sequence[int], train: list[str], certify: list[str]) -> list[str]:
     """A table of best models; returns what went wrong."""
     from smoothcert.evaluation.best_models import best_outcomes, best_table, plan_best
-    from smoothcert.evaluation.reproduce import run_jobs
     from smoothcert.evaluation.tables import check_files
 
     contests = plan_best(table, options.out, options.rows, seeds, options.every, options.dataset)
@@ -103,7 +116,7 @@ def _best(table: Table, options: Options, seeds: Sequence[int], train: list[str]
     before = {planned.job.starts_from.folder for planned in models if planned.job.starts_from}
     first = f", after {len(before)} runs of pre-training" if before else ""
     print(f"{table.name} is the best of {len(runs)} models: all are trained and certified{first}", flush=True)
-    done, failures = run_jobs([planned.job for planned in models], train, certify, options.jobs)
+    done, failures = _run(options, [planned.job for planned in models], train, certify)
     outcomes = best_outcomes(table, contests, done, train, certify, _as_published(options))
     return [*failures, *_write(options, collected, outcomes, partial(best_table, table))]
 
@@ -117,6 +130,14 @@ def _collected(options: Options, rows: Sequence[Entry], planned: Sequence[Entry]
     collected = Collected(path, [row_of(row) for row in rows], {**given, **others})
     collected.kept([key_of(entry) for entry in planned])
     return collected
+
+
+def _run(options: Options, jobs: Sequence[Job], train: list[str], certify: list[str]) -> tuple[list[Job], list[str]]:
+    """Those that were done, and what went wrong with the others; all are refused at once where there is no data."""
+    from smoothcert.evaluation.reproduce import check_data, run_jobs
+
+    check_data(jobs, options.data_dir)
+    return run_jobs(jobs, train, certify, options.jobs)
 
 
 def _as_published(options: Options) -> bool:

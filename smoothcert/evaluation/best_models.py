@@ -54,8 +54,8 @@ def plan_best(
         )
 
     def job(row: BestRow, model: TableRow) -> RowJob:
-        step = every or (1 if dataset else DATASETS[model.dataset].test_size // row.inputs)
-        return RowJob(model, row_job(model, out, seeds[0], step, dataset))
+        step = 1 if dataset else DATASETS[model.dataset].test_size // row.inputs
+        return RowJob(model, row_job(model, out, seeds[0], step if every is None else every, dataset))
 
     return [Contest(row, tuple((source, job(row, model)) for source, model in row.models)) for row in chosen if row.of]
 
@@ -90,9 +90,9 @@ def best_outcomes(
         best = [
             {
                 "radius": winner.radius,
-                "certified_accuracy": round(winner.accuracy, 4),
-                "clean_accuracy": round(winner.clean, 4),
-                "abstention": round(winner.abstention, 4),
+                "certified_accuracy": winner.accuracy,
+                "clean_accuracy": winner.clean,
+                "abstention": winner.abstention,
                 "model": runs[winner.run][1]["row"],
                 "recipe": runs[winner.run][1]["recipe"],
             }

@@ -38,7 +38,9 @@ def explain_runs(
     quiet: bool = False,
 ) -> Iterator[Path]:
     """Write one figure per run and index, and one of the mixing ratios of all runs; yields the files written."""
-    if not indices and ratios < 1:
+    if ratios < 0:
+        raise ConfigError(f"--ratios is a number of images, found {ratios}")
+    if not indices and not ratios:
         raise ConfigError(
             "nothing to explain: give --index for adversarial paths, --ratios N for mixing ratios, or both"
         )

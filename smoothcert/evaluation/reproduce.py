@@ -19,10 +19,14 @@ from pathlib import Path
 from typing import Any
 
 import smoothcert
+from smoothcert.data import load_dataset
+from smoothcert.data.corruptions import load_corrupted
 from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.methods import build_method
 from smoothcert.recipes import load_recipe, recipe_names
 from smoothcert.recipes.published import PublishedRow
+from smoothcert.recipes.shipped import shipped_settings
+from smoothcert.recipes.tables import namesakes, unknown_table
 from smoothcert.report import average_certified_radius, certified_accuracy, read_store
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.published_comparison import find_published, measurement_differences
@@ -97,6 +101,8 @@ def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int]
     """One job for each recipe of a data set (or those that match `rows`, e.g. ``*-0.50``) and each seed."""
     known = [name for name in recipe_names() if name.startswith(f"{dataset}/")]
     if not known:
+        if namesakes(dataset):
+            raise unknown_table(dataset)
         unknown = unknown_name("data set with recipes", dataset, {name.split("/")[0] for name in recipe_names()})
         raise ConfigError(f"{unknown} (`smoothcert tables` lists the tables)")
     names = {name.removeprefix(f"{dataset}/") for name in known}
@@ -120,6 +126,19 @@ def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int]
     if not jobs:
         raise ConfigError(f"{', '.join(rows)}: denoisers have no certificates to reproduce; give other --rows")
     return jobs
+
+
+def check_data(jobs: Sequence[Job], data_dir: Path | None) -> None:
+    """Load each data set of these jobs, so that one that is misspelt or missing is refused before any training."""
+    runs = [run for job in jobs for run in (job.starts_from, job) if run]
+    names = [str({**shipped_settings(run.recipe), **run.changes}["dataset"]) for run in runs]
+    for name in dict.fromkeys(names):
+        train = load_dataset(name, "train", data_dir)
+        load_dataset(name, "test", data_dir, classes=train.classes)
+    for name, run in zip(names, runs, strict=True):
+        if run.corruption:  # the first tells whether the benchmark is here
+            load_corrupted(f"{name}-c", *run.corruption, data_dir=data_dir)
+            break
 
 
 def run_jobs(
@@ -160,16 +179,26 @@ def _run(job: Job, command: list[str], parallel: int) -> str | None:
     # more threads than cores wait for each other in busy loops
     threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // parallel))} if parallel > 1 else {}
     job.folder.parent.mkdir(parents=True, exist_ok=True)
+    if command[0] == "train":
+        print(f"{job.folder}: train begins, its progress is in {job.log}", flush=True)
+    called = f"$ smoothcert {' '.join(command)}\n"
     with job.log.open("a") as file:
-        file.write(f"$ smoothcert {' '.join(command)}\n")
+        file.write(called)
         file.flush()
         words = [sys.executable, "-m", "smoothcert", *command]
         code = subprocess.run(words, stdout=file, stderr=file, env={**threads, **os.environ}).returncode
     if code:
-        last = job.log.read_text().strip().splitlines()[-1]
-        return f"{job.recipe}, seed {job.seed}: `{command[0]}` failed ({last}); see {job.log}"
+        said = _error(job.log.read_text().rpartition(called)[2]) or f"exit status {code}"
+        return f"{job.recipe}, seed {job.seed}: `{command[0]}` failed ({said}); see {job.log}"
     print(f"{job.folder}: {command[0]} done", flush=True)  # rows of one recipe differ in their folders
     return None
+
+
+def _error(output: str) -> str:
+    """What a command said of its error, from the first line of that on; the last line if it was none of ours."""
+    lines = output.strip().splitlines()
+    begins = [place for place, line in enumerate(lines) if line.startswith("error: ")]
+    return "\n".join(lines[begins[-1] if begins else -1 :])
 
 
 def outcome(
@@ -205,11 +234,10 @@ def outcome(
         "inputs": found.rows,
         "train_seconds": round(sum(entry["seconds"] for entry in run.records("timing.jsonl")), 1),
         "certify_seconds": round((store.mean_seconds() or 0.0) * found.rows, 1),
-        "acr": round(average_certified_radius(found, rounded=True), 4),
+        # with all their digits, since means over seeds are made of them
+        "acr": average_certified_radius(found, rounded=True),
         "certified_accuracy": dict(
-            zip(
-                (f"{r:g}" for r in radii), certified_accuracy(found, radii, rounded=True).round(4).tolist(), strict=True
-            )
+            zip((f"{r:g}" for r in radii), certified_accuracy(found, radii, rounded=True).tolist(), strict=True)
         ),
         "published": published_outcome(printed or find_published(found), found),
     }

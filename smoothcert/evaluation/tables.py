@@ -50,7 +50,9 @@ def plan_table(
     check_rows(table, rows, {name for row in table.rows for name in (row.label, row.recipe)})
     chosen = [row for row in table.rows if not rows or any(_matches(row, pattern) for pattern in rows)]
     return [
-        RowJob(row, row_job(row, out, seed, every or _every(row, table, dataset), dataset, corruption))
+        RowJob(
+            row, row_job(row, out, seed, _every(row, table, dataset) if every is None else every, dataset, corruption)
+        )
         for row in chosen
         for seed in seeds
         for corruption in _corruptions(table)

@@ -10,13 +10,14 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from typing import Any, Literal
 
-from smoothcert.errors import unknown_name
+from smoothcert.errors import ConfigError
 from smoothcert.recipes.shipped import changed, shipped_settings
 
 
@@ -164,7 +165,7 @@ def load_table(name: str) -> Table:
     paper, _, own = name.partition("/")
     known = _files(paper) if paper in _catalogue()["papers"] else {}
     if name not in known:
-        raise unknown_name("published table", name, table_names())
+        raise unknown_table(name)
     content = json.loads(known[name].read_text(encoding="utf-8"))
     title, inputs = str(_catalogue()["papers"][paper]), content.pop("inputs")
     rows = tuple(_row({"inputs": inputs, **row}) for row in content.pop("rows", ()))
@@ -173,6 +174,19 @@ def load_table(name: str) -> Table:
         content[key] = tuple(content.get(key, ()))
     cited = title if paper.endswith("-logs") else f"{title}, {own.replace('-', ' ')}"
     return Table(name=name, cited=cited, rows=rows, best=best, **content)
+
+
+def unknown_table(name: str) -> ConfigError:
+    """The error for a misspelt name, with those offered that end as it does, or the nearest: there are too many."""
+    known = table_names()
+    near = get_close_matches(name, namesakes(name), n=4, cutoff=0) or get_close_matches(name, known, n=3, cutoff=0.5)
+    hint = f"did you mean {' or '.join(near)}? " if near else ""
+    return ConfigError(f"unknown published table '{name}': {hint}`smoothcert tables` lists all {len(known)}")
+
+
+def namesakes(name: str) -> list[str]:
+    """The tables of all papers that are called as this one is in its paper."""
+    return [known for known in table_names() if known.rpartition("/")[2] == name.rpartition("/")[2]]
 
 
 def tables_by_preference() -> list[Table]:

@@ -87,12 +87,16 @@ def test_what_cannot_be_made_is_refused_before_anything_is_written(capsys, monke
     assert not (tmp_path / "new").exists()
 
 
-def test_a_run_whose_beginning_failed_is_not_trained(tmp_path):
-    first = Job("no/such-recipe", 0, tmp_path / "first" / "seed0")
+def test_a_run_whose_beginning_failed_is_not_trained(monkeypatch, tmp_path):
+    """What the command said of its error is quoted from its first line to its last."""
+    monkeypatch.setenv("HOME", str(tmp_path))  # below which data is looked for too
+    first = Job("imagenet32/smoothadv-1.00", 0, tmp_path / "first" / "seed0")
     second = Job("mnist/gaussian-0.50", 0, tmp_path / "second" / "seed0", starts_from=first)
-    done, (failure,) = run_jobs([second], [], [], 1)
+    done, (failure,) = run_jobs([second], ["--data-dir", str(tmp_path)], [], 1)
     assert done == []
-    assert "unknown recipe 'no/such-recipe'" in failure
+    assert failure.startswith("imagenet32/smoothadv-1.00, seed 0: `train` failed (error: imagenet32: the train split")
+    assert f"\n  {tmp_path / 'imagenet32'}\n" in failure  # where it was looked for
+    assert failure.endswith(f"; see {tmp_path / 'first' / 'seed0.log'}")
     assert not (tmp_path / "second").exists()
 
 

@@ -36,7 +36,11 @@ def test_rows_and_seeds_are_planned(tmp_path):
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [(("mnst",), "did you mean mnist"), (("mnist", ["gausian-0.50"]), "did you mean gaussian-0.50")],
+    [
+        (("mnst",), "did you mean mnist"),
+        (("mnist", ["gausian-0.50"]), "did you mean gaussian-0.50"),
+        (("table-8",), "unknown published table 'table-8': did you mean .*smoothmix-supplement/table-8"),
+    ],
 )
 def test_unknown_rows_are_refused(tmp_path, arguments, message):
     with pytest.raises(ConfigError, match=message):
@@ -69,11 +73,41 @@ def test_a_table_is_made_row_by_row_and_made_again_without_work(capsys, tmp_path
 
 
 def test_a_failed_run_is_named_and_the_others_are_tabulated(capsys, shared_run, tmp_path):
-    shutil.copytree(shared_run, tmp_path / "mnist-mini" / "gaussian-0.50" / "seed0")  # trained already
-    printed = fails(capsys, "reproduce", "mnist-mini", "--out", str(tmp_path), "--rows", "gaussian-0.50", "--n", "3")
-    assert "mnist-mini/gaussian-0.50, seed 0: `certify` failed (error: n = 3 samples cannot certify" in printed
+    run = shutil.copytree(shared_run, tmp_path / "mnist-mini" / "gaussian-0.50" / "seed0")  # trained already
+    (run / "certify" / "six").rename(run / "certify" / "test")
+    printed = fails(capsys, "reproduce", "mnist-mini", "--out", str(tmp_path), "--rows", "gaussian-0.50", "--n", "300")
+    assert "mnist-mini/gaussian-0.50, seed 0: `certify` failed (error: " in printed
+    assert "n: 200 there, 300 asked" in printed
     assert not (tmp_path / "mnist-mini" / "results.json").exists()
     assert "takes whole numbers" in fails(capsys, "reproduce", "mnist-mini", "--seeds", "a", "--out", str(tmp_path))
+
+
+@pytest.mark.parametrize("what", ["mnist-mini", "smoothmix-supplement/table-8", "smoothadv/table-1"])
+@pytest.mark.parametrize(
+    ("option", "value", "said"),
+    [
+        ("--epochs", "0", "--epochs must be at least 1, found 0"),
+        ("--epochs", "-1", "--epochs must be at least 1, found -1"),
+        ("--every", "0", "--every must be at least 1, found 0"),
+        ("--max", "0", "--max must be at least 1, found 0"),
+        ("--n", "0", "n = 0 samples cannot certify anything"),
+        ("--jobs", "0", "jobs must be at least 1, found 0"),
+    ],
+)
+def test_numbers_that_nothing_can_be_made_with_are_refused_at_once(capsys, tmp_path, what, option, value, said):
+    data = ["--dataset", "mnist-mini"] if "/" in what else []
+    error = fails(capsys, "reproduce", what, *data, "--out", str(tmp_path / "new"), option, value)
+    assert error.startswith("error: ")
+    assert said in error
+    assert not (tmp_path / "new").exists()
+
+
+def test_results_are_put_into_a_folder(capsys, tmp_path):
+    (tmp_path / "file").write_text("mine")
+    for out in ("file", "file/below"):
+        said = fails(capsys, "reproduce", "mnist-mini", "--out", str(tmp_path / out))
+        assert said.startswith("error: --out must be a folder")
+    assert (tmp_path / "file").read_text() == "mine"
 
 
 def test_a_run_of_other_settings_is_not_tabulated_as_what_was_asked(capsys, shared_run, tmp_path):

@@ -1,18 +1,23 @@
 """Tables of the catalogue made again: which runs they need, and how ours stand beside what is printed."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
+from scipy.stats import norm
 
 from smoothcert.cli import build_parser, main
 from smoothcert.cli.options import given_overrides
 from smoothcert.config import TrainConfig
+from smoothcert.data import Dataset
 from smoothcert.data.corruptions import CORRUPTIONS
 from smoothcert.errors import ConfigError
 from smoothcert.evaluation.tables import comparison_table, plan_table, table_outcomes
 from smoothcert.recipes import load_recipe
 from smoothcert.recipes.tables import load_table
+from tests.results import certify_with
 
 SMALL = ["--n", "100", "--max", "4"]
 
@@ -128,6 +133,26 @@ def test_several_seeds_are_a_mean_and_a_standard_deviation():
     assert lines[5] == "|  |  | ours, 2 seeds | 0.9110 ± 0.0014 | yes yes |"
 
 
+def test_means_over_seeds_are_those_of_exact_values(tmp_path):
+    """A classifier that always answers 0 is right on one of three images, then on none: 33.33.. % and 0 %."""
+    table = load_table("smoothmix-supplement/table-8")
+    jobs = plan_table(table, tmp_path, ["Gaussian"], [0, 1], dataset="mnist-mini")
+    always = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(4, 3))
+    torch.nn.init.zeros_(always[1].weight)
+    always[1].bias.data = torch.tensor([1.0, 0.0, 0.0])
+    for planned, labels in zip(jobs, ([0, 1, 2], [1, 1, 2]), strict=True):
+        planned.job.folder.mkdir(parents=True)
+        (planned.job.folder / "model.json").write_text("{}")  # which says that its training is finished
+        data = Dataset("three", "test", np.zeros((3, 1, 2, 2), dtype=np.uint8), np.array(labels), 3)
+        certify_with(always, data, planned.job.store, sigma=1.0, n=100, seed=0, quiet=True)
+    results = table_outcomes(table, jobs, [], [], comparable=False)
+    assert [entry["certified_accuracy"]["0"] for entry in results] == [1 / 3, 0]
+    radius = round(norm.ppf(0.001 ** (1 / 100)), 3)  # all of n = 100 votes, at alpha = 0.001
+    assert [entry["acr"] for entry in results] == pytest.approx([radius / 3, 0], abs=1e-12)
+    (line,) = (line for line in comparison_table(table, results).splitlines() if "ours, 2 seeds" in line)
+    assert line.split(" | ")[3:5] == [f"{radius / 6:.4f} ± {radius / 18**0.5:.4f}", "16.67 ± 23.57"]
+
+
 def test_the_changes_of_a_row_are_options_of_train(tmp_path):
     parser = build_parser()
     seen = set()
@@ -160,16 +185,19 @@ def test_unknown_rows_and_tables_are_refused_before_anything_is_written(capsys, 
         (["smoothmix-supplement/table-99"], "unknown published table"),
         (["mnist", "--dataset", "mnist-mini"], "--dataset is for the rows of a table"),
         (["catrs-supplement/table-24", "--dataset", "mnist-mini"], "is about mnist-c: it cannot be made on other data"),
+        (["smoothmix-supplement/table-8", "--dataset", "mnistmini"], "unknown dataset 'mnistmini': did you mean"),
+        (["smoothadv/table-6", "--dataset", "folder:nowhere"], "error: nowhere: no such file or folder"),
+        (["smoothadv/table-1", "--dataset", "mnistmini"], "unknown dataset 'mnistmini': did you mean"),
     ):
         with pytest.raises(SystemExit):
             main(["reproduce", *words, "--out", str(tmp_path / "new")])
-        assert said in capsys.readouterr().err
+        assert capsys.readouterr().err.count(said) == 1
     assert not (tmp_path / "new").exists()
 
 
 def test_the_command_makes_a_row_of_a_table_beside_those_that_are_there(capsys, tmp_path, tiny):
     arguments = ["reproduce", "consistency-supplement/table-6", "--rows", "lambda = 0", "--dataset", tiny]
-    arguments += ["--epochs", "1", *SMALL, "--out", str(tmp_path)]
+    arguments += ["--epochs", "1", *SMALL, "--seeds", "0,0", "--out", str(tmp_path)]  # a seed twice is one seed
     folder = tmp_path / "consistency-supplement" / "table-6"
     earlier = written_earlier(folder, "lambda = 1", {"epochs": 1, "dataset": tiny, "every": None, "max": 4, "n": 100})
     with pytest.raises(SystemExit):  # before anything is trained
@@ -184,6 +212,8 @@ def test_the_command_makes_a_row_of_a_table_beside_those_that_are_there(capsys, 
     assert (entry["row"], entry["inputs"], entry["published"]["acr"]) == ("lambda = 0", 4, 1.619)
     assert printed.startswith(f"{tmp_path / 'mnist' / 'gaussian-1.00'}")
     assert "seed0: train done\n" in printed
+    (log,) = (line.partition(": train begins, its progress is in ")[2] for line in printed.splitlines()[:1])
+    assert Path(log).read_text().startswith("$ smoothcert train ")
     written = (folder / "results.md").read_text()
     assert written in printed
     assert [line.split(" | ")[2:4] for line in written.splitlines()[4:8]] == [

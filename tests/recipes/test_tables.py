@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+import re
 import subprocess
 import sys
 from collections import Counter
@@ -187,3 +188,23 @@ def test_rows_with_a_log_are_its_numbers_to_the_digit(name):
         if row.accuracy_std:
             assert [f"{value:.2f}" for value in shares.mean(0)] == [f"{value:.2f}" for value in row.accuracy]
             assert [f"{value:.2f}" for value in shares.std(0, ddof=1)] == [f"{value:.2f}" for value in row.accuracy_std]
+
+
+@pytest.mark.parametrize(
+    ("name", "offered"),
+    [
+        ("table-8", {"smoothadv/table-8", "smoothmix-supplement/table-8", "catrs-supplement/table-8"}),
+        ("smoothmix/table-10", {"smoothadv/table-10", "smoothmix-supplement/table-10", "catrs-supplement/table-10"}),
+        ("smothadv/figure-5", {"smoothadv/figure-4"}),
+        ("nope", set()),
+    ],
+)
+def test_a_misspelt_table_is_answered_by_few_names(name, offered):
+    with pytest.raises(ConfigError) as refused:
+        load_table(name)
+    said = str(refused.value)
+    named = {known for known in table_names() if known in re.findall(r"[\w/-]+", said)}
+    assert offered <= named
+    assert len(named) <= 4
+    assert "`smoothcert tables` lists all" in said
+    assert name != "nope" or not named

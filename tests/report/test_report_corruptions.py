@@ -2,6 +2,7 @@
 
 import pytest
 
+from smoothcert.cli import main
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import (
     corrupted_stores,
@@ -46,6 +47,24 @@ def test_tables(graded):
     assert corruption_types_table(entries, 1, accuracy=True).rows[-1] == ("mAcc %", "75.0")
     with pytest.raises(ConfigError, match="severity 3; known: 1, 2"):
         corruption_types_table(entries, 3)
+
+
+def test_logs_of_corruptions_need_no_run_beside_them(capsys, graded, tmp_path):
+    main(["report", "--corruptions", str(graded), "--csv", str(tmp_path / "t.csv")])
+    assert "cohen  0.400  0.200  0.300" in capsys.readouterr().out
+    assert "cohen,0.400,0.200,0.300" in (tmp_path / "t.csv").read_text()
+    main(["report", "--corruptions", str(graded), "--tables", "corruption-types"])
+    assert "mAcc %" in capsys.readouterr().out
+    for words, found in (
+        ([], "to report; only"),
+        (["--corruptions", str(graded), "--html", str(tmp_path / "p.html")], "found --html without them"),
+        (["--corruptions", str(graded), "--alpha", "0"], "found --alpha without them"),
+        (["--corruptions", str(graded), "--tables", "certified"], "found --tables certified without them"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["report", *words])
+        assert found in capsys.readouterr().err
+    assert not (tmp_path / "p.html").exists()
 
 
 def test_without_severities_and_without_the_uncorrupted_images(write_log, tmp_path):
