@@ -13,6 +13,7 @@ from smoothcert.report.charts.line_styles import LineStyle, styles_of
 from smoothcert.report.charts.svg import Frame, Line, percent
 from smoothcert.report.measures.envelope import EnvelopeCurve, envelope_curve
 from smoothcert.report.measures.groups import Group, Grouping, groups_of
+from smoothcert.report.measures.same_data import require_same_data
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names, one_line
 
@@ -25,12 +26,7 @@ def envelope_chart(results: Sequence[Certificates], by: Grouping = "method", rou
         raise ConfigError(f"an envelope needs radii in one norm, found {' and '.join(sorted(norms))}: draw them apart")
     groups = groups_of(runs, by)
     for group in groups:
-        data = sorted({str(name) for i in group.runs if (name := runs[i].identity.get("dataset")) is not None})
-        if len(data) > 1:
-            raise ConfigError(
-                f"the best run of {group.name} needs runs of one data set, found {', '.join(map(one_line, data))}: "
-                "draw them apart, or group them by folder"
-            )
+        require_same_data([runs[i] for i in group.runs], f"the best run of {group.name}")
     curves = [envelope_curve([runs[i] for i in group.runs], rounded) for group in groups]
     known = [(group, curve) for group, curve in zip(groups, curves, strict=True) if curve is not None]
     if not known:

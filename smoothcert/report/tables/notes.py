@@ -10,11 +10,11 @@ import numpy as np
 from smoothcert.errors import COLLAPSED
 from smoothcert.report.measures.analysis import published_rounding
 from smoothcert.report.measures.confidence import saturation
+from smoothcert.report.measures.same_data import DATA, labels_apart
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, one_line
 from smoothcert.statistics.printed import doubt
 
-DATA = {"dataset": "data sets", "split": "splits"}
 # Each changes all radii of a run, so that a comparison of runs that differ in it is unfair.
 BUDGET = {"n": "samples per input (n)", "alpha": "failure probability (alpha)", "noise": "noise"}
 
@@ -44,10 +44,10 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
         if len(values) > 1:
             notes.append(f"the runs were certified on different {words}: {', '.join(values)}; do not compare them")
     notes += copy_notes(results)
-    other = [c for c in results if c.labelled == first.labelled and _labels_differ(first, c)]
-    if other:
+    if unlike := labels_apart(results):
+        one, other = (one_line(results[place].name) for place in unlike)
         notes.append(
-            f"'{one_line(first.name)}' and '{one_line(other[0].name)}' disagree on the labels of the same indices: "
+            f"'{one}' and '{other}' disagree on the labels of the same indices: "
             "another data set, or another order of it; do not compare them"
         )
     notes += budget_notes(results)
@@ -130,11 +130,6 @@ def _more_samples(results: Sequence[Certificates]) -> list[str]:
         "give: it was certified with more samples"
         for c in beyond
     ]
-
-
-def _labels_differ(a: Certificates, b: Certificates) -> bool:
-    _, in_a, in_b = np.intersect1d(a.idx, b.idx, assume_unique=True, return_indices=True)
-    return not np.array_equal(a.label[in_a], b.label[in_b])
 
 
 def _is_rounded(c: Certificates) -> bool:
