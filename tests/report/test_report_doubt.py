@@ -29,7 +29,7 @@ def runs(make):
 
 @pytest.mark.parametrize("form", [Table.to_text, Table.to_markdown, Table.to_latex, Table.to_csv])
 def test_tables_tell_which_rows_are_not_sound(runs, form):
-    lines = form(certificate_table(runs)).splitlines()
+    lines = [line for line in form(certificate_table(runs)).splitlines() if not line.endswith("\\par")]  # no note
     (row,) = [line for line in lines if re.match(r"(\| )?a\b", line) and "ACR" not in line]
     assert WORDS in row
     assert not any(WORDS in line for line in lines if re.match(r"(\| )?b\b", line))

@@ -66,7 +66,7 @@ def certificate_table(
     alike = [row is not None and not measurement_differences(c, row) for c, row in zip(results, published, strict=True)]
     columns = PUBLISHED[: any(published) + any(alike)]  # no column of differences where there is none
     norms = {c.norm for c in results}
-    # columns of their own, since CSV has no notes, and LaTeX only in comments
+    # columns of their own, since CSV has no notes
     named, doubtful = norms != {"l2"}, any(doubt(c.noise) for c in results)
     shown = any(c.labelled for c in results)
     rows = []
