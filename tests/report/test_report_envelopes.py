@@ -141,7 +141,7 @@ def test_a_run_still_being_certified_is_no_best_run_beside_complete_ones(make):
         ("all runs", "50.0 (50.0)", "50.0 (50.0)"),
     )
     assert {stretch.run for stretch in envelope_curve([started, whole]).stretches} == {1}
-    assert group_envelope_table([started], [0], by="all").rows == (("all runs", "100.0 (100.0)"),)
+    assert group_envelope_table([started], [0], by="all").rows == (("all runs (partial)", "100.0 (100.0)"),)
     assert envelope_curve([started]).accuracy.tolist() == [1.0, 1.0]
 
 

@@ -14,7 +14,7 @@ from smoothcert.report.charts.svg import Frame, Line
 from smoothcert.report.measures.bootstrap import paired_curve
 from smoothcert.report.measures.pairing import nothing_to_compare, paired
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import labels_of, norm_names
+from smoothcert.report.read.names import drawn_labels, norm_names
 
 POINTS = 201  # of a line
 LONGEST = 22  # characters of the reference's name beside the axis
@@ -29,7 +29,7 @@ def difference_chart(
     at each radius that both know.
     """
     pairs = paired(results, reference)[0][:most]
-    labels, styles = labels_of(results), run_styles(results)
+    labels, styles = drawn_labels(results), run_styles(results)
     compared = [results[reference], *(results[pair.place] for pair in pairs)]
     right = axis_top(compared)[0]
     lines = []

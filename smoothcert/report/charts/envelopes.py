@@ -15,7 +15,7 @@ from smoothcert.report.measures.envelope import EnvelopeCurve, envelope_curve
 from smoothcert.report.measures.groups import Group, Grouping, groups_of
 from smoothcert.report.measures.same_data import require_same_data
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import labels_of, norm_names, one_line
+from smoothcert.report.read.names import drawn_labels, norm_names, one_line
 
 
 def envelope_chart(results: Sequence[Certificates], by: Grouping = "method", rounded: bool = False) -> Chart:
@@ -56,7 +56,7 @@ def _corners(curve: EnvelopeCurve) -> tuple[np.ndarray, np.ndarray]:
 
 def _strip(runs: Sequence[Certificates], group: Group, curve: EnvelopeCurve, style: LineStyle) -> Strip:
     own = [runs[i] for i in group.runs]
-    labels = labels_of(own)
+    labels = drawn_labels(own)
     if len({c.name for c in own}) == 1 and len({c.sigma for c in own}) == len(own):  # only sigma tells them apart
         labels = [one_line(own[0].name) if c.sigma is None else f"σ={c.sigma:g}" for c in own]
     segments = [Segment(stretch.start, stretch.end, labels[stretch.run]) for stretch in curve.stretches]

@@ -7,8 +7,8 @@ from functools import reduce
 
 import numpy as np
 
-from smoothcert.errors import COLLAPSED
 from smoothcert.report.measures.analysis import published_rounding
+from smoothcert.report.measures.collapse import collapsed
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.same_data import DATA, labels_apart
 from smoothcert.report.read.certificates import Certificates
@@ -89,14 +89,11 @@ def _own_notes(c: Certificates) -> list[str]:
             "a network can tell which float noise is reachable from an image, so that a radius may be false: "
             "certify with exact noise for proofs"
         )
-    answers = c.predict[c.predict >= 0]
     if not c.labelled:
         notes.append("no labels, so no accuracy: a certified answer may be right or wrong")
-    if len(answers) and (len(np.unique(c.label)) if c.labelled else c.identity.get("classes", 0)) > 2:
-        share = np.unique(answers, return_counts=True)[1].max() / c.rows
-        if share > COLLAPSED and len(answers) >= 20:
-            same = f"{100 * share:.0f} % of the inputs get one and the same answer"
-            notes.append(f"COLLAPSED, {same}; its ACR means nothing" if c.labelled else f"{same}: is that right?")
+    if share := collapsed(c):
+        same = f"{100 * share:.0f} % of the inputs get one and the same answer"
+        notes.append(f"COLLAPSED, {same}; its ACR means nothing" if c.labelled else f"{same}: is that right?")
     if c.tested_radii is not None:
         tested = ", ".join(f"{r:g}" for r in c.tested_radii) or "of its manifest"
         notes.append(f"only the radii {tested} were tested: nothing is known at others, and no ACR")
