@@ -19,6 +19,7 @@ from smoothcert.cli.report_data import (
     check_words,
     read_attacked,
     read_certificates,
+    read_epochs,
     stored_certificates,
     training_of,
 )
@@ -84,14 +85,22 @@ def run(options: Options) -> None:
     check_words(options)
     check_norm(options)
     check_values(options)
-    check_outputs(options, [options[kind] for kind in ("figure", "html", *FORMATS) if options[kind] is not None])
+    check_outputs(options, ("figure", "html", *FORMATS))
     for name, drawing in (("published", "trade-offs"), ("least-accuracy", "trade-offs"), ("epochs", "losses")):
         if options[name.replace("-", "_")] is not None and options.draw != drawing:
             raise ConfigError(f"--{name} is for --draw {drawing}, which is not given")
     if options.group_by and not {"envelope", "abstentions"} & {options.draw, *(options.tables or ())}:
         raise ConfigError("--group-by is for --tables envelope or abstentions, or --draw envelope: give one of them")
     if options.draw is not None and options.figure is None:
-        raise ConfigError("--draw says what --figure writes, which is not given")
+        raise ConfigError(
+            f"--draw says what --figure writes, which is not given: add --figure {options.draw}.svg, .pdf or .png"
+        )
+    if options.reference is not None and not (
+        options.html or options.serve or "differences" in {options.draw, *(options.tables or ())}
+    ):
+        raise ConfigError(
+            "--reference is for --tables differences, --draw differences, --html or --serve: give one of them"
+        )
     if not options.results:
         _corruptions_alone(options)
         return
@@ -225,10 +234,13 @@ def _corruptions_alone(options: Options) -> None:
 
 
 def _draw(options: Options, results: list[Certificates], attacks: list[Attacks]) -> None:
-    from smoothcert.report import read_trainings, save_figure
-    from smoothcert.runs.remote import local
+    from smoothcert.report import save_figure
+    from smoothcert.runs.remote import shown
 
     name = options.draw or "accuracy"
+    trainings, left_out = read_epochs(options) if name == "losses" else ([], [])
+    for reason in left_out:
+        print(f"note: {shown(reason)}", file=sys.stderr)
     save_figure(
         results,
         options.figure,
@@ -241,7 +253,7 @@ def _draw(options: Options, results: list[Certificates], attacks: list[Attacks])
         published=options.published or (),
         least_accuracy=options.least_accuracy or 0.0,
         epochs=options.epochs,
-        trainings=read_trainings(*map(local, options.results)) if name == "losses" else (),
+        trainings=trainings,
     )
 
 

@@ -13,7 +13,7 @@ from smoothcert.cli.options import Options, read_numbers
 from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 
 if TYPE_CHECKING:
-    from smoothcert.report import Attacks, Certificates
+    from smoothcert.report import Attacks, Certificates, Training
 
 
 def read_certificates(options: Options) -> tuple[list[Certificates], list[str]]:
@@ -53,6 +53,17 @@ def read_attacked(options: Options) -> tuple[list[Attacks], list[str]]:
     return attacks, [str(warning.message) for warning in caught]
 
 
+def read_epochs(options: Options) -> tuple[list[Training], list[str]]:
+    """The trainings among the results, and what was left out of them."""
+    from smoothcert.report import read_trainings
+    from smoothcert.runs.remote import local
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        trainings = read_trainings(*map(local, options.results))
+    return trainings, [str(warning.message) for warning in caught]
+
+
 def _reanalysed(entry: Certificates, options: Options) -> Certificates:
     from smoothcert.evaluation.reanalysis import reanalyse
     from smoothcert.report.measures.norms import log_in_linf
@@ -60,7 +71,8 @@ def _reanalysed(entry: Certificates, options: Options) -> Certificates:
     if entry.manifest is None:
         if options.alpha is not None or options.bound is not None:
             raise StoreError(
-                f"{entry.source} has no class counts, so that it cannot be analysed by another alpha or bound"
+                f"{entry.source} has no class counts, so that it cannot be analysed by another alpha or bound: leave "
+                "--alpha and --bound out, or name stores of certificates, which have counts"
             )
         return log_in_linf(entry, options.dimension) if options.norm == "linf" else entry
     recorded = entry.manifest.get("environment", {}).get("values")
@@ -109,11 +121,16 @@ def check_values(options: Options) -> None:
         raise ConfigError(f"--least-accuracy is a share from 0 to 1, for example 0.6, found {options.least_accuracy:g}")
 
 
-def check_outputs(options: Options, paths: Sequence[Path]) -> None:
-    """Refuse to write two things into one file, and to write into what is reported."""
+def check_outputs(options: Options, kinds: Sequence[str]) -> None:
+    """Refuse to write two things into one file, into what is reported, and into what is no file."""
     from smoothcert.runs.remote import is_remote
 
     given = {Path(place).resolve() for place in options.results if not is_remote(place)}
+    paths = [options[kind] for kind in kinds if options[kind] is not None]
+    for kind in kinds:
+        if options[kind] is not None and options[kind].is_dir():  # an empty name is the folder itself
+            found = "an empty name" if options[kind] == Path() else f"the folder {options[kind]}"
+            raise ConfigError(f"--{kind} takes the name of a file to write, found {found}; add a file name")
     places = [path.resolve() for path in paths]
     for path, place in zip(paths, places, strict=True):
         if places.count(place) > 1:

@@ -58,7 +58,11 @@ def test_help_names_every_drawing_and_table(capsys):
     [
         (["--draw", "differences", "--figure", "f.svg"], "differences need a run with labels beside"),
         (["--draw", "tail", "--figure", "f.svg"], "a drawing is one of accuracy,"),
-        (["--draw", "confidence"], "--draw says what --figure writes, which is not given"),
+        (["--draw", "confidence"], "--draw says what --figure writes, which is not given: add --figure confidence.svg"),
+        (["--latex", ""], "--latex takes the name of a file to write, found an empty name"),
+        (["--figure", ""], "--figure takes the name of a file to write, found an empty name"),
+        (["--markdown", ".."], "--markdown takes the name of a file to write, found the folder .."),
+        (["--tables", "envelope"], "an envelope needs two runs with labels or more, found a/six: name more of them"),
         (["--tables", "tail"], "a table is one of certified,"),
         (["--norm", "l3"], "--norm is one of l2, linf, found 'l3'; choose one of them"),
         (["--bound", "ternary"], "--bound is one of binary, multiclass, found 'ternary'"),
@@ -134,6 +138,37 @@ def test_what_is_reported_is_not_written_over(capsys, logs, certified):
         assert "lies among the results" in fails(capsys, "report", place, "--csv", output)
         assert before == sorted((path, path.read_bytes()) for path in logs.rglob("*") if path.is_file())
         assert output == place or not output.exists()
+
+
+@pytest.mark.parametrize("kind", ["--html", "--markdown", "--latex", "--csv", "--figure"])
+def test_a_file_to_write_has_a_name(capsys, logs, kind):
+    log = logs / "cohen" / "noise_0.5.tsv"
+    assert "found an empty name; add a file name" in fails(capsys, "report", log, kind, "")
+    assert f"found the folder {logs}; add" in fails(capsys, "report", log, kind, logs)
+
+
+@pytest.mark.parametrize(
+    ("names", "words", "message"),
+    [
+        (["noise_0.5.tsv"], ["--reference", "cohen"], "--reference is for --tables differences, --draw differences,"),
+        (["noise_0.5.tsv"], ["--alpha", 0.01], "leave --alpha and --bound out, or name stores"),
+        (["noise_0.5.tsv", "log.txt"], [], "a training log, which holds no certificates; draw it by --draw losses"),
+        ([""], ["--draw", "losses", "--figure", "f.svg"], "/cohen/log.txt (of training, for --draw losses)"),
+        ([".."], [], "/*/*.tsv (of certificates)"),
+    ],
+)
+def test_what_logs_cannot_do_is_refused_with_what_to_do(capsys, logs, monkeypatch, names, words, message):
+    monkeypatch.chdir(logs)
+    assert message in fails(capsys, "report", *(logs / "cohen" / name for name in names), *words)
+    assert not (logs / "f.svg").exists()
+
+
+def test_an_unfinished_line_of_a_training_log_is_told(capsys, logs):
+    log = logs / "cohen" / "log.txt"
+    log.write_text(log.read_text() + "2\t0.1\t1.")
+    words = ["report", log, "--draw", "losses", "--figure", logs / "f.svg"]
+    main([str(word) for word in words])
+    assert "log.txt: unfinished last line left out" in capsys.readouterr().err
 
 
 def test_l_infinity_radii_of_logs(capsys, logs):

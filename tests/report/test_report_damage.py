@@ -58,6 +58,28 @@ def test_torn_last_line_is_left_out_and_told(write_log):
 
 
 @pytest.mark.parametrize(
+    ("indices", "notes"),
+    [
+        ([0, 20, 40, 60, 80], ()),
+        ([0, 20, 60, 80, 100, 200, 220], ("inputs missing between others, which are 20 apart: 5; the log may not be",)),
+        ([0, 1, 2, 4], ("inputs missing between others, which are 1 apart: 1; the log",)),
+        ([2, 1, 4, 0], ("inputs missing between others, which are 1 apart: 1; the log",)),
+        ([0, 7, 9, 30, 31, 60], ()),  # chosen by chance: nothing is known
+        ([0, 20, 60], ()),
+        ([0, 20, 30, 50, 70], ()),
+        ([5], ()),
+        ([0, 1, 2, 1, 0], ("repeated rows: 2, which count once",)),
+        ([0, 1, 1, 2, 4], ("repeated rows: 1, which", "inputs missing between others, which are 1 apart: 1;")),
+    ],
+)
+def test_gaps_and_repeated_rows_are_told(write_log, indices, notes):
+    c = read_log(write_log([(i, 1, 1, 0.5) for i in indices]))
+    assert c.idx.tolist() == sorted({*indices})
+    assert len(c.warnings) == len(notes)
+    assert all(told.startswith(note) for told, note in zip(c.warnings, notes, strict=True))
+
+
+@pytest.mark.parametrize(
     "text", ["", "id", "idx\tlabel\tpredict\tradius\tcor", "idx\tlabel\tpredict\tradius\tcorrect\n"]
 )
 def test_nothing_yet(tmp_path, text):

@@ -119,6 +119,16 @@ def test_the_drawing_has_a_line_in_its_band_for_each_run(runs):
     assert zero in svg
 
 
+def test_the_last_steps_are_vertical(make):
+    """All inputs of both runs have one radius each, which lies between the points of the grid."""
+    runs = [make([radius] * 4, name=f"run{radius}") for radius in (0.70711, 0.33333)]
+    (line,) = difference_chart(runs, 0).lines
+    steps = np.flatnonzero(np.diff(line.y))
+    assert line.x[steps].tolist() == [0.33333, 0.70711]
+    assert line.y[steps + 1].tolist() == [-1.0, 0.0]
+    assert np.diff(line.x)[steps].max() < 1e-12
+
+
 def test_values_are_those_of_the_table(runs):
     told = difference_values(runs, 1, [0.0, 0.5])
     table = difference_table(runs, 1, [0.0, 0.5])

@@ -8,8 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smoothcert.report import certificate_table, curve_svg, save_figure, write_report
+from smoothcert.report import (
+    abstention_table,
+    certificate_table,
+    curve_svg,
+    group_envelope_table,
+    save_figure,
+    write_report,
+)
 from smoothcert.report.charts.attacks import attack_chart
+from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.attack_curves import AttackCurve, Family
 from smoothcert.report.page.gallery import build_gallery
 from smoothcert.report.page.sections import gallery_data
@@ -29,7 +37,7 @@ def runs(make):
 
 @pytest.mark.parametrize("form", [Table.to_text, Table.to_markdown, Table.to_latex, Table.to_csv])
 def test_tables_tell_which_rows_are_not_sound(runs, form):
-    lines = form(certificate_table(runs)).splitlines()
+    lines = [line for line in form(certificate_table(runs)).splitlines() if not line.endswith("\\par")]  # no note
     (row,) = [line for line in lines if re.match(r"(\| )?a\b", line) and "ACR" not in line]
     assert WORDS in row
     assert not any(WORDS in line for line in lines if re.match(r"(\| )?b\b", line))
@@ -40,6 +48,8 @@ def test_tables_tell_which_rows_are_not_sound(runs, form):
     "table",
     [
         lambda runs: envelope_table(runs, [0.0, 0.5]),
+        lambda runs: group_envelope_table(runs, [0.5], by="all"),
+        lambda runs: abstention_table(runs, [0.5], by="all"),
         lambda runs: difference_table(runs, 0, [0.5]),
         lambda runs: class_table(runs),
         lambda runs: corruption_table([Corrupted("m", "fog", 1, runs[0])]),
@@ -48,6 +58,51 @@ def test_tables_tell_which_rows_are_not_sound(runs, form):
 )
 def test_what_follows_from_a_table_tells_it_too(runs, table):
     assert WORDS in table(runs).to_csv()
+    tabular = table(runs).to_latex().partition(r"\end{tabular}")[0]
+    assert WORDS in re.sub("(?m)^%.*", "", tabular)
+
+
+@pytest.mark.parametrize("name", ["accuracy", "confidence", "differences", "envelope", "trade-offs"])
+def test_drawings_tell_it_in_their_legends_and_descriptions(make, name):
+    kinds = {"mine/a": "float", "theirs/b": "exact"}
+    runs = [make([0.5, 0.6], name=run, noise=noise, sigma=0.5, n=1000, alpha=0.001) for run, noise in kinds.items()]
+    (chart,) = draw(name, Scene(runs, reference="theirs/b"))
+    words = [line.label for line in chart.lines] + [segment.text for s in chart.strips for segment in s.segments]
+    assert any("mine" in text and WORDS in text for text in words)
+    assert not any("theirs" in text and WORDS in text for text in words)
+    assert WORDS in chart.description
+
+
+@pytest.mark.parametrize("name", ["accuracy", "confidence", "differences", "envelope", "trade-offs"])
+def test_drawings_tell_of_partial_runs_too(make, name):
+    sizes = {"mine/a": 9, "theirs/b": None}
+    runs = [make([0.5, 0.6], name=run, expected=n, sigma=0.5, n=1000, alpha=0.001) for run, n in sizes.items()]
+    (chart,) = draw(name, Scene(runs, reference="theirs/b"))
+    labels = [line.label for line in chart.lines]
+    assert any("mine" in text and "(partial" in text for text in labels)
+    assert not any("theirs" in text and "(partial" in text for text in labels)
+    assert "(partial" in chart.description
+    if name == "accuracy":
+        assert labels[0] == "mine/a (partial, 2 of 9 inputs)"
+
+
+def test_trade_offs_tell_of_collapsed_networks(make):
+    label = np.arange(24) % 3
+    config = {"method": {"name": "consistency"}, "dataset": "mnist"}
+
+    def run(lam, predict):
+        settings = config | {"method": config["method"] | {"lam": lam}}
+        about = {"label": label, "predict": predict, "config": settings, "name": f"run{lam}", "sigma": 0.5}
+        return make([0.5] * 24, predict == label, **about)
+
+    good, collapsed = run(1.0, label), run(9.0, np.zeros(24, np.int64))
+    assert "COLLAPSED" in " ".join(certificate_table([good, collapsed]).notes)
+    (chart,) = draw("trade-offs", Scene([good, collapsed]))
+    assert [line.label for line in chart.lines] == ["consistency by lam (COLLAPSED at 9)"]
+    (alone,) = draw("trade-offs", Scene([collapsed]))
+    assert [line.label for line in alone.lines] == ["run9.0 (COLLAPSED)"]
+    (chart,) = draw("trade-offs", Scene([good]))
+    assert "COLLAPSED" not in chart.lines[0].label
 
 
 def test_figures_and_pages_tell_it(runs, tmp_path):

@@ -8,6 +8,7 @@ import pytest
 from smoothcert.errors import ConfigError, MissingExtra
 from smoothcert.report import curve_svg, save_figure
 from smoothcert.report.charts.axes import draw_charts
+from smoothcert.report.charts.chart import charts_svg
 from smoothcert.report.charts.curves import accuracy_chart
 
 
@@ -26,6 +27,26 @@ def test_figure_by_matplotlib(runs, tmp_path, kind, start):
     assert content.startswith(start)
     assert content == (tmp_path / f"b.{kind}").read_bytes()  # no date, no random name
     assert "matplotlib.pyplot" not in sys.modules
+
+
+def test_what_names_a_strip_in_an_svg_names_it_in_other_figures_too_and_fits(make):
+    pytest.importorskip("matplotlib")
+    from smoothcert.report.charts.drawings import Scene, draw
+
+    # the first is best up to a radius of 0.01 to 0.2, the second from there to 1: strips from narrow to wide
+    named = []
+    for end in np.linspace(0.01, 0.2, 20).tolist():
+        runs = [make([end] * 4, name="cohen", sigma=0.25), make([1.0] * 4, [1, 0, 0, 0], name="cohen", sigma=0.5)]
+        charts = draw("envelope", Scene(runs))
+        svg = ">σ=0.25</text>" in charts_svg(charts)
+        figure = draw_charts(charts, "", None)
+        figure.draw_without_rendering()
+        words = [text for text in figure.axes[1].texts if text.get_text() == "σ=0.25"]
+        assert len(words) == 1 or not svg
+        left, right = figure.axes[1].transData.transform([(0, 0), (end, 0)])[:, 0]
+        assert all(word.get_window_extent().width < 1.05 * (right - left) for word in words)
+        named.append(svg)
+    assert {*named} == {True, False}
 
 
 @pytest.mark.parametrize("count", [8, 9, 24])

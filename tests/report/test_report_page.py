@@ -28,7 +28,7 @@ def test_page_has_everything_and_loads_nothing(make, tmp_path, write_store):
     assert any('"environment"' in part for part in page.text)
     for chart in ("with a certified radius of at least r.", "with a lower bound of p_A of at least p."):
         (told,) = [part for part in page.text if chart in part]
-        assert "run/test: " in told
+        assert "run/test (partial, 2 of 4 inputs): " in told
         assert "log: " in told
     assert "log: 1 to 0.2" in page.text  # the loss
     assert "default-src 'none'" in text

@@ -147,7 +147,7 @@ def test_results_leave_out_what_has_no_certificates_yet(write_store, write_log, 
 
 
 def test_results_of_something_else(tmp_path):
-    with pytest.raises(StoreError, match="found none of them there; name logs as files"):
+    with pytest.raises(StoreError, match="found none of them there; name one of these"):
         read_results(tmp_path)
     with pytest.raises(StoreError, match="no such file or folder"):
         read_results(tmp_path / "absent")

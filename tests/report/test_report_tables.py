@@ -70,6 +70,7 @@ def test_markdown_escapes_names_and_lists_notes(make):
 
 def test_latex(runs):
     assert certificate_table(runs, [0, 0.5]).to_latex() == (
+        "% needs \\usepackage{booktabs}\n"
         "\\begin{tabular}{lrrrrrr}\n"
         "\\toprule\n"
         "& & & & & \\multicolumn{2}{c}{Certified accuracy (\\%) at $r$} \\\\\n"
@@ -83,14 +84,40 @@ def test_latex(runs):
     )
 
 
-def test_latex_escapes_every_special_character_and_comments_notes(make):
-    text = certificate_table([make([1.0], name=r"\~^{}#&$\input{x}" + "\n%", expected=2)], []).to_latex()
-    row = text.splitlines()[5]
-    assert row.startswith(
-        r"\textbackslash{}\textasciitilde{}\textasciicircum{}\{\}\#\&\$\textbackslash{}input\{x\} \% & -"
+def test_latex_escapes_every_special_character_and_prints_notes(make):
+    text = certificate_table([make([1.0], name=r"\~^{}#&$|`\input{x}" + "\n%", expected=2)], []).to_latex()
+    name = (
+        r"\textbackslash{}\textasciitilde{}\textasciicircum{}\{\}\#\&\$\textbar{}\textasciigrave{}"
+        r"\textbackslash{}input\{x\} \%"
     )
-    assert text.splitlines()[0].startswith("% ")
+    lines = text.splitlines()
+    assert lines[5].startswith(f"{name} & -")
     assert "multicolumn" not in text
+    assert [line for line in lines if line.startswith("%")] == [r"% needs \usepackage{booktabs}"]
+    below = lines[lines.index(r"\end{tabular}") + 1 :]
+    assert below == [r"\par\smallskip", r"{\footnotesize\raggedright", rf"{name}: partial, 1 of 2 inputs\par", "}"]
+
+
+@pytest.mark.parametrize(
+    ("cell", "shown"),
+    [
+        ("-5.0", "$-$5.0"),
+        ("+5.0", "+5.0"),
+        ("-", "-"),
+        ("a-5", "a-5"),
+        ("1e-05", "1e-05"),
+        ("report --alpha '' x", "report -{}-alpha '{}' x"),
+        ("---", "-{}-{}-"),
+        ("a|b", r"a\textbar{}b"),
+    ],
+)
+def test_latex_sets_a_minus_before_numbers_and_joins_no_dashes(cell, shown):
+    assert f"& {shown} \\\\" in Table(("run", "x"), (("a", cell),)).to_latex()
+
+
+def test_latex_sets_a_minus_in_intervals_too():
+    table = Table(("run", "x"), (("a", "-0.5"),), intervals={(0, 1): ("-1.0", "+0.1")})
+    assert r"a & $-$0.5 {\scriptsize [$-$1.0, +0.1]} \\" in table.to_latex()
 
 
 def test_csv_quotes_names(make):
@@ -204,6 +231,6 @@ def test_names_are_nothing_but_text_in_every_place_of_a_table(name):
     for line in (caption, head, row, note):
         assert not re.search(r"(?<!\\)(\\\\)*[<\[$`]", line)
     lines = latex_together(tables).splitlines()
-    assert len(lines) == 2 * 12 + 1
+    assert len(lines) == 2 * 15 + 2
     assert not any(line.startswith(("*", "[", "|")) for line in lines)
     assert len(list(csv.reader(io.StringIO(tables[0].to_csv())))) == 2

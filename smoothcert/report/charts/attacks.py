@@ -43,6 +43,7 @@ def attack_chart(families: Sequence[Family], first_run: int = 0) -> Chart:
         title="Certified and empirical accuracy of " + ", ".join(doubted(f.name, f.models[0]) for f in families),
         description="Certified accuracy is proved from below, accuracy under attack bounds it from above, both on "
         f"{inputs} inputs. An attack takes m noises and T steps, PREDICT n samples. "
+        "A bound holds for all larger radii too, also beyond the largest that was attacked. "
         f"{'; '.join(map(_summary, families))}.",
         labels=(f"radius r ({norm_names(['l2'])})", "accuracy"),
         name="attacks",

@@ -21,6 +21,7 @@ _MATH = {
     "≥ p": "≥ $p$",
 }
 _STRIP, _LETTER, _LINE = 0.32, 0.066, 0.18  # inches: a strip with its name, a letter's width, a line of a legend
+_SIZES = {"x-small": 0.06, "xx-small": 0.05}  # of words in a strip: what fits in our SVG fits by the smaller one
 _INSIDE = 8  # so many entries of a legend fit among the curves
 
 
@@ -97,7 +98,7 @@ def _draw_strips(axes: Any, chart: Chart, inches: float) -> None:
     left, right = chart.frame.x
     axes.set(xlim=(left, right), ylim=(len(chart.strips), 0))
     axes.axis("off")
-    letter = _LETTER * (right - left) / (0.85 * inches)
+    inch = (right - left) / (0.85 * inches)
     for row, strip in enumerate(chart.strips):
         colour, dashes = COLOURS[strip.style.colour], [float(length) for length in DASHES[strip.style.dash].split()]
         key = {"color": colour, "linewidth": 1.3, "linestyle": (0, dashes) if dashes else "-"}
@@ -106,9 +107,10 @@ def _draw_strips(axes: Any, chart: Chart, inches: float) -> None:
         for segment in strip.segments:
             ends = (segment.start, segment.end - segment.start)
             axes.broken_barh([ends], (row + 0.45, 0.45), facecolor=(colour, 0.22), edgecolor="white", linewidth=1)
-            if len(segment.text) * letter < segment.end - segment.start:
-                middle = (segment.start + segment.end) / 2
-                axes.text(middle, row + 0.69, _plain(segment.text), fontsize="x-small", ha="center", va="center")
+            length, middle = segment.end - segment.start, (segment.start + segment.end) / 2
+            size = next((size for size, letter in _SIZES.items() if len(segment.text) * letter * inch < length), None)
+            if size is not None:
+                axes.text(middle, row + 0.69, _plain(segment.text), fontsize=size, ha="center", va="center")
 
 
 def _formulas(label: str) -> str:

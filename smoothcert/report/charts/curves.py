@@ -20,14 +20,14 @@ from smoothcert.report.measures.analysis import (
 )
 from smoothcert.report.measures.confidence import has_confidence, p_curve, p_ecdf
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import labels_of, norm_names
+from smoothcert.report.read.names import drawn_labels, norm_names
 
 
 def accuracy_chart(runs: Sequence[Certificates], *, title: str | None = None, rounded: bool = False) -> Chart:
     """The certified-accuracy curves of the runs, or those of certified shares where there are no labels."""
     if not runs:
         raise ConfigError("a figure needs at least one run, found none")
-    labels, shown = labels_of(runs), curve_name(runs)
+    labels, shown = drawn_labels(runs), curve_name(runs)
     top = axis_top(runs)
     lines = [
         Line(label, *step_corners(c, rounded), style, place, dots=c.tested_radii is not None)
@@ -69,7 +69,7 @@ def _answered(runs: Sequence[Certificates]) -> str:
 
 def confidence_chart(runs: Sequence[Certificates]) -> Chart | None:
     """P(p_A >= p) of the runs whose p_A is known, from p = 1/2 to 1; None if there is none."""
-    labels, styles = labels_of(runs), run_styles(runs)
+    labels, styles = drawn_labels(runs), run_styles(runs)
     known = [place for place, c in enumerate(runs) if has_confidence(c)]
     if not known:
         return None

@@ -11,12 +11,13 @@ from smoothcert.report.charts.chart import Chart
 from smoothcert.report.charts.curves import axis_top
 from smoothcert.report.charts.line_styles import run_styles
 from smoothcert.report.charts.svg import Frame, Line
+from smoothcert.report.measures.analysis import Floats, correct_radii
 from smoothcert.report.measures.bootstrap import paired_curve
-from smoothcert.report.measures.pairing import nothing_to_compare, paired
+from smoothcert.report.measures.pairing import Pair, nothing_to_compare, paired
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import labels_of, norm_names
+from smoothcert.report.read.names import drawn_labels, norm_names
 
-POINTS = 201  # of a line
+POINTS = 201  # of a line, beside its last steps
 LONGEST = 22  # characters of the reference's name beside the axis
 
 
@@ -29,13 +30,13 @@ def difference_chart(
     at each radius that both know.
     """
     pairs = paired(results, reference)[0][:most]
-    labels, styles = labels_of(results), run_styles(results)
+    labels, styles = drawn_labels(results), run_styles(results)
     compared = [results[reference], *(results[pair.place] for pair in pairs)]
     right = axis_top(compared)[0]
     lines = []
     for pair in pairs:
         dots = pair.tested is not None
-        radii = np.array(pair.tested) if dots else np.linspace(0.0, right, POINTS)
+        radii = np.array(pair.tested) if dots else _grid(pair, right, rounded)
         rng = np.random.default_rng(seed)
         value, low, high = paired_curve(pair.run, pair.reference, rng, radii, rounded=rounded)
         lines.append(Line(labels[pair.place], radii, value, styles[pair.place], pair.place, dots, (low, high)))
@@ -55,6 +56,13 @@ def difference_chart(
         labels=(f"radius r ({norm_names(c.norm for c in compared)})", f"percentage points above {short}"),
         name="differences",
     )
+
+
+def _grid(pair: Pair, right: float, rounded: bool) -> Floats:
+    """Evenly spaced radii, and both sides of the steps at which a curve ends: these may be large, and are vertical."""
+    ends = [correct_radii(c, rounded)[-1:] for c in (pair.run, pair.reference)]
+    steps = [side for end in ends for side in (end, np.nextafter(end, np.inf))]
+    return np.unique(np.concatenate([np.linspace(0.0, right, POINTS), *steps]))
 
 
 def _range(lines: Sequence[Line]) -> tuple[float, float]:

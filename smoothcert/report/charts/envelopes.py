@@ -13,8 +13,9 @@ from smoothcert.report.charts.line_styles import LineStyle, styles_of
 from smoothcert.report.charts.svg import Frame, Line, percent
 from smoothcert.report.measures.envelope import EnvelopeCurve, envelope_curve
 from smoothcert.report.measures.groups import Group, Grouping, groups_of
+from smoothcert.report.measures.same_data import require_same_data
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import labels_of, norm_names, one_line
+from smoothcert.report.read.names import drawn_labels, norm_names, one_line
 
 
 def envelope_chart(results: Sequence[Certificates], by: Grouping = "method", rounded: bool = False) -> Chart:
@@ -25,12 +26,7 @@ def envelope_chart(results: Sequence[Certificates], by: Grouping = "method", rou
         raise ConfigError(f"an envelope needs radii in one norm, found {' and '.join(sorted(norms))}: draw them apart")
     groups = groups_of(runs, by)
     for group in groups:
-        data = sorted({str(name) for i in group.runs if (name := runs[i].identity.get("dataset")) is not None})
-        if len(data) > 1:
-            raise ConfigError(
-                f"the best run of {group.name} needs runs of one data set, found {', '.join(map(one_line, data))}: "
-                "draw them apart, or group them by folder"
-            )
+        require_same_data([runs[i] for i in group.runs], f"the best run of {group.name}")
     curves = [envelope_curve([runs[i] for i in group.runs], rounded) for group in groups]
     known = [(group, curve) for group, curve in zip(groups, curves, strict=True) if curve is not None]
     if not known:
@@ -60,7 +56,7 @@ def _corners(curve: EnvelopeCurve) -> tuple[np.ndarray, np.ndarray]:
 
 def _strip(runs: Sequence[Certificates], group: Group, curve: EnvelopeCurve, style: LineStyle) -> Strip:
     own = [runs[i] for i in group.runs]
-    labels = labels_of(own)
+    labels = drawn_labels(own)
     if len({c.name for c in own}) == 1 and len({c.sigma for c in own}) == len(own):  # only sigma tells them apart
         labels = [one_line(own[0].name) if c.sigma is None else f"σ={c.sigma:g}" for c in own]
     segments = [Segment(stretch.start, stretch.end, labels[stretch.run]) for stretch in curve.stretches]

@@ -100,4 +100,5 @@ def _told(spot: Spot, x: float, y: float) -> str:
 
 
 def _label(entry: Series) -> str:
-    return ("published: " if entry.published else "") + entry.name + (f" by {entry.parameter}" * bool(entry.parameter))
+    label = ("published: " if entry.published else "") + entry.name + f" by {entry.parameter}" * bool(entry.parameter)
+    return label + "".join(f" ({note})" for note in entry.notes)

@@ -10,13 +10,17 @@ from smoothcert.errors import unknown_name
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import method_of
 from smoothcert.report.read.names import one_line
+from smoothcert.statistics.printed import doubt
 
 Grouping = Literal["method", "sigma", "folder", "all"]
 
 
 @dataclass(frozen=True)
 class Group:
-    """`runs` are places among those given; `key` is the method where all of them are of one, else the name."""
+    """`runs` are places among those given; `key` is the method where all of them are of one, else the folder.
+
+    The name says so if numbers of a run in it are in doubt, and if only partial runs are in it.
+    """
 
     name: str
     key: str
@@ -35,7 +39,16 @@ def groups_of(results: Sequence[Certificates], by: Grouping = "method") -> list[
     order = sorted(range(len(results)), key=lambda i: results[i].sigma or 0.0) if by == "sigma" else range(len(results))
     for place in order:
         found.setdefault(_group(results[place], by), []).append(place)
-    return [Group(name, key, tuple(runs)) for (name, key), runs in found.items()]
+    return [
+        Group(name + "".join(f" ({word})" for word in caveats([results[i] for i in runs])), key, tuple(runs))
+        for (name, key), runs in found.items()
+    ]
+
+
+def caveats(runs: Sequence[Certificates]) -> list[str]:
+    """What must be told of numbers that stand for several runs: doubts of any, and that none is complete."""
+    doubts = [text for text in dict.fromkeys(doubt(c.noise) for c in runs) if text]
+    return doubts + ["partial"] * all(c.partial for c in runs)
 
 
 def _group(c: Certificates, by: Grouping) -> tuple[str, str]:

@@ -14,6 +14,8 @@ from smoothcert.recipes.published import method_settings
 from smoothcert.recipes.tables import load_table
 from smoothcert.report.measures.across_seeds import PROCEDURE
 from smoothcert.report.measures.analysis import average_certified_radius, certified_accuracy, clean_accuracy
+from smoothcert.report.measures.collapse import collapsed
+from smoothcert.report.measures.groups import caveats
 from smoothcert.report.measures.tradeoff import flat, is_number
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import method_in, method_of
@@ -30,13 +32,17 @@ class Spot:
 
 @dataclass(frozen=True)
 class Series:
-    """The spots of a method along `parameter`, ascending; a single spot has none."""
+    """The spots of a method along `parameter`, ascending; a single spot has none.
+
+    `notes` must stand beside its name: which of its numbers are in doubt, partial or of collapsed networks.
+    """
 
     name: str
     key: str  # the method, where it is known
     parameter: str
     published: bool
     spots: tuple[Spot, ...]
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -51,6 +57,8 @@ class _Entry:
     values: tuple[float, ...]
     published: bool = False
     where: tuple[str, ...] = ()  # data set and folders, or the table: tells series of one name apart
+    notes: tuple[str, ...] = ()
+    collapsed: bool = False
 
 
 def overlays(
@@ -65,7 +73,11 @@ def overlays(
     averaged. The numbers of a log are those that its folders name, as in `lbd_5.0/eta_0.5`. Where a method has one
     setting for each sigma, as most tables do, these are joined along sigma, also if another number was chosen for it.
     """
-    entries = [_of_run(c, radii, rounded) for c in results if c.labelled and c.tested_radii is None]
+    entries = [
+        replace(_of_run(c, radii, rounded), notes=tuple(caveats([c])), collapsed=collapsed(c) > 0)
+        for c in results
+        if c.labelled and c.tested_radii is None
+    ]
     entries += [entry for name in tables for entry in _of_table(name, radii)]
     joined = _by_sigma(entries)
     found = [(places, _series([entries[i] for i in places], "sigma")) for places in joined]
@@ -139,7 +151,11 @@ def _series(entries: Sequence[_Entry], parameter: str) -> Series:
     first, shown = entries[0], parameter.removeprefix("method.")
     rows = {entry.name.partition(",")[0] for entry in entries}  # tables have rows such as `CAT-RS, lambda = 1`
     name = first.name if not parameter else rows.pop() if first.published and len(rows) == 1 else first.key
-    return Series(name, first.key, shown, first.published, tuple(spots))
+    notes = [note for entry in entries for note in entry.notes]
+    for entry in entries:
+        if entry.collapsed:
+            notes.append(f"COLLAPSED at {entry.numbers[parameter]:g}" if parameter else "COLLAPSED")
+    return Series(name, first.key, shown, first.published, tuple(spots), tuple(dict.fromkeys(notes)))
 
 
 def _of_run(c: Certificates, radii: Sequence[float], rounded: bool) -> _Entry:

@@ -53,7 +53,8 @@ const startPage = () => {
         const value = reading.values[i][index];
         const gap = value - best;
         one(".value", row).textContent = percent(value);
-        one(".gap", row).textContent =
+        const cell = one(".gap", row);  // there is none where the runs cannot be compared
+        if (cell) cell.textContent =
           value === null || hidden.has(reading.runs[i]) ? "" : gap < 0 ? "\u2212" + (-gap).toFixed(1)
             : rows.length > 1 ? "best" : "";
         dots[i].style.display = value === null ? "none" : "";

@@ -19,6 +19,7 @@ from smoothcert.report.charts.training import Epochs
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.pairing import reference_place
+from smoothcert.report.measures.same_data import comparable
 from smoothcert.report.page import sections
 from smoothcert.report.page.attacks import attack_section
 from smoothcert.report.page.gallery import Gallery, Images, build_gallery
@@ -105,6 +106,7 @@ def render_report(
     readings = sections.readings(results, rounded)
     context: dict[str, Any] = {
         **_frame(title, version),
+        "comparable": comparable(results),
         "headline": sections.headline(results, radii, rounded),
         "table": table,
         "published": published_table(results, radii),

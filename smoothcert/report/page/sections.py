@@ -18,6 +18,7 @@ from smoothcert.report.charts.scatter import trade_off_svg
 from smoothcert.report.charts.training import MEASURES, Epochs, training_svg
 from smoothcert.report.measures.analysis import Floats, certified_accuracy, curve_values
 from smoothcert.report.measures.confidence import has_confidence, p_ecdf
+from smoothcert.report.measures.same_data import comparable
 from smoothcert.report.measures.tradeoff import trade_offs
 from smoothcert.report.page.gallery import Gallery
 from smoothcert.report.read.certificates import Certificates
@@ -30,11 +31,6 @@ from smoothcert.statistics.printed import at_least
 
 SURE = 0.99  # the confidence that the head of the page asks for
 MOST_RUNS = 24  # with a histogram, or compared by the bootstrap: with more of them nobody reads a page
-
-
-def comparable(results: Sequence[Certificates]) -> bool:
-    """Whether the radii of the runs are in one norm: else there is no best run, and no difference."""
-    return len({c.norm for c in results}) == 1
 
 
 def headline(results: Sequence[Certificates], radii: Sequence[float], rounded: bool) -> dict[str, Any]:
@@ -123,13 +119,13 @@ def comparison(
 ) -> dict[str, Any]:
     """Differences with intervals, best run by radius, seeds, trade-offs; empty where there is nothing to compare."""
     styles = run_styles(results)
-    if len(results) == 1 or not comparable(results) or not results[0].labelled:
+    if len(results) == 1 or len({c.norm for c in results}) > 1 or not results[0].labelled:
         return dict.fromkeys(("envelope", "differences", "difference_chart", "compared", "seeds", "trade_offs"))
     compared = radii_to_compare(results[:MOST_RUNS], results[reference], radii, rounded)
     differences = difference_table(results, reference, compared, rounded, most=MOST_RUNS)
     chart = differences and difference_chart(results, reference, rounded, most=MOST_RUNS)
     return {
-        "envelope": envelope_table(results, radii, rounded),
+        "envelope": envelope_table(results, radii, rounded) if comparable(results) else None,
         "differences": differences,
         "difference_chart": chart and chart_svg(chart, legend=False),
         "compared": chart and [line.run for line in chart.lines],

@@ -66,6 +66,12 @@ def labels_of(results: Sequence[Certificates]) -> list[str]:
     return [doubted(label, c) for label, c in zip(labels, results, strict=True)]
 
 
+def drawn_labels(results: Sequence[Certificates]) -> list[str]:
+    """The labels of pictures, which have no notes: they also say which runs are partial."""
+    labels = zip(labels_of(results), results, strict=True)
+    return [f"{label} (partial, {c.rows} of {c.expected} inputs)" if c.partial else label for label, c in labels]
+
+
 def doubted(label: str, c: Certificates) -> str:
     """The label of a run, with the doubt that its numbers are under, if any: it is in every legend and caption then."""
     return f"{label} ({doubt(c.noise)})" if doubt(c.noise) else label

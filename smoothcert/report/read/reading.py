@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 import warnings as python_warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from smoothcert.errors import StoreError
 from smoothcert.recipes.published import ALPHA, N
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import distinct_names
+from smoothcert.report.read.trainings import is_training_log
 from smoothcert.runs.find import find_results, is_attack_store, stores_of
 from smoothcert.runs.rows import Column, NoCertificates, merge, nothing_yet, read_lines, typed_columns
 from smoothcert.runs.store import ResultStore
@@ -22,8 +25,17 @@ from smoothcert.statistics.saturation import saturation_radius
 def read_log(path: str | Path) -> Certificates:
     """Read a log of the field (`idx label predict radius correct ...`, any order, more columns allowed)."""
     path = Path(path)
-    lines = read_lines(path)
-    columns = merge([typed_columns(lines)], path)
+    try:
+        lines = read_lines(path)
+    except StoreError:
+        if is_training_log(path):
+            raise StoreError(
+                f"{path}: a training log, which holds no certificates; draw it by --draw losses --figure losses.svg, "
+                "or leave it out"
+            ) from None
+        raise
+    typed = typed_columns(lines)
+    columns = merge([typed], path)
     sigma, n = _sigma_in(path), _constant(columns, "n")
     return Certificates(
         **_fields(columns),
@@ -32,7 +44,11 @@ def read_log(path: str | Path) -> Certificates:
         n0=_constant(columns, "n0"),
         n=n,
         source=path,
-        warnings=((_torn(path),) if lines.torn else ()) + _beyond(columns, sigma, n or N),
+        warnings=(
+            *([_torn(path)] if lines.torn else ()),
+            *_incomplete(typed["idx"], columns["idx"]),
+            *_beyond(columns, sigma, n or N),
+        ),
     )
 
 
@@ -121,10 +137,20 @@ def _places(paths: Iterable[str | Path], empty: list[NoCertificates]) -> Iterabl
         elif path.exists():
             raise StoreError(
                 f"{path}: expected a run folder (config.yaml, certify/), a store (manifest.json), a folder with some "
-                f"below, or a log file, found none of them there; name logs as files, for example {path}/*/*.tsv"
+                f"below, or a log file, found none of them there{_logs_below(path)}"
             )
         else:
             raise StoreError(f"{path}: no such file or folder; expected a run folder, a store or a log file")
+
+
+def _logs_below(folder: Path) -> str:
+    """How to name the logs of the field that lie in a folder, by patterns that find some."""
+    kinds = {"of certificates": "*.tsv", "of training, for --draw losses": "log.txt"}
+    found = []
+    for kind, name in kinds.items():
+        patterns = [pattern for depth in range(4) if any(folder.glob(pattern := "*/" * depth + name))]
+        found += [f"{folder}/{pattern} ({kind})" for pattern in patterns[:1]]
+    return f"; name logs as files, for example {' or '.join(found)}" if found else "; name one of these"
 
 
 def _fields(columns: dict[str, Column]) -> dict[str, Any]:
@@ -182,6 +208,19 @@ def _beyond(columns: dict[str, Column], sigma: float | None, n: int) -> tuple[st
         f"its largest radius {largest:g} is more than {n} samples give at alpha {ALPHA:g} ({limit:.3f}): it was "
         "certified otherwise, or is wrong",
     )
+
+
+def _incomplete(read: Column, idx: Column) -> Iterator[str]:
+    """What the indices of a log tell: rows that stand in it twice, and gaps where the others are evenly spaced."""
+    if len(read) > len(idx):
+        yield f"repeated rows: {len(read) - len(idx)}, which count once"
+    steps, often = np.unique(np.diff(idx), return_counts=True)
+    if len(steps) < 2:
+        return
+    step = steps[often.argmax()]
+    if 2 * often.max() > len(idx) - 1 and not (steps % step).any():
+        missing = (idx[-1] - idx[0]) // step + 1 - len(idx)
+        yield f"inputs missing between others, which are {step} apart: {missing}; the log may not be complete"
 
 
 def _torn(path: Path) -> str:

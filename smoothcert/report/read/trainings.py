@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -45,7 +46,7 @@ def is_training_log(path: str | Path) -> bool:
 def read_training_log(path: str | Path) -> list[dict[str, float]]:
     """Read `epoch time lr train-loss train-acc test-loss test-acc`, tab-separated, in any order, more columns allowed.
 
-    A last line without an end is one that is being written, and left out.
+    A last line without an end is one that is being written, and left out with a warning.
     """
     path = Path(path)
     header, *lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True) or [""]
@@ -54,8 +55,11 @@ def read_training_log(path: str | Path) -> list[dict[str, float]]:
     if missing:
         raise StoreError(f"{path}: expected a training log with the column {missing[0]}, found {', '.join(columns)}")
     epochs = []
+    if lines and not lines[-1].endswith("\n"):
+        warnings.warn(f"{path}: unfinished last line left out", stacklevel=2)
+        lines.pop()
     for number, line in enumerate(lines, start=2):
-        if not line.strip() or (number == len(lines) + 1 and not line.endswith("\n")):
+        if not line.strip():
             continue
         cells = dict(zip(columns, line.split("\t"), strict=False))
         try:

@@ -10,6 +10,7 @@ from smoothcert.errors import ConfigError
 from smoothcert.report.measures.across_seeds import seed_groups
 from smoothcert.report.measures.envelope import Winner, envelope_curve, upper_envelope
 from smoothcert.report.measures.groups import Group, Grouping, groups_of
+from smoothcert.report.measures.same_data import comparable, require_same_data
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
 from smoothcert.report.tables.formats import Table, number
@@ -30,7 +31,7 @@ def group_envelope_table(
     groups, winners = _winners(results, radii, rounded, by)
     rows = [(group.name, *(_cell(won.get(r)) for r in radii)) for group, won in zip(groups, winners, strict=True)]
     best = set()
-    for column, r in enumerate(radii, start=1):
+    for column, r in enumerate(radii if comparable(results) else (), start=1):
         shares = {row: won[r].accuracy for row, won in enumerate(winners) if r in won}
         top = max(shares.values(), default=0.0)
         best |= {(row, column) for row, share in shares.items() if len(shares) > 1 and share == top > 0}
@@ -97,6 +98,7 @@ def _winners(
         raise ConfigError(f"a best run needs radii in one norm, found {' and '.join(norms)}: report them apart")
     groups, winners = groups_of(results, by), []
     for group in groups:
+        require_same_data([results[i] for i in group.runs], f"the best run of {group.name}")
         found = upper_envelope([results[i] for i in group.runs], radii, rounded)
         winners.append({won.radius: won for won in found})
     return groups, winners

@@ -19,9 +19,12 @@ LATEX = {c: "\\" + c for c in "&%$#_{}"} | {
     "^": r"\textasciicircum{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "`": r"\textasciigrave{}",
     "σ": r"$\sigma$",
     "±": r"$\pm$",
 }
+BOOKTABS = "% needs \\usepackage{booktabs}\n"
 
 
 @dataclass(frozen=True)
@@ -61,33 +64,40 @@ class Table:
         """Aligned plain text; coloured for a terminal (by default: if standard output is one)."""
         if sys.stdout.isatty() if terminal is None else terminal:
             return self._for_terminal()
-        lines = ["  ".join(cells).rstrip() for cells in _padded([self.columns, *self._cells(str, "{}", " {}")])]
+        lines = ["  ".join(cells).rstrip() for cells in _padded([self.columns, *self._cells(str, "{}", "{}")])]
         lines.insert(1, "-" * max(map(len, lines)))
         return "\n".join(lines + [f"note: {note}" for note in self.notes]) + "\n"
 
     def to_markdown(self) -> str:
-        rows = self._cells(_markdown, "**{}**", r" \{}")
+        rows = self._cells(_markdown, "**{}**", "{}")
         header, *body = _padded([[*map(_markdown, self.columns)], *rows])
         rule = [("-" * (len(cell) - 1) + ":") if i else "-" * len(cell) for i, cell in enumerate(header)]
         lines = [f"| {' | '.join(cells)} |" for cells in (header, rule, *body)]
         return "\n".join(lines + [""] * bool(self.notes) + [f"- {_markdown(note)}" for note in self.notes]) + "\n"
 
     def to_latex(self) -> str:
-        """A `tabular` for booktabs, best values bold; the notes as comments."""
+        """A `tabular` for booktabs, best values bold, and the notes below it."""
+        return BOOKTABS + self.tabular()
+
+    def tabular(self) -> str:
+        """LaTeX without the comment on what it needs, which several tables need once."""
         first, last = len(self.head) + 1, len(self.columns)
         names = [r"$\sigma$" if name == "sigma" else _latex(name) for name in self.head] + list(self.radii)
-        lines = [f"% {note}" for note in self.notes]
-        lines += [rf"\begin{{tabular}}{{l{'r' * (last - 1)}}}", r"\toprule"]
+        lines = [rf"\begin{{tabular}}{{l{'r' * (last - 1)}}}", r"\toprule"]
         if self.radii:
             group = _latex(self.group.capitalize()).removesuffix(self.symbol) + f"${self.symbol}$"
             lines += [
                 rf"{'& ' * len(self.head)}\multicolumn{{{len(self.radii)}}}{{c}}{{{group}}} \\",
                 rf"\cmidrule(lr){{{first}-{last}}}",
             ]
-        body = [names, *self._cells(_latex, r"\textbf{{{}}}", r" {{\scriptsize {}}}")]
+        body = [names, *self._cells(_latex, r"\textbf{{{}}}", r" {{\scriptsize{}}}")]
         lines += [" & ".join(cells) + r" \\" for cells in body]
         lines.insert(-len(self.rows), r"\midrule")
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"]) + "\n"
+        lines += [r"\bottomrule", r"\end{tabular}"]
+        if self.notes:  # printed: bold values without them would say more than is known
+            lines += [r"\par\smallskip", r"{\footnotesize\raggedright"]
+            lines += [*(rf"{_latex(note)}\par" for note in self.notes), "}"]
+        return "\n".join(lines) + "\n"
 
     def to_csv(self) -> str:
         """With columns of their own for the ends of intervals."""
@@ -110,7 +120,7 @@ class Table:
         def shown(i: int, j: int, cell: str) -> str:
             around = self.around(i, j)
             value = bold.format(escape(cell)) if (i, j) in self.best else escape(cell)
-            return value + (interval.format(around) if around else "")
+            return value + (interval.format(escape(f" {around}")) if around else "")
 
         return [[shown(i, j, cell) for j, cell in enumerate(row)] for i, row in enumerate(self.rows)]
 
@@ -152,7 +162,7 @@ def latex_together(tables: Sequence[Table]) -> str:
     if len(tables) == 1:
         return tables[0].to_latex()
     head, end = "\\begin{table}\n\\centering\n\\caption{%s}\n", "\\end{table}\n"
-    return "\n".join(head % _latex(table.caption) + table.to_latex() + end for table in tables)
+    return BOOKTABS + "\n".join(head % _latex(table.caption) + table.tabular() + end for table in tables)
 
 
 def _above(table: Table, tables: Sequence[Table], form: str, escape: Callable[[str], str] = str) -> str:
@@ -187,6 +197,10 @@ def _markdown(text: str) -> str:
 
 
 def _latex(text: str) -> str:
-    """Text as LaTeX sets it; a star or a bracket at its start is no argument of the end of the row before."""
+    """Text as LaTeX sets it: numbers with a minus, and no two dashes or quotes that would become one.
+
+    A star or a bracket at its start is no argument of the end of the row before.
+    """
     shown = "".join(LATEX.get(character, character) for character in text)
+    shown = re.sub(r"([-'])(?=\1)", r"\1{}", re.sub(r"(?<![-\w.)}])-(?=[\d.])", "$-$", shown))
     return f"{{{shown[0]}}}{shown[1:]}" if shown.startswith(("*", "[")) else shown

@@ -7,14 +7,14 @@ from functools import reduce
 
 import numpy as np
 
-from smoothcert.errors import COLLAPSED
 from smoothcert.report.measures.analysis import published_rounding
+from smoothcert.report.measures.collapse import collapsed
 from smoothcert.report.measures.confidence import saturation
+from smoothcert.report.measures.same_data import DATA, labels_apart
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, one_line
 from smoothcert.statistics.printed import doubt
 
-DATA = {"dataset": "data sets", "split": "splits"}
 # Each changes all radii of a run, so that a comparison of runs that differ in it is unfair.
 BUDGET = {"n": "samples per input (n)", "alpha": "failure probability (alpha)", "noise": "noise"}
 
@@ -44,10 +44,10 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
         if len(values) > 1:
             notes.append(f"the runs were certified on different {words}: {', '.join(values)}; do not compare them")
     notes += copy_notes(results)
-    other = [c for c in results if c.labelled == first.labelled and _labels_differ(first, c)]
-    if other:
+    if unlike := labels_apart(results):
+        one, other = (one_line(results[place].name) for place in unlike)
         notes.append(
-            f"'{one_line(first.name)}' and '{one_line(other[0].name)}' disagree on the labels of the same indices: "
+            f"'{one}' and '{other}' disagree on the labels of the same indices: "
             "another data set, or another order of it; do not compare them"
         )
     notes += budget_notes(results)
@@ -89,14 +89,11 @@ def _own_notes(c: Certificates) -> list[str]:
             "a network can tell which float noise is reachable from an image, so that a radius may be false: "
             "certify with exact noise for proofs"
         )
-    answers = c.predict[c.predict >= 0]
     if not c.labelled:
         notes.append("no labels, so no accuracy: a certified answer may be right or wrong")
-    if len(answers) and (len(np.unique(c.label)) if c.labelled else c.identity.get("classes", 0)) > 2:
-        share = np.unique(answers, return_counts=True)[1].max() / c.rows
-        if share > COLLAPSED and len(answers) >= 20:
-            same = f"{100 * share:.0f} % of the inputs get one and the same answer"
-            notes.append(f"COLLAPSED, {same}; its ACR means nothing" if c.labelled else f"{same}: is that right?")
+    if share := collapsed(c):
+        same = f"{100 * share:.0f} % of the inputs get one and the same answer"
+        notes.append(f"COLLAPSED, {same}; its ACR means nothing" if c.labelled else f"{same}: is that right?")
     if c.tested_radii is not None:
         tested = ", ".join(f"{r:g}" for r in c.tested_radii) or "of its manifest"
         notes.append(f"only the radii {tested} were tested: nothing is known at others, and no ACR")
@@ -130,11 +127,6 @@ def _more_samples(results: Sequence[Certificates]) -> list[str]:
         "give: it was certified with more samples"
         for c in beyond
     ]
-
-
-def _labels_differ(a: Certificates, b: Certificates) -> bool:
-    _, in_a, in_b = np.intersect1d(a.idx, b.idx, assume_unique=True, return_indices=True)
-    return not np.array_equal(a.label[in_a], b.label[in_b])
 
 
 def _is_rounded(c: Certificates) -> bool:

@@ -12,6 +12,7 @@ from smoothcert.report.measures.groups import Grouping
 from smoothcert.report.measures.pairing import nothing_to_compare, reference_place
 from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.names import labels_of
 from smoothcert.report.tables.attacks import attack_table, base_table
 from smoothcert.report.tables.confidence import confidence_table
 from smoothcert.report.tables.corruptions import Corrupted, corruption_table, corruption_types_tables
@@ -105,8 +106,12 @@ def _abstentions(material: Material) -> list[Table]:
 
 def _enveloped(material: Material, what: str) -> list[Certificates]:
     results = material.labelled
-    if len(results) < 2 or len({c.norm for c in results}) > 1:
-        raise ConfigError(f"{what} two runs with labels, and radii in one norm")
+    if len(results) < 2:
+        found = ", ".join(labels_of(results)) or "none"
+        others = f" ({len(material.results) - len(results)} without labels)" * (len(results) < len(material.results))
+        raise ConfigError(f"{what} two runs with labels or more, found {found}{others}: name more of them")
+    if len(norms := sorted({c.norm for c in results})) > 1:
+        raise ConfigError(f"{what} radii in one norm, found {' and '.join(norms)}: name runs of one norm")
     return results
 
 

@@ -27,6 +27,7 @@ from smoothcert.report.measures.published_comparison import (
     measurement_differences,
     published_notes,
 )
+from smoothcert.report.measures.same_data import comparable
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, one_line
 from smoothcert.report.tables.formats import ACCURACY, SHARE, Table, number
@@ -50,8 +51,8 @@ def certificate_table(
 
     Percentages are printed as the field prints them, `format(100 * share, ".1f")`. `rounded` takes radii at
     the 3 digits of published logs. Cells of radii that a run did not test stay blank. The best value
-    of a column is marked among the complete runs. If the papers have a row for the settings of a run
-    (`find_published`), its ACR stands beside ours.
+    of a column is marked among the complete runs, if the runs can be compared (`comparable`). If the papers have a
+    row for the settings of a run (`find_published`), its ACR stands beside ours.
 
     `intervals` adds 95 % intervals over the choice of inputs (`run_intervals`).
 
@@ -65,14 +66,14 @@ def certificate_table(
     alike = [row is not None and not measurement_differences(c, row) for c, row in zip(results, published, strict=True)]
     columns = PUBLISHED[: any(published) + any(alike)]  # no column of differences where there is none
     norms = {c.norm for c in results}
-    # columns of their own, since CSV has no notes, and LaTeX only in comments
+    # columns of their own, since CSV has no notes
     named, doubtful = norms != {"l2"}, any(doubt(c.noise) for c in results)
     shown = any(c.labelled for c in results)
     rows = []
-    for c, row, comparable in zip(results, published, alike, strict=True):
+    for c, row, same in zip(results, published, alike, strict=True):
         accuracies = (certified_accuracy if shown else certified_share)(c, radii, rounded)
         cells = [number(100 * share, 1) for share in accuracies] if c.labelled or not shown else ["-"] * len(radii)
-        beside = ("-", "-") if row is None else (row.printed(), deviation(c, row).printed() if comparable else "-")
+        beside = ("-", "-") if row is None else (row.printed(), deviation(c, row).printed() if same else "-")
         rows.append(
             (
                 one_line(c.name),
@@ -89,7 +90,7 @@ def certificate_table(
         )
     told = [name for name, shown in (("norm", named), ("noise", doubtful)) if shown]
     head = ("run", "sigma", *told, "inputs", "ACR", *columns, *(() if shown else ("mean radius",)), "abstain %")
-    complete = [i for i, c in enumerate(results) if not c.partial and len(norms) == 1 and c.labelled]
+    complete = [i for i, c in enumerate(results) if not c.partial and c.labelled] if comparable(results) else []
     notes = comparison_notes(results, rounded) + published_notes(results, labels_of(results))
     best = _best(rows, complete, [head.index("ACR"), *range(len(head), len(rows[0]))])
     table = Table(head, tuple(rows), radius_labels(radii), tuple(notes), best, ACCURACY if shown else SHARE)

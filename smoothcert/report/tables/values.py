@@ -94,6 +94,7 @@ def trade_off_values(
                 "method": entry.key,
                 "parameter": entry.parameter or None,
                 "published": entry.published,
+                "notes": list(entry.notes),
                 "spots": [_spot(spot, radii) for spot in entry.spots],
             }
             for entry in series
