@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,6 +27,7 @@ from smoothcert.errors import ConfigError
 
 if TYPE_CHECKING:
     from smoothcert.report import Attacks, Certificates, Corrupted, Material
+    from smoothcert.report.tables.formats import Table
 
 FORMATS = ("markdown", "latex", "csv")  # of tables
 ABOUT = "Tables and curves of certificates, also of the field's published logs."
@@ -130,16 +131,8 @@ def run(options: Options) -> None:
 def _report(
     options: Options, results: list[Certificates], attacks: list[Attacks], left_out: list[str], pictures: Pictures
 ) -> None:
-    from smoothcert.report import (
-        Material,
-        alarms,
-        report_tables,
-        texts_together,
-        write_report,
-        write_tables,
-    )
+    from smoothcert.report import Material, alarms, report_tables, write_report
     from smoothcert.report.measures.pairing import reference_place
-    from smoothcert.statistics.printed import UNITS
 
     say = partial(print, file=sys.stderr) if options.json else print
     for alarm in alarms(attacks, stored_certificates(options, results) if attacks else []):  # whatever is asked for
@@ -158,11 +151,7 @@ def _report(
     if options.figure is not None:  # first: a drawing that cannot be made leaves no other file behind
         _draw(options, results, attacks)
         say(f"wrote {options.figure}")
-    if not options.json:
-        print(texts_together([table for made in tables.values() for table in made]))
-        print(UNITS)
-    for path in write_tables(tables, **{kind: options[kind] for kind in FORMATS}):
-        say(f"wrote {path}")
+    _put_out(options, tables, say)
     if options.html is not None:
         training, images = training_of(results), pictures.of(results)
         shown = {**chosen, "intervals": options.intervals, "attacks": attacks, "corrupted": corrupted}
@@ -213,8 +202,7 @@ def _corrupted(options: Options, results: list[Certificates]) -> list[list[Corru
 
 def _corruptions_alone(options: Options) -> None:
     """Tables of the logs that --corruptions names; everything else is about runs."""
-    from smoothcert.report import Material, report_tables, texts_together, write_tables
-    from smoothcert.statistics.printed import UNITS
+    from smoothcert.report import Material, report_tables
 
     chosen = options.tables or ["corruptions"]
     of_runs = ("html", "figure", "json", "serve", "alpha", "bound", "norm", "radii", "reference", "intervals")
@@ -226,11 +214,19 @@ def _corruptions_alone(options: Options) -> None:
             f"name run folders, stores or logs to report{asked}; only tables of --corruptions FOLDER need none"
         )
     material = Material([], rounded=options.rounded, corrupted=_corrupted(options, []))
-    tables = report_tables(material, chosen)
-    print(texts_together([table for made in tables.values() for table in made]))
-    print(UNITS)
+    _put_out(options, report_tables(material, chosen), print)
+
+
+def _put_out(options: Options, tables: Mapping[str, Sequence[Table]], say: Callable[[str], None]) -> None:
+    """Print the tables, unless a document for programs is to be printed, and write those that are asked for."""
+    from smoothcert.report import texts_together, write_tables
+    from smoothcert.statistics.printed import UNITS
+
+    if not options.json:
+        print(texts_together([table for made in tables.values() for table in made]))
+        print(UNITS)
     for path in write_tables(tables, **{kind: options[kind] for kind in FORMATS}):
-        print(f"wrote {path}")
+        say(f"wrote {path}")
 
 
 def _draw(options: Options, results: list[Certificates], attacks: list[Attacks]) -> None:
