@@ -34,7 +34,7 @@ import triton.language as tl
 def place_of(
     tile, group, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr, RUNS: tl.constexpr, GROUPS: tl.constexpr
 ):
-    """Image and line of the first pixel of a group, and which of its line's groups it is. A tile has RUNS in a line."""
+    """Image and line of the first pixel of a group, and which of its line's groups it is: RUNS of a tile are neighbours."""
     LINES: tl.constexpr = GROUPS // RUNS * ROWS  # of a tile
     DOWN: tl.constexpr = (HEIGHT + LINES - 1) // LINES  # tiles of an image
     ACROSS: tl.constexpr = (WIDTH + 4 * RUNS - 1) // (4 * RUNS)
