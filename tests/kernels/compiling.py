@@ -76,10 +76,9 @@ LAYER = {"ADD": True, "KEEP": True, "WIDTH": 384}
 
 def convolution(channels: int, **ends: bool) -> dict[str, Any]:
     """Constants of a convolution of a ResNet on images of 32 x 32."""
-    tile, side = conv._TILES[4][channels], 512 // channels
+    tile, side = conv._TILES[channels], 512 // channels
     sizes, _ = conv._cut(torch.empty(1, channels, side, side), 8, tile.rows)
-    tiles = {"OUTPUTS": tile.outputs, "DEPTH": 16, "WARPS": tile.warps, "num_warps": tile.warps}
-    return {**sizes, **ENDS, **ends, **tiles, "maxnreg": tile.registers}
+    return {**sizes, **ENDS, **ends, "WARPS": tile.warps, "num_warps": tile.warps, "maxnreg": tile.registers}
 
 
 def weights(channels: int) -> dict[str, Any]:

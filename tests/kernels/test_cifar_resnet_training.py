@@ -26,8 +26,7 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 def few_programs(monkeypatch):
     """Each program takes Triton's interpreter long, however much it computes."""
     if DEVICE.type == "cpu":
-        tiles = {channels: conv.Tile(2, 4, channels) for channels in (16, 32, 64)}
-        monkeypatch.setattr(conv, "_TILES", {2: tiles, 4: tiles})
+        monkeypatch.setattr(conv, "_TILES", dict.fromkeys((16, 32, 64), conv.Tile(2, 4)))
         monkeypatch.setattr(norm, "_WIDE", {"ROWS": 16, "COLUMNS": 4096})
 
 

@@ -11,10 +11,9 @@ from smoothcert.kernels.cifar_resnet.conv import (
     Tile,
     WeightGradients,
     arrangement,
-    by_groups,
+    conv3x3,
     conv_with_moments,
     conv_with_sums,
-    in_line,
 )
 from smoothcert.kernels.cifar_resnet.norm import Normed, added_up
 
@@ -22,12 +21,10 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 # the interpreter multiplies the bits of bfloat16, not their values, and float32 as such instead of TF32
 HALF = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
 ERROR = {torch.float32: 2e-3 if DEVICE.type == "cuda" else 1e-5, HALF: 5e-3}
-# channels, images, height, width
-SHAPES = [(16, 3, 5, 6), (32, 2, 7, 4), (16, 1, 1, 1), (32, 3, 4, 8), (64, 1, 2, 3), (16, 2, 3, 12), (64, 2, 3, 8)]
+SHAPES = [(16, 3, 5, 6), (32, 2, 7, 4), (16, 1, 1, 1), (32, 3, 4, 8), (64, 1, 2, 3)]  # channels, images, height, width
 BOTH = pytest.mark.parametrize("dtype", [torch.float32, HALF])
 EACH_SHAPE = pytest.mark.parametrize(
-    ("channels_images_sides", "dtype"),
-    [*((shape, torch.float32) for shape in SHAPES), (SHAPES[1], HALF), (SHAPES[5], HALF)],
+    ("channels_images_sides", "dtype"), [*((shape, torch.float32) for shape in SHAPES), (SHAPES[1], HALF)]
 )
 
 
@@ -41,18 +38,13 @@ def arranged(weight):
     return flat[arrangement(len(weight), weight.dtype).to(weight.device)]
 
 
-def conv3x3(x, weight, bias=None, shortcut=None, relu=False, active=None):
-    shortcut, active = (None if image is None else by_groups(image) for image in (shortcut, active))
-    return in_line(fast.conv3x3(by_groups(x), arranged(weight), bias, shortcut, relu, active))
-
-
 def distance(found, expected):
     return float((found.double() - expected).norm() / expected.norm())
 
 
 def weight_gradient(gradient, x):
     gradients = WeightGradients(x, 1)
-    gradients.add(0, by_groups(gradient), by_groups(x))
+    gradients.add(0, gradient, x)
     return gradients.all()[0]
 
 
@@ -68,19 +60,10 @@ def together(parts):
 def tiles(request, monkeypatch):
     """Small ones make several programs here, the last of which has pixels beyond the end."""
     if request.param == "small":
-        tiles = {channels: Tile(1, 2, max(16, channels // 2)) for channels in (16, 32, 64)}
-        monkeypatch.setattr(fast, "_TILES", {2: tiles, 4: tiles})
+        monkeypatch.setattr(fast, "_TILES", dict.fromkeys((16, 32, 64), Tile(1, 2)))
         monkeypatch.setattr(fast, "_WEIGHT_ROWS", dict.fromkeys((16, 32, 64), 2))
         monkeypatch.setattr(fast, "_SHARES", {16: 3, 32: 2, 64: 1})
         monkeypatch.setattr(norm, "_WIDE", {"ROWS": 2, "COLUMNS": 4096})  # each program takes the interpreter long
-
-
-def test_columns_by_groups():
-    x = torch.arange(12.0).expand(2, 3, 1, 12).contiguous(memory_format=torch.channels_last)
-    found = by_groups(x)
-    assert found[1, 2, 0].tolist() == [0, 4, 8, 1, 5, 9, 2, 6, 10, 3, 7, 11]
-    assert found.is_contiguous(memory_format=torch.channels_last)
-    assert torch.equal(in_line(found), x)
 
 
 @BOTH
@@ -93,8 +76,6 @@ def test_columns_by_groups():
         (SHAPES[3], ("active",)),
         (SHAPES[0], ("shortcut", "active")),
         (SHAPES[4], ("bias", "shortcut", "relu", "active")),
-        (SHAPES[5], ("bias", "shortcut")),
-        (SHAPES[6], ("bias", "relu", "active")),
     ],
 )
 def test_convolution(dtype, channels_images_sides, used, tiles):
@@ -108,7 +89,7 @@ def test_convolution(dtype, channels_images_sides, used, tiles):
     expected = expected if shortcut is None else expected + shortcut
     expected = expected.relu() if "relu" in used else expected
     expected = expected if active is None else expected * (active > 0)
-    assert distance(conv3x3(x, weight, bias, shortcut, "relu" in used, active), expected) < ERROR[dtype]
+    assert distance(conv3x3(x, arranged(weight), bias, shortcut, "relu" in used, active), expected) < ERROR[dtype]
 
 
 @EACH_SHAPE
@@ -134,8 +115,8 @@ def test_a_program_adds_up_several_steps_and_those_beyond_the_end_add_nothing(sh
 def test_gradients_of_several_weights_are_kept_apart(tiles):
     x, gradient = draw(2, 16, 4, 4), draw(2, 16, 4, 4, seed=1)
     gradients = WeightGradients(x, 2)
-    gradients.add(1, by_groups(x), by_groups(gradient))
-    gradients.add(0, by_groups(gradient), by_groups(x))
+    gradients.add(1, x, gradient)
+    gradients.add(0, gradient, x)
     for found, expected in zip(gradients.all(), ((gradient, x), (x, gradient)), strict=True):
         assert torch.equal(found, weight_gradient(*expected))
 
@@ -144,8 +125,8 @@ def test_gradients_of_several_weights_are_kept_apart(tiles):
 def test_moments_of_the_outputs(channels_images_sides, dtype, tiles):
     channels, images, *sides = channels_images_sides
     x, weight = draw(images, channels, *sides, dtype=dtype), draw(channels, channels, 3, 3, seed=1, dtype=dtype)
-    out, parts = conv_with_moments(by_groups(x), arranged(weight))
-    assert torch.equal(in_line(out), conv3x3(x, weight))
+    out, parts = conv_with_moments(x, arranged(weight))
+    assert torch.equal(out, conv3x3(x, arranged(weight)))
     expected = F.conv2d(x.double(), weight.double(), padding=1)
     count, mean, variance = together(parts)
     assert count.tolist() == [images * sides[0] * sides[1]] * channels
@@ -173,11 +154,12 @@ def test_gradients_of_a_norm(channels_images_sides, dtype, add, tiles):
     gradient, weight = draw(*shape, dtype=dtype), draw(channels, channels, 3, 3, seed=1, dtype=dtype)
     out, x = draw(*shape, seed=2, dtype=dtype).relu(), draw(*shape, seed=3, dtype=dtype)
     mean, scale, shortcut = draw(channels, seed=4), draw(channels, seed=5), draw(*shape, seed=6, dtype=dtype)
-    made = Normed(by_groups(out), by_groups(x), mean, scale, scale)
-    found, parts = conv_with_sums(by_groups(gradient), arranged(weight), made, by_groups(shortcut) if add else None)
+    found, parts = conv_with_sums(
+        gradient, arranged(weight), Normed(out, x, mean, scale, scale), shortcut if add else None
+    )
     expected = F.conv2d(gradient.double(), weight.double(), padding=1)
     expected = (expected + shortcut if add else expected) * (out > 0)
-    assert distance(in_line(found), expected) < ERROR[dtype]
+    assert distance(found, expected) < ERROR[dtype]
     products = expected * (x.double() - mean.view(1, -1, 1, 1)) * scale.view(1, -1, 1, 1)
     sums = torch.stack([expected.sum((0, 2, 3)), products.sum((0, 2, 3))])
     assert distance(added_up(parts[None])[0], sums) < ERROR[dtype]
@@ -189,7 +171,7 @@ def test_sums_are_as_good_as_those_of_rounded_factors(channels, side):
     """Factors rounded to 10 bits give 3e-4; cut ones 8e-4, unless scaled."""
     x, gradient = draw(80, channels, side, side), draw(80, channels, side, side, seed=1)
     weight = draw(channels, channels, 3, 3, seed=2)
-    assert distance(conv3x3(x, weight), F.conv2d(x.double(), weight.double(), padding=1)) < 4e-4
+    assert distance(conv3x3(x, arranged(weight)), F.conv2d(x.double(), weight.double(), padding=1)) < 4e-4
     expected = torch.nn.grad.conv2d_weight(x.double(), weight.shape, gradient.double(), padding=1)
     assert distance(weight_gradient(gradient, x), expected) < 4e-4
     assert torch.equal(weight_gradient(gradient, x), weight_gradient(gradient, x))
@@ -198,6 +180,6 @@ def test_sums_are_as_good_as_those_of_rounded_factors(channels, side):
 def test_not_a_number_is_not_hidden(tiles):
     x, weight = draw(1, 16, 4, 4), draw(16, 16, 3, 3, seed=1)
     x[0, 3, 0, 0] = float("nan")
-    out = conv3x3(x, weight, relu=True)
+    out = conv3x3(x, arranged(weight), relu=True)
     assert out[:, :, :2, :2].isnan().all()
     assert not out[:, :, 2:].isnan().any()

@@ -9,48 +9,22 @@ import triton
 from torch import Tensor
 
 from smoothcert.kernels.cifar_resnet import conv_kernels, weight_kernels
-from smoothcert.kernels.cifar_resnet.norm import Normed, added_up, channels_last
+from smoothcert.kernels.cifar_resnet.norm import Normed, added_up
 
 
 class Tile(NamedTuple):
-    """How a convolution is cut into programs; as tuned by hand on an H200."""
+    """How a convolution is cut into programs, by channels; as tuned by hand on an H200."""
 
     rows: int  # of a group of threads
     warps: int
-    outputs: int  # channels
     registers: int | None = None  # of a thread at most, for more programs to fit on a multiprocessor
 
 
-_TILES = {  # by bytes of a number, and by channels
-    2: {16: Tile(2, 4, 16), 32: Tile(2, 4, 16), 64: Tile(1, 2, 32)},
-    4: {16: Tile(2, 4, 16), 32: Tile(2, 4, 32), 64: Tile(1, 2, 32)},
-}
+_TILES = {16: Tile(2, 4), 32: Tile(2, 4), 64: Tile(1, 2)}
 _WEIGHT_ROWS = {16: 4, 32: 4, 64: 2}  # even
 _SHARES = {16: 396, 32: 99, 64: 24}  # programs that share a sum over pixels
-CHANNELS = tuple(_SHARES)
+CHANNELS = tuple(_TILES)
 """What the kernels are made for."""
-
-
-def by_groups(x: Tensor) -> Tensor:
-    """`x` with its columns in the order 0, 4, 8, ..., 1, 5, 9, ..., if their number is a multiple of four.
-
-    All images of the functions below are in this order: see conv_kernels.py.
-    """
-    return _transposed(x, x.shape[3] // 4, 4)
-
-
-def in_line(x: Tensor) -> Tensor:
-    """What `by_groups` got."""
-    return _transposed(x, 4, x.shape[3] // 4)
-
-
-def _transposed(x: Tensor, lines: int, columns: int) -> Tensor:
-    """With what is along the last axis, as lines and columns, transposed; channels-last."""
-    values = channels_last(x).permute(0, 2, 3, 1)
-    images, height, width, channels = values.shape
-    if width == lines * columns:
-        values = values.view(images, height, lines, columns, channels).transpose(2, 3).reshape(values.shape)
-    return values.permute(0, 3, 1, 2)
 
 
 def conv3x3(
@@ -64,7 +38,7 @@ def conv3x3(
     """relu(conv(x) + bias + shortcut), zero where `active` is not positive; as many channels out as in.
 
     All are channels-last and of one type, float32 or bfloat16, but for the bias, which is float32; `weight` has the
-    order of `arrangement`, and all images have that of `by_groups`.
+    order of `arrangement`.
     """
     return _conv(x, weight, 0, bias=bias, shortcut=shortcut, relu=relu, active=active)[0]
 
@@ -92,12 +66,10 @@ def _conv(
     active: Tensor | None = None,
     made: Normed | None = None,
 ) -> tuple[Tensor, Tensor]:
-    channels = x.shape[1]
-    tile = _TILES[x.element_size()][channels]
-    sizes, tiles = _cut(x, 8, tile.rows)
+    tile, (sizes, tiles) = _TILES[x.shape[1]], _cut(x, 8, _TILES[x.shape[1]].rows)
     out, programs = torch.empty_like(x), triton.cdiv(tiles, tile.warps)
-    parts = x.new_empty((programs, sums, channels), dtype=torch.float32)
-    conv_kernels.conv3x3[(programs, channels // tile.outputs)](
+    parts = x.new_empty((programs, sums, x.shape[1]), dtype=torch.float32)
+    conv_kernels.conv3x3[(programs,)](
         x,
         weight,
         x if bias is None else bias,
@@ -114,8 +86,6 @@ def _conv(
         MASK=active is not None,
         MOMENTS=sums == 3,
         SUMS=made is not None,
-        OUTPUTS=tile.outputs,
-        DEPTH=_depth(channels, x.dtype),
         WARPS=tile.warps,
         num_warps=tile.warps,
         maxnreg=tile.registers,
@@ -150,33 +120,23 @@ def arrangement(channels: int, dtype: torch.dtype) -> Tensor:
 
     Thread 4 g + q of a warp reads at a time what it has of the operand of a matrix instruction: see weights_operand.
     """
-    depth, outputs = _depth(channels, dtype), _TILES[dtype.itemsize][channels].outputs
     axes = {
-        "program": channels // outputs,
         "thread_row": 8,
-        "sixteen_outputs": outputs // 16,
+        "sixteen_outputs": channels // 16,
         "half_of_outputs": 2,
         "tap": 9,
-        "piece": channels // depth,
+        "piece": channels // 16,
         "thread_column": 4,
-        "instruction": depth // 16,
         "pair": 2,
         "number": 2,
     }
-    stored = "program tap piece sixteen_outputs "
     if dtype == torch.float32:
-        stored += "instruction pair thread_row thread_column number half_of_outputs"
+        stored = "tap piece sixteen_outputs pair thread_row thread_column number half_of_outputs"
     else:
-        stored += "instruction thread_row thread_column pair half_of_outputs number"
+        stored = "tap piece sixteen_outputs thread_row thread_column pair half_of_outputs number"
     places = torch.arange(9 * channels * channels).view(*axes.values())
-    if depth == 16:
-        places = places[..., [1, 0, 3, 2], :, :, :]  # as `k` in conv3x3 has it
+    places = places[..., [1, 0, 3, 2], :, :]  # as `k` in conv3x3 has it
     return places.permute([list(axes).index(name) for name in stored.split()]).flatten()
-
-
-def _depth(channels: int, dtype: torch.dtype) -> int:
-    """Channels that a warp loads of a pixel at a time: 16 bytes of a thread, where a pixel has as many."""
-    return 32 if dtype.itemsize == 2 and channels >= 32 else 16
 
 
 def _cut(x: Tensor, groups: int, rows: int) -> tuple[dict[str, int | float], int]:
@@ -186,6 +146,5 @@ def _cut(x: Tensor, groups: int, rows: int) -> tuple[dict[str, int | float], int
     tiles = images * triton.cdiv(height, groups // runs * rows) * triton.cdiv(width, 4 * runs)
     cut = x.is_cuda and x.dtype == torch.float32  # Triton's interpreter multiplies in float32
     scale = 1 + 0.72 / 1024 if cut else 1.0
-    steps = (1, 4) if width % 4 else (width // 4, 1)
     plane: dict[str, int | float] = {"HEIGHT": height, "WIDTH": width, "CHANNELS": channels, "SCALE": scale}
-    return {**plane, "NEXT": steps[0], "APART": steps[1], "ROWS": rows, "RUNS": runs}, tiles
+    return {**plane, "ROWS": rows, "RUNS": runs}, tiles

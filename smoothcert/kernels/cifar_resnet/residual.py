@@ -9,15 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from smoothcert.kernels.cifar_resnet.conv import (
-    WeightGradients,
-    by_groups,
-    conv3x3,
-    conv_with_moments,
-    conv_with_sums,
-    in_line,
-)
-from smoothcert.kernels.cifar_resnet.norm import Normed, added_up, gradient_of_x, gradient_sums, normed
+from smoothcert.kernels.cifar_resnet.conv import WeightGradients, conv3x3, conv_with_moments, conv_with_sums
+from smoothcert.kernels.cifar_resnet.norm import Normed, added_up, channels_last, gradient_of_x, gradient_sums, normed
 from smoothcert.kernels.cifar_resnet.weights import Weight
 from smoothcert.models.cifar_resnet import BasicBlock
 
@@ -31,25 +24,25 @@ def frozen_blocks(x: Tensor, layers: Sequence[tuple[Weight, Tensor]]) -> Tensor:
 class FrozenBlocks(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, layers: Sequence[tuple[Weight, Tensor]]) -> Tensor:
-        x, found = by_groups(x), []
+        x, found = channels_last(x), []
         for (one, bias1), (two, bias2) in zip(layers[::2], layers[1::2], strict=True):
             middle = conv3x3(x, one.plain, bias1, relu=True)
             x = conv3x3(middle, two.plain, bias2, shortcut=x, relu=True)
             found += [middle, x]
         ctx.save_for_backward(*found)
         ctx.mirrored = [weight.mirrored for weight, _ in layers]
-        return in_line(x)
+        return x
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
         found = ctx.saved_tensors
-        gradient = torch.ops.aten.threshold_backward(by_groups(gradient), found[-1], 0.0)
+        gradient = torch.ops.aten.threshold_backward(channels_last(gradient), found[-1], 0.0)
         for k in range(len(found) - 2, -1, -2):
             middle = conv3x3(gradient, ctx.mirrored[k + 1], active=found[k])
             # what comes out is the gradient of the block before, already behind its ReLU
             gradient = conv3x3(middle, ctx.mirrored[k], shortcut=gradient, active=found[k - 1] if k else None)
-        return in_line(gradient), None
+        return gradient, None
 
 
 def trained_blocks(x: Tensor, blocks: Sequence[BasicBlock], weights: Sequence[Weight]) -> Tensor:
@@ -68,7 +61,7 @@ class TrainedBlocks(torch.autograd.Function):
     def forward(
         ctx: Any, x: Tensor, norms: Sequence[nn.BatchNorm2d], weights: Sequence[Weight], *parameters: Tensor
     ) -> Tensor:
-        start = before = shortcut = by_groups(x)
+        start = before = shortcut = channels_last(x)
         made = []
         for k, (norm, weight) in enumerate(zip(norms, weights, strict=True)):
             out, parts = conv_with_moments(before, weight.plain)
@@ -77,7 +70,7 @@ class TrainedBlocks(torch.autograd.Function):
             shortcut = before if k % 2 else shortcut
         ctx.save_for_backward(start, *(tensor for layer in made for tensor in layer))
         ctx.mirrored = [weight.mirrored for weight in weights]
-        return in_line(before)
+        return before
 
     @staticmethod
     @once_differentiable
@@ -86,7 +79,7 @@ class TrainedBlocks(torch.autograd.Function):
         made = [Normed(*saved[i : i + 5]) for i in range(0, len(saved), 5)]
         weights = WeightGradients(start, len(made))
         # from here on the gradient is that of what goes into a ReLU
-        gradient = torch.ops.aten.threshold_backward(by_groups(gradient), made[-1].out, 0.0)
+        gradient = torch.ops.aten.threshold_backward(channels_last(gradient), made[-1].out, 0.0)
         sums = [gradient_sums(made[-1], gradient, relu=False)]  # of the layers from the last one on
         to_shortcut = gradient
         for k in range(len(made) - 1, -1, -1):
@@ -100,4 +93,4 @@ class TrainedBlocks(torch.autograd.Function):
                 sums.append(added_up(parts[None])[0])
         to_x = conv3x3(to_conv, ctx.mirrored[0], shortcut=to_shortcut)
         layers = zip(weights.all(), reversed(sums), strict=True)
-        return in_line(to_x), None, None, *(g for weight, (beta, gamma) in layers for g in (weight, gamma, beta))
+        return to_x, None, None, *(g for weight, (beta, gamma) in layers for g in (weight, gamma, beta))

@@ -40,8 +40,6 @@ def conv3x3_weights(
     HEIGHT: tl.constexpr,
     WIDTH: tl.constexpr,
     CHANNELS: tl.constexpr,
-    NEXT: tl.constexpr,
-    APART: tl.constexpr,
     SCALE: tl.constexpr,
     ROWS: tl.constexpr,  # even
     RUNS: tl.constexpr,
@@ -55,15 +53,15 @@ def conv3x3_weights(
     for step in tl.range(tl.program_id(0) * each, tl.program_id(0) * each + each, num_stages=1):
         first = step * WARPS // PER_IMAGE
         tile = step * WARPS - first * PER_IMAGE + e // 64
-        image, y, run = place_of(tile, e // 2 % 4, HEIGHT, WIDTH, ROWS, RUNS, 4)
+        image, y, x = place_of(tile, e // 2 % 4, HEIGHT, WIDTH, ROWS, RUNS, 4)
         there = image < images - first
         place = first.to(tl.int64) * (HEIGHT * WIDTH * CHANNELS)
-        place += ((image * HEIGHT + y) * WIDTH + run * APART) * CHANNELS + (e // 8 % 8 * 2 + e % 2)
+        place += ((image * HEIGHT + y) * WIDTH + x) * CHANNELS + (e // 8 % 8 * 2 + e % 2)
         to_out, found = (), ()
         for line in tl.static_range(ROWS):
             for column in tl.static_range(4):
-                inside = there & (FITS | ((y + line < HEIGHT) & (run * 4 + column < WIDTH)))
-                at = gradient + outputs + place + (line * WIDTH + column * NEXT) * CHANNELS
+                inside = there & (FITS | ((y + line < HEIGHT) & (x + column < WIDTH)))
+                at = gradient + outputs + place + (line * WIDTH + column) * CHANNELS
                 to_out += (tl.load(at, mask=inside, other=0.0),)
         for line in tl.static_range(ROWS + 2):
             for column in tl.static_range(6):
@@ -73,11 +71,10 @@ def conv3x3_weights(
                 if line == ROWS + 1 or not FITS:
                     inside = inside & (y + line <= HEIGHT)
                 if column == 0:
-                    inside = inside & (run > 0)
+                    inside = inside & (x > 0)
                 if column == 5 or not FITS:
-                    inside = inside & (run * 4 + column <= WIDTH)
-                beside = (column + 3) % 4 * NEXT + ((column + 3) // 4 - 1) * APART
-                at = source + inputs + place + ((line - 1) * WIDTH + beside) * CHANNELS
+                    inside = inside & (x + column <= WIDTH)
+                at = source + inputs + place + ((line - 1) * WIDTH + column - 1) * CHANNELS
                 found += (tl.load(at, mask=inside, other=0.0),)
         for line in tl.static_range(0, ROWS, 2):
             a = channels_operand(to_out, line * 4, 4, WARPS)
