@@ -4,6 +4,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # of pytest: as many as there are cores, but at most 8; each uses one thread
 PROCESSES ?= auto --maxprocesses 8
+# uv needs seconds where pip needs minutes; where there is no uv, or it fails, pip does the same
+INSTALL := sh -c '$(BIN)/uv pip install --python $(BIN)/python "$$@" || $(BIN)/pip install "$$@"' install --quiet -c constraints.txt
 # `make test COVERAGE=1` also demands that 90 % of the lines ran, and takes a third longer
 COVERAGE ?=
 
@@ -18,14 +20,14 @@ test: check
 
 # what needs heavy packages (transformers, timm, datasets, diffusers, ray), an S3 server of a package (moto), or takes long
 test-extras: $(VENV)/.installed
-	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev,hf,timm,diffusers,remote,ray]" "moto[server]"
+	$(INSTALL) -e ".[dev,hf,timm,diffusers,remote,ray]" "moto[server]"
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal --ignore tests/extras/ray tests/extras
 	$(BIN)/python -m pytest tests/extras/ray # alone, since they start many processes
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -m long tests
 
 # kills, fills disks, turns folders read-only and damages files, and tells what came of it
 test-faults: $(VENV)/.installed
-	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev,ray]"
+	$(INSTALL) -e ".[dev,ray]"
 	FAULTS_LOG=results/faults.log $(BIN)/python -m pytest tests/faults
 
 check: $(VENV)/.installed
@@ -34,14 +36,15 @@ check: $(VENV)/.installed
 	$(BIN)/mypy
 
 docs: $(VENV)/.installed
-	$(BIN)/pip install --quiet -c constraints.txt -e ".[docs]"
+	$(INSTALL) -e ".[docs]"
 	$(BIN)/sphinx-build -W -b html docs docs/_build/html
 
 # torch goes first and alone, so that no other package can pull another build of it
 $(VENV)/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install --quiet "$$(grep '^torch==' constraints.txt)"
-	$(BIN)/pip install --quiet -c constraints.txt -e ".[dev]"
+	$(BIN)/pip install --quiet uv || true
+	$(INSTALL) -e ".[dev]"
 	touch $@
 
 clean:
