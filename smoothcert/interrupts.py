@@ -32,6 +32,17 @@ def leave_on_signals() -> None:
         signal.signal(number, _leave)
 
 
+def leave_with(descriptor: int) -> None:
+    """From now on this process gets SIGTERM once nobody holds the other end of this pipe, as after `kill -9` there."""
+
+    def watch() -> None:
+        while os.read(descriptor, 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)  # also wakes the main thread where it waits, which raise_signal does not
+
+    threading.Thread(target=watch, daemon=True).start()
+
+
 def _leave(number: int, frame: FrameType | None) -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # it may be in the middle of a write

@@ -20,7 +20,17 @@ def about(seconds: float) -> str:
     """A duration to plan with: two digits are more than is known."""
     units = (("days", 86400), ("hours", 3600), ("minutes", 60))
     unit, length = next(((name, size) for name, size in units if seconds >= 2 * size), ("seconds", 1))
-    return f"{float(f'{seconds / length:.2g}'):g} {unit}"
+    number = float(f"{seconds / length:.2g}")
+    return f"{number:g} {'second' if number == 1 else unit}"
+
+
+def noun(count: int, one: str, many: str = "") -> str:
+    """The word that stands after this number: epoch or epochs."""
+    return one if count == 1 else many or f"{one}s"
+
+
+def all_of(count: int, one: str) -> str:
+    return f"1 of 1 {one}" if count == 1 else f"all {count} {one}s"
 
 
 class ProgressBar:
@@ -59,7 +69,8 @@ class ProgressBar:
             now = time.monotonic()
             if now - self._printed >= _SECONDS_BETWEEN_LINES or self._done >= self._total:
                 self._printed = now
-                line = f"{self._what}: {self._done}/{self._total} {self._unit}, {self.rate()} {note}"
+                unit = noun(self._total, self._unit.rstrip("s"))
+                line = f"{self._what}: {self._done}/{self._total} {unit}, {self.rate()} {note}"
                 print(line.rstrip(), file=sys.stderr, flush=True)
 
     def rate(self) -> str:

@@ -114,7 +114,7 @@ def test_a_method_is_added_as_the_page_says(tmp_path):
     printed, written = follow("adding-a-method.md", tmp_path)
     assert passed(tmp_path) == 2
     assert re.search(r"^ *averaged\b", printed, re.MULTILINE)
-    assert printed.count("1 epochs done; loss") == 2
+    assert printed.count("1 epoch done; loss") == 2
     assert "name: mymethods.Averaged\n  noises: 4\n" in (tmp_path / "runs/mine/config.yaml").read_text()
     assert len((tmp_path / "runs/averaged/certify/test/part-0-of-1.tsv").read_text().splitlines()) == 6
     lint(written, tmp_path)
@@ -125,7 +125,7 @@ def test_a_data_set_is_added_as_the_page_says(tmp_path):
     printed, written = follow("adding-a-dataset.md", tmp_path)
     assert passed(tmp_path) == 3
     assert re.search(r"^ *stripes\b", printed, re.MULTILINE)
-    assert "1 epochs done; loss" in printed
+    assert "1 epoch done; loss" in printed
     for store in ("certificates", "runs/stripes/certify/test"):
         assert len((tmp_path / store / "part-0-of-1.tsv").read_text().splitlines()) == 6
     lint(written, tmp_path)

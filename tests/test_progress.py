@@ -2,12 +2,28 @@ import sys
 
 import pytest
 
-from smoothcert.progress import ProgressBar, time_left
+from smoothcert.progress import ProgressBar, about, all_of, noun, time_left
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (61, "1:01"), (3725, "1:02:05")])
 def test_time_left(seconds, text):
     assert time_left(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.5, "0.5 seconds"), (1, "1 second"), (60, "60 seconds"), (7200, "2 hours")]
+)
+def test_about(seconds, text):
+    assert about(seconds) == text
+
+
+def test_one_thing_is_no_plural(capsys):
+    assert [noun(count, "epoch") for count in (0, 1, 2)] == ["epochs", "epoch", "epochs"]
+    assert [noun(count, "copy", "copies") for count in (0, 1, 2)] == ["copies", "copy", "copies"]
+    assert [all_of(count, "input") for count in (1, 6)] == ["1 of 1 input", "all 6 inputs"]
+    with ProgressBar("certify", total=1, unit="images") as bar:
+        bar.advance()
+    assert capsys.readouterr().err.startswith("certify: 1/1 image, ")
 
 
 def test_plain_lines_when_it_is_not_a_terminal(capsys):

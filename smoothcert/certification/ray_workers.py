@@ -20,6 +20,7 @@ from smoothcert.certification.ray_cluster import joined, packed
 from smoothcert.certification.workers import Make, Read, Workers
 from smoothcert.devices.memory import NO_MEMORY
 from smoothcert.errors import ConfigError, ModelError, SmoothcertError, StoreError
+from smoothcert.progress import noun
 from smoothcert.runs.executor import Made, Row
 from smoothcert.runs.identity import require_same, written_out
 
@@ -141,7 +142,7 @@ class RayWorkers(Workers):
     @property
     def note(self) -> str:
         count = sum(member.ready for member in self._members)
-        return f"{count} worker{'s' if count != 1 else ''}"
+        return f"{count} {noun(count, 'worker')}"
 
     @property
     def idle(self) -> bool:

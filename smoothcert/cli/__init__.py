@@ -21,7 +21,6 @@ from jsonargparse import ArgumentParser
 
 import smoothcert
 from smoothcert.cli.options import print_json
-from smoothcert.config import GONE
 from smoothcert.errors import ProcessLost, SmoothcertError
 from smoothcert.runs.remote import shown
 
@@ -31,12 +30,11 @@ _FIRST = ("demo", "train", "doctor", "certify", "predict", "report", "status")  
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; errors of ours become one line and exit status 2, with --json also a document."""
     known, words = commands(), sys.argv[1:] if arguments is None else arguments
-    parsed = build_parser(known, words).parse_args(words)
-    name = parsed.subcommand
     try:
-        known[name].run(parsed[name])
+        parsed = build_parser(known, words).parse_args(words)
+        known[parsed.subcommand].run(parsed[parsed.subcommand])
     except SmoothcertError as error:
-        if parsed[name].get("json"):
+        if "--json" in words:
             print_json({"error": str(error)})
         print(f"error: {shown(str(error))}", file=sys.stderr, flush=True)
         if isinstance(error, ProcessLost):
@@ -63,10 +61,9 @@ class Parser(ArgumentParser):
         missing = [name.partition(".") for name in rest.split(", ")]
         if required and (command := self.commands.get(missing[0][0])):  # whose usage is shown then
             command.error(begin + required + ", ".join(command.typed(name) for _, _, name in missing), ex)
-        advice = [text for word, text in GONE.items() if message.endswith(f"Got value: {word}")]
         unknown = message.partition("unrecognized arguments: ")[2].split()
         near = [match for word in unknown for match in get_close_matches(word.partition("=")[0], self.flags(), n=1)]
-        advice += [f"did you mean {' and '.join(near)}?"] if near else []
+        advice = [f"did you mean {' and '.join(near)}?"] if near else []
         super().error("\n  ".join([message, *advice]), ex)
         raise AssertionError("an error ends the program")
 

@@ -25,7 +25,7 @@ from smoothcert.cli.options import (
 from smoothcert.cli.own_model import add_own_model, examined_subject
 from smoothcert.config import CertifyConfig
 from smoothcert.errors import ConfigError
-from smoothcert.progress import about
+from smoothcert.progress import about, noun
 
 if TYPE_CHECKING:
     from smoothcert.cli.own_model import Subject
@@ -101,16 +101,16 @@ def _lines(subject: Subject, found: Diagnosis) -> list[str]:
         f"network   {spec.architecture}, {spec.classes} classes, {parameters:,} parameters, "
         f"normalisation {spec.normalisation}",
         *([f"weights   {spec.source}"] if spec.source else []),
-        f"data      {data.name} ({data.split}), {len(data):,} images {shape}"
+        f"data      {data.name} ({data.split}), {len(data):,} {noun(len(data), 'image')} {shape}"
         + (f", {data.preparation}" if data.preparation else ""),
     ]
     if found.levels:
         rows = [_row(row) for row in rows_of(found)]
         head = ("sigma", "accuracy %", "hoped for: certified %", "average radius", "largest radius possible")
-        looked_at = len(found.levels[0].counts)
+        looked_at, copies = len(found.levels[0].counts), found.levels[-1].copies
         lines += [
             "",
-            f"{looked_at} images, {found.levels[-1].copies} noisy copies of each",
+            f"{looked_at} {noun(looked_at, 'image')}, {copies} noisy {noun(copies, 'copy', 'copies')} of each",
             aligned([head, *rows]),
         ]
     lines += ["", *(f"{_SIGNS[finding.kind]}  {finding.text}" for finding in found.findings)]
@@ -121,8 +121,8 @@ def _lines(subject: Subject, found: Diagnosis) -> list[str]:
             f"with n = {config.n:,} and alpha = {config.alpha:g} at sigma {config.sigma:g}, no radius exceeds "
             f"{found.limits.largest_radius:.3f}, and a class needs {100 * found.limits.smallest_p:.2f} % of the votes",
             f"{found.rate:,.0f} noisy copies per second ({', '.join(found.prepared) or 'as it is'}, {found.precision})",
-            f"{found.planned:,} images will take about {about(found.seconds)}; with --radius {radii} only, about "
-            f"{about(found.radii_seconds)}",
+            f"{found.planned:,} {noun(found.planned, 'image')} will take about {about(found.seconds)}; "
+            f"with --radius {radii} only, about {about(found.radii_seconds)}",
         ]
     if found.best is not None:
         lines.append(f"of these noise levels, sigma {found.best:g} promises the largest average radius")

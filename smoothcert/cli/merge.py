@@ -8,6 +8,7 @@ from pathlib import Path
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_json, on_disk, option, place, print_json
+from smoothcert.progress import all_of, noun
 
 ABOUT = "Join certificate stores of one procedure that were made on machines without a common disk."
 
@@ -32,9 +33,10 @@ def run(options: Options) -> None:
         counts = {"sources": merged.sources, "added": merged.added, "done": done, "inputs": inputs}
         print_json({"store": options.out, **counts, "missing": merged.missing})
         return
-    print(f"{options.out}: {merged.added} rows added from {merged.sources} store{'' if merged.sources == 1 else 's'}")
+    added, sources = noun(merged.added, "row"), noun(merged.sources, "store")
+    print(f"{options.out}: {merged.added} {added} added from {merged.sources} {sources}")
     if not merged.missing:
-        print(f"all {inputs} inputs")
+        print(all_of(inputs, "input"))
         return
     print(f"{done} of {inputs} inputs, {len(merged.missing)} missing: {_ranges(merged.missing, merged.inputs.step)}")
     print(f"to certify these, {_advice(options.out)}")

@@ -7,13 +7,14 @@ import math
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, TypeVar, get_type_hints
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 from jsonargparse import ArgumentParser
 
 from smoothcert import __version__
-from smoothcert.config import option_of, settings_of
+from smoothcert.config import GONE, option_of, settings_of
 from smoothcert.errors import ConfigError
 from smoothcert.runs.remote import is_remote, shown
 from smoothcert.runs.selection import Selection
@@ -65,8 +66,21 @@ _WORDS: dict[Any, Callable[[Any], Any]] = {
 
 def option(parser: ArgumentParser, flag: str, kind: Any, default: Any, text: str) -> None:
     shown = text if default is None else f"{text} (default: {default})"
-    read = _WORDS.get(kind, kind | None if default is None else kind)
-    parser.add_argument(flag, type=read, default=default, help=shown)
+    if get_origin(kind) is Literal:
+        read, named = partial(check_word, flag, get_args(kind)), "{" + ",".join(get_args(kind)) + "}"
+        parser.add_argument(flag, type=read, default=default, help=shown, metavar=named)
+    else:
+        read = _WORDS.get(kind, kind | None if default is None else kind)
+        parser.add_argument(flag, type=read, default=default, help=shown)
+
+
+def check_word(flag: str, choices: Sequence[str], found: str) -> str:
+    """The word that was given to an option, if it is one of a few."""
+    if found in GONE:
+        raise ConfigError(GONE[found])
+    if found not in choices:
+        raise ConfigError(f"{flag} is one of {', '.join(choices)}, found '{found}'; choose one of them")
+    return found
 
 
 def add_overrides(parser: ArgumentParser, kind: type[Any], but: Sequence[str] = ()) -> None:

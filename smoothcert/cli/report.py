@@ -205,8 +205,9 @@ def _corruptions_alone(options: Options) -> None:
     from smoothcert.report import Material, report_tables
 
     chosen = options.tables or ["corruptions"]
-    of_runs = ("html", "figure", "json", "serve", "alpha", "bound", "norm", "radii", "reference", "intervals")
-    others = [f"--{name}" for name in of_runs if options[name] is not None and options[name] is not False]
+    used = {"results", "corruptions", "tables", "rounded", *FORMATS}
+    given = [name for name, value in vars(options).items() if value is not None and value is not False]
+    others = [f"--{name.replace('_', '-')}" for name in given if name not in used]
     others += [f"--tables {name}" for name in chosen if not name.startswith("corruption")]
     if options.corruptions is None or others:
         asked = f", found {' and '.join(others)} without them" if others else ""

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from smoothcert.cli.options import Options, read_numbers
+from smoothcert.cli.options import Options, check_word, read_numbers
 from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 
 if TYPE_CHECKING:
@@ -98,8 +98,8 @@ def check_words(options: Options) -> None:
 
     for name, choices in (("bound", get_args(Bound)), ("norm", get_args(Norm)), ("group-by", get_args(Grouping))):
         found = options[name.replace("-", "_")]
-        if found not in (None, *choices):
-            raise ConfigError(f"--{name} is one of {', '.join(choices)}, found '{found}'; choose one of them")
+        if found is not None:
+            check_word(f"--{name}", choices, found)
 
 
 def check_norm(options: Options) -> None:

@@ -12,6 +12,7 @@ from jsonargparse import ArgumentParser
 from smoothcert.cli.options import Options, add_machine, add_numbers, option, read_whole_numbers
 from smoothcert.config import ALPHA, N0, N
 from smoothcert.errors import ConfigError, SmoothcertError, StoreError
+from smoothcert.progress import noun
 
 if TYPE_CHECKING:
     from smoothcert.evaluation.collected import Collected, Entry
@@ -114,8 +115,9 @@ def _best(table: Table, options: Options, seeds: Sequence[int], train: list[str]
     collected = _collected(options, rows, planned_rows, seeds=list(seeds))
     runs = {planned.job.folder for planned in models}
     before = {planned.job.starts_from.folder for planned in models if planned.job.starts_from}
-    first = f", after {len(before)} runs of pre-training" if before else ""
-    print(f"{table.name} is the best of {len(runs)} models: all are trained and certified{first}", flush=True)
+    first = f", after {len(before)} {noun(len(before), 'run')} of pre-training" if before else ""
+    which = "1 model, which is" if len(runs) == 1 else f"{len(runs)} models: all are"
+    print(f"{table.name} is the best of {which} trained and certified{first}", flush=True)
     done, failures = _run(options, [planned.job for planned in models], train, certify)
     outcomes = best_outcomes(table, contests, done, train, certify, _as_published(options))
     return [*failures, *_write(options, collected, outcomes, partial(best_table, table))]

@@ -9,6 +9,7 @@ from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_machine, add_overrides, as_words, given_overrides, option
 from smoothcert.config import TrainConfig
+from smoothcert.progress import noun
 from smoothcert.recipes import load_recipe
 
 ABOUT = (
@@ -46,6 +47,7 @@ def run(options: Options) -> None:
     if ranks.is_main:
         share = 100 * (votes.argmax(axis=1) == train.labels).mean()
         words = as_words({**dataset, **{f"soft-labels.{name}": value for name, value in own.items()}})
-        print(f"{wanted.folder}: soft labels of {len(votes)} images of {train.name}, {wanted.n} votes each")
+        images, each = noun(len(votes), "image"), noun(wanted.n, "vote")
+        print(f"{wanted.folder}: soft labels of {len(votes)} {images} of {train.name}, {wanted.n} {each} each")
         print(f"the most-voted class is the label of {share:.1f} % of the images")
         print(f"to use them: smoothcert train {shlex.join([options.recipe, *words])} --out RUN")

@@ -7,6 +7,7 @@ from jsonargparse import ArgumentParser
 from smoothcert.cli.options import Options, add_machine, add_overrides, given_overrides, on_disk, option
 from smoothcert.config import TrainConfig
 from smoothcert.interrupts import speaks
+from smoothcert.progress import noun
 from smoothcert.recipes import load_recipe
 
 ABOUT = "Train a model by a recipe; any of its settings can be overridden."
@@ -33,4 +34,4 @@ def run(options: Options) -> None:
         return
     metrics = done.records("metrics.jsonl")
     last = ", ".join(f"{name} {value:.4g}" for name, value in metrics[-1].items() if name not in ("epoch", "lr"))
-    print(f"{done.path}: {len(metrics)} epochs done; {last}")
+    print(f"{done.path}: {len(metrics)} {noun(len(metrics), 'epoch')} done; {last}")

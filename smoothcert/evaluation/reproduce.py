@@ -39,6 +39,9 @@ CLOSE = 0.004
 CLOSE_TO_ONE_RUN = 0.01
 """The same where only a single run is published, so that it is not known how much runs differ."""
 
+_CHILD = "from smoothcert import __main__, interrupts; interrupts.leave_with(0); __main__.main()"
+"""`smoothcert`, whose standard input is a pipe from here: it saves its state and ends when this process is gone."""
+
 
 @dataclass(frozen=True)
 class Job:
@@ -185,8 +188,9 @@ def _run(job: Job, command: list[str], parallel: int) -> str | None:
     with job.log.open("a") as file:
         file.write(called)
         file.flush()
-        words = [sys.executable, "-m", "smoothcert", *command]
-        code = subprocess.run(words, stdout=file, stderr=file, env={**threads, **os.environ}).returncode
+        words, environment = [sys.executable, "-c", _CHILD, *command], {**threads, **os.environ}
+        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=file, stderr=file, env=environment) as process:
+            code = process.wait()
     if code:
         said = _error(job.log.read_text().rpartition(called)[2]) or f"exit status {code}"
         return f"{job.recipe}, seed {job.seed}: `{command[0]}` failed ({said}); see {job.log}"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from smoothcert.files import write_error
+from smoothcert.progress import noun
 
 
 def note_checks(folder: Path, shard: str, rechecked: int, differ: int) -> None:
@@ -78,4 +79,4 @@ def checks_in_words(folder: Path) -> str | None:
     except (OSError, ValueError):
         return None
     rechecked, differ = (sum(line[name] for line in lines) for name in ("rechecked", "differ"))
-    return f"{rechecked:,} answers evaluated again, {differ:,} differed"
+    return f"{rechecked:,} {noun(rechecked, 'answer')} evaluated again, {differ:,} differed"

@@ -15,6 +15,7 @@ from functools import cached_property
 from pathlib import Path
 
 from smoothcert.errors import StoreError
+from smoothcert.progress import noun
 from smoothcert.runs.chain import broken_rows, cut_off
 from smoothcert.runs.checks import join_checks
 from smoothcert.runs.find import find_results, stores_of
@@ -190,8 +191,9 @@ def _joined(read: Sequence[_Source]) -> dict[int, dict[str, str]]:
     if wrong:
         more = f", and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
         raise StoreError(
-            f"stores disagree about {len(wrong)} inputs: {', '.join(wrong[:_SHOWN])}{more}. One of them is not what "
-            "the command gives: find out which by `smoothcert verify STORE --resample`. Nothing was written"
+            f"stores disagree about {len(wrong)} {noun(len(wrong), 'input')}: {', '.join(wrong[:_SHOWN])}{more}. "
+            "One of them is not what the command gives: find out which by `smoothcert verify STORE --resample`. "
+            "Nothing was written"
         )
     if len({int(row["label"]) < 0 for row in rows.values()}) > 1:
         raise StoreError("some stores have labels and others none, so that they are about different data")

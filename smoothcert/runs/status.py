@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from smoothcert.progress import time_left
+from smoothcert.progress import all_of, noun, time_left
 from smoothcert.runs.state import RunState, StoreState, Training
 
 
@@ -51,8 +51,9 @@ def _certification(store: StoreState) -> str:
         return f"DAMAGED: {store.problem}"
     settings = _settings(store.settings)
     if store.state == "complete":
-        return f"all {store.inputs} inputs done ({settings})"
-    text = f"{store.done} of {store.inputs} inputs done, {store.inputs - store.done} missing ({settings})"
+        return f"{all_of(store.inputs, 'input')} done ({settings})"
+    done = f"{store.done} of {store.inputs} {noun(store.inputs, 'input')} done"
+    text = f"{done}, {store.inputs - store.done} missing ({settings})"
     if store.seconds_per_input is None or store.seconds_left is None:
         return text
     return f"{text}, {store.seconds_per_input:.3g} s per input, {time_left(store.seconds_left)} left for one process"

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from smoothcert.progress import all_of, noun
 from smoothcert.runs.identity import differences, written_out
 from smoothcert.runs.state import RunState
 from smoothcert.runs.store import ResultStore
@@ -22,7 +23,9 @@ class Together:
     def __str__(self) -> str:
         missing = self.inputs - self.done
         counted = (
-            f"{self.done} of {self.inputs} inputs, {missing} missing" if missing > 0 else f"all {self.inputs} inputs"
+            f"{self.done} of {self.inputs} {noun(self.inputs, 'input')}, {missing} missing"
+            if missing > 0
+            else all_of(self.inputs, "input")
         )
         return f"together, {len(self.places)} stores of one procedure have {counted}"
 

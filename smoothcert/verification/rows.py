@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smoothcert.errors import StoreError
+from smoothcert.progress import noun
 from smoothcert.runs.rows import Lines, typed_columns, whole
 from smoothcert.verification import recompute
 from smoothcert.verification.recompute import Array, Whole
@@ -140,11 +141,12 @@ def check_rows(rows: Rows, rules: Rules) -> tuple[list[str], list[str]]:
 def _notes(rows: Rows, rules: Rules, proved: Array, early: Bools) -> Iterator[str]:
     weaker = rows.p_lower < proved * (1 - _LESS)
     if rules.procedure == "fixed" and weaker.any():
-        yield f"{weaker.sum()} rows claim less than their counts prove, the first at {rows.places[weaker.argmax()]}"
+        claim = "1 row claims less than its" if weaker.sum() == 1 else f"{weaker.sum()} rows claim less than their"
+        yield f"{claim} counts prove, the first at {rows.places[weaker.argmax()]}"
     if early.any():
         yield (
-            f"{early.sum()} rows rest on an earlier look at the samples, whose count is not stored: it was checked "
-            "that one is possible (--resample checks more)"
+            f"{early.sum()} {noun(int(early.sum()), 'row rests', 'rows rest')} on an earlier look at the samples, "
+            "whose count is not stored: it was checked that one is possible (--resample checks more)"
         )
 
 

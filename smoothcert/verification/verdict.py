@@ -11,6 +11,7 @@ from typing import Any, Literal
 from smoothcert import __version__
 from smoothcert.errors import StoreError
 from smoothcert.files import write_text
+from smoothcert.progress import noun
 from smoothcert.runs.verified import RECORD, read_record
 
 Answer = Literal["verified", "differs", "incomplete"]
@@ -42,15 +43,17 @@ class Verdict:
     @property
     def text(self) -> str:
         """One line."""
-        done = f"{self.rows:,} rows recomputed, {self.resampled:,} re-sampled, {len(self.differ):,} differ"
+        rows, differ = noun(self.rows, "row"), noun(len(self.differ), "differs", "differ")
+        done = f"{self.rows:,} {rows} recomputed, {self.resampled:,} re-sampled, {len(self.differ):,} {differ}"
         done += " on another device" * self.elsewhere
         if self.available is not None and self.inputs < self.available:
             done += f"; {self.inputs:,} of {self.available:,} inputs of the data set"
         if self.problems:
             lost = f", {len(self.missing):,} missing" if self.missing else ""
-            return f"DIFFERS: {len(self.problems):,} problem{'s' * (len(self.problems) > 1)} ({done}{lost})"
+            return f"DIFFERS: {len(self.problems):,} {noun(len(self.problems), 'problem')} ({done}{lost})"
         if self.missing:
-            return f"INCOMPLETE: {len(self.missing):,} of {self.inputs:,} inputs are missing ({done})"
+            inputs = f"{noun(self.inputs, 'input')} {noun(len(self.missing), 'is', 'are')}"
+            return f"INCOMPLETE: {len(self.missing):,} of {self.inputs:,} {inputs} missing ({done})"
         return f"verified: {done}"
 
     def values(self) -> dict[str, Any]:

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from smoothcert.cli import build_parser, commands
+from smoothcert.cli import build_parser, commands, main
 from smoothcert.cli.options import read_numbers, read_settings, read_whole_numbers
 from smoothcert.config import AttackConfig, CertifyConfig
 from tests.cli.commands import fails, run
@@ -168,3 +168,24 @@ def test_lists(capsys):
     assert re.search(r"mnist/gaussian-0.50 +1.553", run(capsys, "recipes"))
     assert re.search(r"mnist-mini +10 +1x28x28 +10000 \+ 1000 +/", run(capsys, "datasets"))
     assert "resnet110" in run(capsys, "models")
+
+
+def test_a_word_that_is_none_of_a_few_is_answered_by_these_in_one_line(capsys):
+    """Of every command, and of all options whose usage has words in braces; true and false are jsonargparse's."""
+    found = []
+    for name, parser in build_parser().commands.items():
+        usage = " ".join(parser.format_usage().split())
+        for flag, words in re.findall(r"(--[\w-]+) \{(?!true,)([^}]+)\}", usage):
+            with pytest.raises(SystemExit) as ended:
+                main([name, flag, "wrng"])
+            assert ended.value.code == 2
+            listed = words.replace(",", ", ")
+            assert capsys.readouterr().err == f"error: {flag} is one of {listed}, found 'wrng'; choose one of them\n"
+            found.append((name, flag))
+    assert {("certify", "--noise"), ("certify", "--split"), ("train", "--optimizer"), ("attack", "--attack")} < {*found}
+
+
+def test_a_wrong_word_is_told_to_programs_too(capsys):
+    with pytest.raises(SystemExit):
+        main(["predict", "run", "picture.png", "--noise", "wrng", "--json"])
+    assert json.loads(capsys.readouterr().out)["error"].startswith("--noise is one of exact, ")

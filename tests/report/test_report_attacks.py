@@ -93,7 +93,7 @@ def test_an_answer_inside_a_certified_radius_is_an_alarm_everywhere(run, tmp_pat
     attacks, results = both(run)
     (told,) = [note for note in attack_table(attacks, results).notes if "ALARM" in note]
     assert told == (
-        "SOUNDNESS ALARM: run/test, ddn at radius 0.5: 1 of 3 inputs (idx 0) answer otherwise inside their certified "
+        "SOUNDNESS ALARM: run/test, ddn at radius 0.5: 1 of 3 inputs (idx 0) answers otherwise inside its certified "
         "radius"
     )
     assert [row["alarms"] for entry in attack_values(attacks, results) for row in entry["attacked"]] == [(), (), (0,)]
@@ -133,7 +133,7 @@ def test_an_alarm_about_other_certificates_of_the_same_network_is_not_hidden(run
     write_attacks(run / "attack" / "strong", {(0, 0.5): WRONG})
     attacks, results = both(run)
     (alarm,) = alarms(attacks, results)
-    assert "test, pgd at radius 0.5: 1 of 1 inputs (idx 0)" in alarm
+    assert "test, pgd at radius 0.5: 1 of 1 input (idx 0)" in alarm
 
 
 @pytest.mark.parametrize("again", [["--norm", "linf", "--dimension", 4], ["--alpha", 1e-20], ["--bound", "multiclass"]])

@@ -107,3 +107,18 @@ def test_answers_without_labels_are_not_called_correct(make):
     assert confidence_chart([unlabelled]).labels[1] == "answered with confidence ≥ p"
     with pytest.raises(ConfigError, match="draw them apart"):
         confidence_chart([unlabelled, labelled])
+
+
+def test_the_table_tells_of_partial_runs(make):
+    partial = make([0.3, 0.4], name="a", sigma=0.5, expected=5, warnings=("its last line is unfinished",))
+    table = confidence_table([partial, make([0.3, 0.4, 0.5], name="b", sigma=0.5)])
+    told = ["a: partial, 2 of 5 inputs", "a: its last line is unfinished"]
+    assert list(table.notes[:2]) == told
+    assert table.notes[2].startswith("the runs cover different inputs (2 to 3 each, 2 in common)")
+    for text in (table.to_text(terminal=False), table.to_text(terminal=True), table.to_markdown(), table.to_latex()):
+        assert all(note in text for note in told)
+    assert [line.split(",")[:2] for line in table.to_csv().splitlines()] == [
+        ["run", "inputs"],
+        ["a", "2 of 5"],
+        ["b", "3"],
+    ]

@@ -1,8 +1,10 @@
 """mACR and mAcc of corruption benchmarks, from the field's layout and from our stores."""
 
+import re
+
 import pytest
 
-from smoothcert.cli import main
+from smoothcert.cli import build_parser, main
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import (
     corrupted_stores,
@@ -65,6 +67,25 @@ def test_logs_of_corruptions_need_no_run_beside_them(capsys, graded, tmp_path):
             main(["report", *words])
         assert found in capsys.readouterr().err
     assert not (tmp_path / "p.html").exists()
+
+
+def test_options_that_tables_of_corruptions_do_not_use_are_refused_whichever_they_are(capsys, graded, tmp_path):
+    """All that the usage names, so that a new option is used or refused, and never passed over."""
+    usage = " ".join(build_parser(words=["report"]).commands["report"].format_usage().split())
+    options = dict(re.findall(r"\[(--[\w-]+)( [A-Z])?", usage))
+    used = {"--corruptions", "--tables", "--rounded", "--markdown", "--latex", "--csv"}
+    assert used < options.keys()
+    values = {"--alpha": "0.1", "--bound": "binary", "--norm": "linf", "--group-by": "sigma", "--draw": "accuracy"}
+    for name in options.keys() - used:
+        words = [values.get(name, str(tmp_path / "new") if name in ("--html", "--data-dir") else "1")]
+        with pytest.raises(SystemExit) as ended:
+            main(["report", "--corruptions", str(graded), name, *(words if options[name] else [])])
+        told = capsys.readouterr()
+        assert (ended.value.code, told.err.startswith("error: ")) == (2, True)
+        assert name in told.err
+        assert "mACR" not in told.out
+    main(["report", "--corruptions", str(graded), "--rounded", "--latex", str(tmp_path / "t.tex")])
+    assert "mACR" in capsys.readouterr().out
 
 
 def test_without_severities_and_without_the_uncorrupted_images(write_log, tmp_path):

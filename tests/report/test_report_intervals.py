@@ -113,8 +113,8 @@ def test_confidence_has_them_too(make):
     runs = [make([0.3] * 4, [1, 1, 1, 0], name="a", sigma=0.5), make([0.3] * 4, name="b", sigma=0.5, norm="l1")]
     plain, table = confidence_table(runs), confidence_table(runs, intervals=True)
     assert plain.intervals == {}
-    assert table.rows == plain.rows == (("a", "75.0", "75.0", "75.0", "0.0", "0.0", "0.0", "0.0", "0.0"),)
-    assert table.around(0, 1) == "[19.4, 99.4]"
+    assert table.rows == plain.rows == (("a", "4", "75.0", "75.0", "75.0", "0.0", "0.0", "0.0", "0.0", "0.0"),)
+    assert table.around(0, 2) == "[19.4, 99.4]"
     assert table.notes[0] == "b: p_A is not known"
     assert "Correct (\\%) with confidence of at least $p$" in table.to_latex()
 

@@ -65,8 +65,8 @@ def test_files_of_several_tables(runs, tmp_path):
     assert markdown.index("**Certified accuracy**") < markdown.index("**Confidence: ") < markdown.index("mACR")
     assert latex.count("\\begin{table}") == latex.count("\\caption{") == latex.count("\\end{table}") == 4
     head, *rows = csv.reader((tmp_path / "t-confidence.csv").read_text().splitlines())
-    assert head[:3] == ["run", "p=0.5", "p=0.6"]
-    assert [row[:2] for row in rows] == [["gaussian", "100.0"], ["smoothmix", "100.0"]]
+    assert head[:4] == ["run", "inputs", "p=0.5", "p=0.6"]
+    assert [row[:3] for row in rows] == [["gaussian", "100", "100.0"], ["smoothmix", "100", "100.0"]]
 
 
 def test_one_table_has_no_caption(runs, tmp_path):

@@ -117,7 +117,7 @@ def test_what_is_odd_but_whole_is_taken(pair, tmp_path, case):
         ("full", "is no certificate store, and not empty"),
         ("other", "n: 10 in .*/other, 1000 in .*/a"),
         ("broken", "the chain of checks is broken"),
-        ("says", "disagree about 1 inputs: input 0 in .*/says and in .*/a"),
+        ("says", "disagree about 1 input: input 0 in .*/says and in .*/a"),
     ],
 )
 def test_a_place_that_cannot_be_the_joint_store(tmp_path, out, message):

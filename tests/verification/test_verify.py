@@ -216,7 +216,7 @@ def test_claims_that_are_weaker_than_they_could_be_are_no_problem(store):
     tamper(store, lambda _: {"radius": "0.001", "p_lower": "0.51"}, certified)
     (verdict,) = verify(store.folder)
     assert verdict.answer == "verified"
-    assert any("1 rows claim less than their counts prove" in note for note in verdict.notes)
+    assert any("1 row claims less than its counts prove" in note for note in verdict.notes)
 
 
 def test_a_verdict_is_kept_and_vouches_for_these_rows_alone(store):

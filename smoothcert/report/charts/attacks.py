@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from smoothcert.progress import noun
 from smoothcert.report.charts.chart import Chart
 from smoothcert.report.charts.line_styles import COLOURS, DASHES, LineStyle, run_styles
 from smoothcert.report.charts.svg import Frame, Line, percent
@@ -42,7 +43,7 @@ def attack_chart(families: Sequence[Family], first_run: int = 0) -> Chart:
         Frame((0.0, end), (0.0, _top(lines)), ticks=(9, 11), y_format=percent),
         title="Certified and empirical accuracy of " + ", ".join(doubted(f.name, f.models[0]) for f in families),
         description="Certified accuracy is proved from below, accuracy under attack bounds it from above, both on "
-        f"{inputs} inputs. An attack takes m noises and T steps, PREDICT n samples. "
+        f"{inputs} {noun(inputs, 'input')}. An attack takes m noises and T steps, PREDICT n samples. "
         "A bound holds for all larger radii too, also beyond the largest that was attacked. "
         f"{'; '.join(map(_summary, families))}.",
         labels=(f"radius r ({norm_names(['l2'])})", "accuracy"),

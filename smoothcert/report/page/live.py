@@ -19,6 +19,7 @@ from typing import Any
 
 from smoothcert import __version__
 from smoothcert.errors import ConfigError, SmoothcertError
+from smoothcert.progress import noun
 from smoothcert.report.page.page import render_waiting
 from smoothcert.runs.find import attack_stores_of, find_results, stores_of
 from smoothcert.runs.rows import NoCertificates
@@ -112,9 +113,9 @@ def _progress(places: Sequence[Path]) -> dict[str, Any]:
     stores = [store for run in runs for store in run.stores]
     done, inputs = (sum(getattr(store, name) or 0 for store in stores) for name in ("done", "inputs"))
     finished = all(run.finished for run in runs)
-    parts = [f"{done:,} of {inputs:,} inputs certified"] if stores else []
+    parts = [f"{done:,} of {inputs:,} {noun(inputs, 'input')} certified"] if stores else []
     training = [run for run in runs if run.state == "training"]
-    parts += [f"{len(training)} run{'s' * (len(training) > 1)} in training"] if training else []
+    parts += [f"{len(training)} {noun(len(training), 'run')} in training"] if training else []
     parts += [f"{count} damaged" for count in [sum(bool(run.problems) for run in runs)] if count]
     return {"finished": finished, "text": "Finished" if finished else ", ".join(parts)}
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from smoothcert.progress import noun
 from smoothcert.report.charts.chart import chart_svg
 from smoothcert.report.charts.curves import axis_top
 from smoothcert.report.charts.differences import difference_chart
@@ -44,7 +45,7 @@ def headline(results: Sequence[Certificates], radii: Sequence[float], rounded: b
     shown = [(*radius_labels([r]), *_best(results, labels, values)) for r, values in shares.items()]
     sure = [float(p_ecdf(c, SURE)) if has_confidence(c) else np.nan for c in results]
     return {
-        "runs": "1 run" if len(results) == 1 else f"{len(results)} runs",
+        "runs": f"{len(results)} {noun(len(results), 'run')}",
         "inputs": f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}",
         "sigma": "" if sigma is None else f"{sigma:g}",
         "certified": [entry for entry in shown if float(entry[1] or 0)] if comparable(results) else [],

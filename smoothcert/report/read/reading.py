@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from smoothcert.errors import StoreError
+from smoothcert.progress import noun
 from smoothcert.recipes.published import ALPHA, N
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import distinct_names
@@ -75,7 +76,7 @@ def read_store(folder: str | Path) -> Certificates:
     rows, expected = len(columns["idx"]), manifest.inputs
     config = _config(folder, notes)
     if rows > expected:
-        notes.append(f"{rows} inputs stored, but the manifest promises {expected}")
+        notes.append(f"{rows} {noun(rows, 'input')} stored, but the manifest promises {expected}")
     settings: dict[str, Any] = {key: identity.get(key) for key in ("sigma", "n0", "n", "alpha", "noise")}
     return Certificates(
         **_fields(columns),

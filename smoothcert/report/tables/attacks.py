@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from smoothcert.errors import ConfigError
+from smoothcert.progress import noun
 from smoothcert.report.measures.analysis import certified_accuracy
 from smoothcert.report.measures.attacked import EmpiricalRow, contradicts, empirical_rows
 from smoothcert.report.read.attacks import Attacks, all_certificates_of, certificates_of
@@ -133,10 +134,11 @@ def alarms(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> list[
         for about, radius, inputs in wrong:
             if inputs:
                 shown = ", ".join(map(str, inputs[:10])) + (", ..." if len(inputs) > 10 else "")
+                of, answer = int((a.radius == radius).sum()), noun(len(inputs), "answers", "answer")
                 found.append(
                     f"{ALARM}: {one_line(_run_name(a, about, results))}, {a.attack} at radius {radius:g}: "
-                    f"{len(inputs)} of {int((a.radius == radius).sum())} inputs (idx {shown}) answer otherwise inside "
-                    "their certified radius"
+                    f"{len(inputs)} of {of} {noun(of, 'input')} (idx {shown}) {answer} otherwise inside "
+                    f"{noun(len(inputs), 'its', 'their')} certified radius"
                 )
     return found
 

@@ -10,7 +10,7 @@ from smoothcert.report.measures.intervals import share_intervals
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
 from smoothcert.report.tables.formats import Table, number
-from smoothcert.report.tables.notes import budget_notes
+from smoothcert.report.tables.notes import budget_notes, input_notes, inputs_cell, reading_notes
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 
@@ -27,22 +27,24 @@ def confidence_table(results: Sequence[Certificates], intervals: bool = False) -
             notes.append(f"{label}: p_A is not known")
             continue
         shares = p_ecdf(c, LEVELS)
-        for j, interval in enumerate(share_intervals(shares, c.rows) if intervals else (), start=1):
+        for j, interval in enumerate(share_intervals(shares, c.rows) if intervals else (), start=2):
             ends[len(rows), j] = (number(100 * interval.low, 1), number(100 * interval.high, 1))
-        rows.append((label, *(number(100 * share, 1) for share in shares.tolist())))
+        rows.append((label, inputs_cell(c), *(number(100 * share, 1) for share in shares.tolist())))
     if not rows:
         raise ConfigError(
             "a table of confidence needs a run whose p_A is known, found none: certificates of chosen radii alone, "
             "and logs whose path does not name sigma, do not tell it"
         )
+    known = [c for c in results if has_confidence(c)]
+    notes += reading_notes(results)
     if any(not c.labelled for c in results):
         notes.append("inputs without labels count where they are answered, right or wrong")
-    known = [c for c in results if has_confidence(c)]
+    notes += input_notes(known)
     if len({c.sigma for c in known}) > 1:
         notes.append("the runs differ in sigma: more noise makes every classifier less confident")
     notes += budget_notes(known)
     return Table(
-        ("run",),
+        ("run", "inputs"),
         tuple(rows),
         tuple(f"{p:g}" for p in LEVELS),
         tuple(notes),

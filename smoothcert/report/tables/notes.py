@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 import numpy as np
@@ -21,24 +21,11 @@ BUDGET = {"n": "samples per input (n)", "alpha": "failure probability (alpha)", 
 
 def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> list[str]:
     """Notes on each run (partial, damaged), then on the comparison (other inputs, other budget)."""
-    everywhere = [w for w in results[0].warnings if len(results) > 1 and all(w in c.warnings for c in results)]
-    notes = [f"all runs: {warning}" for warning in everywhere]
-    for c, label in zip(results, labels_of(results), strict=True):
-        if c.partial:
-            notes.append(f"{label}: partial, {c.rows} of {c.expected} inputs")
-        notes += [f"{label}: {warning}" for warning in c.warnings if warning not in everywhere]
-        notes += [f"{label}: {note}" for note in _own_notes(c)]
-    first = results[0]
+    notes = reading_notes(results, _own_notes)
     if len({c.labelled for c in results}) > 1:
         notes.append("runs without labels have no curve beside those with labels: report them by themselves")
     notes += norm_notes(results)
-    if any(not np.array_equal(first.idx, c.idx) for c in results):
-        shared = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), (c.idx for c in results))
-        sizes = sorted({c.rows for c in results})
-        notes.append(
-            f"the runs cover different inputs ({' to '.join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))} each, "
-            f"{len(shared)} in common): small differences between them may come from that"
-        )
+    notes += input_notes(results)
     for key, words in DATA.items():
         values = sorted({str(value) for c in results if (value := c.identity.get(key)) is not None})
         if len(values) > 1:
@@ -57,6 +44,37 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
             "round all of them to compare the last digit"
         )
     return notes
+
+
+def reading_notes(
+    results: Sequence[Certificates], more: Callable[[Certificates], Sequence[str]] = lambda c: ()
+) -> list[str]:
+    """What was found as each run was read, such as a certification that is not complete; and `more` about it."""
+    everywhere = [w for w in results[0].warnings if len(results) > 1 and all(w in c.warnings for c in results)]
+    notes = [f"all runs: {warning}" for warning in everywhere]
+    for c, label in zip(results, labels_of(results), strict=True):
+        if c.partial:
+            notes.append(f"{label}: partial, {c.rows} of {c.expected} inputs")
+        notes += [f"{label}: {warning}" for warning in c.warnings if warning not in everywhere]
+        notes += [f"{label}: {note}" for note in more(c)]
+    return notes
+
+
+def input_notes(results: Sequence[Certificates]) -> list[str]:
+    """A note where not all runs have the same inputs."""
+    if all(np.array_equal(results[0].idx, c.idx) for c in results):
+        return []
+    shared = reduce(lambda a, b: np.intersect1d(a, b, assume_unique=True), (c.idx for c in results))
+    sizes = sorted({c.rows for c in results})
+    return [
+        f"the runs cover different inputs ({' to '.join(map(str, dict.fromkeys((sizes[0], sizes[-1]))))} each, "
+        f"{len(shared)} in common): small differences between them may come from that"
+    ]
+
+
+def inputs_cell(c: Certificates) -> str:
+    """How many inputs stand behind a row, in its own column: CSV has no notes."""
+    return f"{c.rows} of {c.expected}" if c.partial else str(c.rows)
 
 
 def copy_notes(results: Sequence[Certificates]) -> list[str]:

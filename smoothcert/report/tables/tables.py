@@ -31,7 +31,7 @@ from smoothcert.report.measures.same_data import comparable
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, one_line
 from smoothcert.report.tables.formats import ACCURACY, SHARE, Table, number
-from smoothcert.report.tables.notes import comparison_notes
+from smoothcert.report.tables.notes import comparison_notes, inputs_cell
 from smoothcert.statistics.printed import doubt
 
 PUBLISHED = ("published", "difference")
@@ -80,7 +80,7 @@ def certificate_table(
                 "-" if c.sigma is None else f"{c.sigma:g}",
                 *((c.norm,) if named else ()),
                 *((doubt(c.noise) or c.noise or "-",) if doubtful else ()),
-                f"{c.rows} of {c.expected}" if c.partial else str(c.rows),
+                inputs_cell(c),
                 number(average_certified_radius(c, rounded), radius_digits(c)) if c.labelled else "-",
                 *beside[: len(columns)],
                 *(() if shown else (number(average_radius(c, rounded), radius_digits(c)),)),
