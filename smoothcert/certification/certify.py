@@ -12,7 +12,6 @@ import torch
 from torch import nn
 
 from smoothcert.certification.certifier import Certifier
-from smoothcert.certification.finished import is_finished
 from smoothcert.certification.images import Image
 from smoothcert.certification.subject import subject
 from smoothcert.certification.workers import Local, Make, Read, Workers
@@ -49,8 +48,7 @@ def certify_dataset(
     never certified correct, so certified accuracy and average certified radius stay the same. With
     ``config.simultaneous`` all certificates of the index set hold at once with probability 1 - alpha, not each alone.
     With ``executor="ray"`` the workers of a Ray cluster make the rows: of the one at `address` (``"auto"``: the one
-    that this machine belongs to), or without one, of a cluster on this machine alone that ends with the call. Where no
-    row is missing, Ray is not started.
+    that this machine belongs to), or without one, of a cluster on this machine alone that ends with the call.
     `when_checked` is called when the network has passed its checks, before anything is written.
     """
     chosen = selection or Selection()
@@ -73,11 +71,6 @@ def certify_dataset(
         return now, [dataset.image(index) for index in now], [int(dataset.labels[index]) for index in now]
 
     store = out if isinstance(out, ResultStore) else ResultStore(Path(out))
-    wanted = chosen.mine(indices)
-    if executor == "ray" and is_finished(  # its start takes long
-        store, config, {**about, "noise_seed": seed}, wanted=wanted, inputs=len(indices), device=device
-    ):
-        return store
     with _workers(executor, make, read, device, address, quiet) as workers:
         if when_checked is not None:
             when_checked()
@@ -87,7 +80,7 @@ def certify_dataset(
         what = f"certify {dataset.name} {dataset.split}"
         note = "certified correct" if dataset.labelled else ""
         try:
-            store.complete(wanted, chosen, workers, what=what, unit="images", note=note, quiet=quiet)
+            store.complete(chosen.mine(indices), chosen, workers, what=what, unit="images", note=note, quiet=quiet)
         finally:
             _note(store, chosen, workers)
     return store

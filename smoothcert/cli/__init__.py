@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parsed = build_parser(known, words).parse_args(words)
         known[parsed.subcommand].run(parsed[parsed.subcommand])
     except SmoothcertError as error:
-        if "--json" in words:
+        if any(word.partition("=")[0] == "--json" for word in words):
             print_json({"error": str(error)})
         print(f"error: {shown(str(error))}", file=sys.stderr, flush=True)
         if isinstance(error, ProcessLost):
