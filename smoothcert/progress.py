@@ -69,7 +69,7 @@ class ProgressBar:
             now = time.monotonic()
             if now - self._printed >= _SECONDS_BETWEEN_LINES or self._done >= self._total:
                 self._printed = now
-                unit = noun(self._total, self._unit.rstrip("s"))
+                unit = noun(self._total, self._unit.removesuffix("s"))
                 line = f"{self._what}: {self._done}/{self._total} {unit}, {self.rate()} {note}"
                 print(line.rstrip(), file=sys.stderr, flush=True)
 

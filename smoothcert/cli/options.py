@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from jsonargparse import ArgumentParser
 
 from smoothcert import __version__
-from smoothcert.config import GONE, option_of, settings_of
+from smoothcert.config import option_of, refuse_gone, settings_of
 from smoothcert.errors import ConfigError
 from smoothcert.runs.remote import is_remote, shown
 from smoothcert.runs.selection import Selection
@@ -76,8 +76,7 @@ def option(parser: ArgumentParser, flag: str, kind: Any, default: Any, text: str
 
 def check_word(flag: str, choices: Sequence[str], found: str) -> str:
     """The word that was given to an option, if it is one of a few."""
-    if found in GONE:
-        raise ConfigError(GONE[found])
+    refuse_gone(found)
     if found not in choices:
         raise ConfigError(f"{flag} is one of {', '.join(choices)}, found '{found}'; choose one of them")
     return found

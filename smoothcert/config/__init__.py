@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from smoothcert.config.build import build_dataclass, read_mapping
     from smoothcert.config.certification import AttackConfig, CertifyConfig
     from smoothcert.config.choices import (
-        GONE,
         AttackName,
         ExecutorName,
         Kernels,
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
         Precision,
         TrainingPrecision,
         check_choice,
+        refuse_gone,
     )
     from smoothcert.config.settings import ALPHA, N0, NOISE, N, as_options, option_of, setting, settings_of
     from smoothcert.config.training import PRETRAINED, SelfTraining, SoftLabels, TrainConfig, dump_config, read_config
@@ -30,8 +30,8 @@ _HOME = {
     "build": ("build_dataclass", "read_mapping"),
     "certification": ("AttackConfig", "CertifyConfig"),
     "choices": (
-        *("AttackName", "ExecutorName", "GONE", "Kernels", "NoiseMode", "Precision", "TrainingPrecision"),
-        "check_choice",
+        *("AttackName", "ExecutorName", "Kernels", "NoiseMode", "Precision", "TrainingPrecision"),
+        *("check_choice", "refuse_gone"),
     ),
     "settings": ("ALPHA", "N", "N0", "NOISE", "as_options", "option_of", "setting", "settings_of"),
     "training": ("PRETRAINED", "SelfTraining", "SoftLabels", "TrainConfig", "dump_config", "read_config"),
@@ -39,7 +39,6 @@ _HOME = {
 
 __all__ = [
     "ALPHA",
-    "GONE",
     "N0",
     "NOISE",
     "PRETRAINED",
@@ -62,6 +61,7 @@ __all__ = [
     "option_of",
     "read_config",
     "read_mapping",
+    "refuse_gone",
     "setting",
     "settings_of",
 ]

@@ -15,7 +15,7 @@ AttackName = Literal["pgd", "ddn", "stein", "stein-hard", "vanilla", "foolbox"]
 ExecutorName = Literal["local", "ray"]
 
 
-GONE = {
+_GONE = {
     "quantised": "the noise 'quantised' is gone: use 'exact', the same noise with a known law, which is the default. "
     "Results made with 'quantised' are still read, reported and analysed again, but not resumed: certify under "
     "another --name",
@@ -23,9 +23,14 @@ GONE = {
 """Words of older versions, and what to do instead."""
 
 
+def refuse_gone(given: str) -> None:
+    """Refuse a word of older versions."""
+    if given in _GONE:
+        raise ConfigError(_GONE[given])
+
+
 def check_choice(what: str, given: str, choices: Any) -> None:
     """Refuse a word that is none of a Literal's, and offer the nearest."""
-    if given in GONE:
-        raise ConfigError(GONE[given])
+    refuse_gone(given)
     if given not in get_args(choices):
         raise unknown_name(what, given, get_args(choices))
