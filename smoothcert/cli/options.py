@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from jsonargparse import ArgumentParser
 
 from smoothcert import __version__
-from smoothcert.config import option_of, refuse_gone, settings_of
+from smoothcert.config import check_choice, option_of, settings_of
 from smoothcert.errors import ConfigError
 from smoothcert.runs.remote import is_remote, shown
 from smoothcert.runs.selection import Selection
@@ -89,7 +89,7 @@ def option(parser: ArgumentParser, flag: str, kind: Any, default: Any, text: str
     if known is not None:
         read: Any = partial(_read, flag, *_READ[known])
     elif words:
-        read = partial(check_word, flag, words)
+        read = partial(check_choice, flag, choices=kind)
     else:
         read = on_disk if kind is Path else kind | None if default is None else kind
     named = "{" + ",".join(words) + "}" if words else None
@@ -101,14 +101,6 @@ def _read(flag: str, read: Callable[[Any], T], expected: str, example: str, foun
         return read(found)
     except ValueError:
         raise ConfigError(f"{flag} takes {expected}, found '{found}'; write for example {flag} {example}") from None
-
-
-def check_word(flag: str, choices: Sequence[str], found: str) -> str:
-    """The word that was given to an option, if it is one of a few."""
-    refuse_gone(found)
-    if found not in choices:
-        raise ConfigError(f"{flag} is one of {', '.join(choices)}, found '{found}'; choose one of them")
-    return found
 
 
 def add_overrides(parser: ArgumentParser, kind: type[Any], but: Sequence[str] = ()) -> None:

@@ -234,6 +234,21 @@ def test_values_are_read_by_their_type(words, read):
     assert [type(value) for value in found.values()] == [type(value) for value in read.values()]
 
 
+def test_a_wrong_word_is_told_alike_on_the_command_line_and_in_a_file(capsys, tmp_path):
+    """Some words have a near one among the few, some have none."""
+    for setting, word in (("optimizer", "sdg"), ("augment", "crop_flip"), ("kernels", "xyz"), ("precision", "float")):
+        told = []
+        file = tmp_path / f"{setting}.yaml"
+        file.write_text(f"dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {{name: gaussian}}\n{setting}: {word}\n")
+        for words in (["mnist/gaussian-0.50", f"--{setting}", word], [str(file)]):
+            with pytest.raises(SystemExit):
+                main(["train", *words, "--out", str(tmp_path / "run")])
+            told.append(capsys.readouterr().err.partition(f"{setting} is one of ")[2])
+        assert told[0]
+        assert told[0] == told[1]
+    assert not (tmp_path / "run").exists()
+
+
 def test_a_wrong_word_is_told_to_programs_too(capsys):
     with pytest.raises(SystemExit):
         main(["predict", "run", "picture.png", "--noise", "wrng", "--json"])
