@@ -47,8 +47,16 @@ class MissingExtra(SmoothcertError):
         )
 
 
+def none_of(what: str, found: str, words: Iterable[str]) -> ConfigError:
+    """The error for a word that is none of a few: all of them, and the nearest if one is near."""
+    known = list(words)
+    near = get_close_matches(found, known, n=1, cutoff=0.5)
+    advice = f"did you mean {near[0]}?" if near else "choose one of them"
+    return ConfigError(f"{what} is one of {', '.join(known)}, found '{found}'; {advice}")
+
+
 def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
-    """The error for a misspelt name, with the nearest known names offered."""
+    """The error for a misspelt name of a catalogue, too long to be listed where known names are near."""
     options = sorted(known)
     near = get_close_matches(name, options, n=3, cutoff=0.5)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known: {', '.join(options) or 'none'}"

@@ -64,9 +64,9 @@ def test_nested_settings_may_be_empty_or_stand_side_by_side():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"noise": "white"}, "unknown noise mode 'white'"),
-        ({"precision": "float8"}, "unknown precision 'float8'"),
-        ({"kernels": "on"}, "unknown setting of kernels 'on'"),
+        ({"noise": "white"}, "noise mode is one of exact, uniform, laplace, float, found 'white'; choose"),
+        ({"precision": "float8"}, "precision is one of auto, .*, found 'float8'; did you mean float"),
+        ({"kernels": "on"}, "setting of kernels is one of auto, off, found 'on'"),
         ({"radii": 0.5}, "radii are a list of numbers"),
     ],
 )

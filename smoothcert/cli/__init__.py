@@ -21,7 +21,7 @@ from jsonargparse import ArgumentParser
 
 import smoothcert
 from smoothcert.cli.options import print_json
-from smoothcert.errors import ProcessLost, SmoothcertError
+from smoothcert.errors import ConfigError, ProcessLost, SmoothcertError
 from smoothcert.runs.remote import shown
 
 _FIRST = ("demo", "train", "doctor", "certify", "predict", "report", "status")  # for a newcomer; the others by name
@@ -57,6 +57,9 @@ class Parser(ArgumentParser):
     commands: Mapping[str, Parser] = {}
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
+        flag, valued, found = message.removeprefix("argument ").partition(": ignored explicit argument ")
+        if valued:
+            raise ConfigError(f"{flag} takes no value, found {found}; give it alone to turn it on, or leave it out")
         begin, required, rest = message.partition("required: ")
         missing = [name.partition(".") for name in rest.split(", ")]
         if required and (command := self.commands.get(missing[0][0])):  # whose usage is shown then

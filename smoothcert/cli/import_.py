@@ -22,7 +22,7 @@ _BATCHES, _BATCH = 4, 50
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("checkpoint", type=Path, help="checkpoint as published: {'arch', 'state_dict'}")
     parser.add_argument("--out", type=Path, required=True, help="new run folder")
-    parser.add_argument("--sigma", type=float, required=True, help="noise level the model was trained with")
+    option(parser, "--sigma", float, None, "noise level the model was trained with", required=True)
     parser.add_argument("--dataset", type=str, required=True, help="data set it was trained on")
     option(parser, "--arch", str, None, "architecture, if the file does not say")
     option(parser, "--normalisation", str, None, "first layer; default: the data set's")

@@ -12,10 +12,10 @@ ABOUT = "Why noise must not depend on the input: the bound C/d, and its plot."
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--p", type=float, required=True, help="probability of the answer at x, in (0.5, 1)")
-    parser.add_argument("--sigma", type=float, required=True, help="noise level at x")
-    parser.add_argument("--tau", type=float, required=True, help="noise level at the neighbour x'")
-    parser.add_argument("--epsilon", type=float, required=True, help="distance of the neighbour, at most 0.5")
+    option(parser, "--p", float, None, "probability of the answer at x, in (0.5, 1)", required=True)
+    option(parser, "--sigma", float, None, "noise level at x", required=True)
+    option(parser, "--tau", float, None, "noise level at the neighbour x'", required=True)
+    option(parser, "--epsilon", float, None, "distance of the neighbour, at most 0.5", required=True)
     option(parser, "--fourth-moment", float, 3.0, "fourth moment of the noise's coordinates; 3 is Gaussian")
     option(parser, "--svg", Path, None, "write the bound over the dimension to this file")
 

@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 from jsonargparse import ArgumentParser
 
 from smoothcert import __version__
-from smoothcert.config import option_of, refuse_gone, settings_of
+from smoothcert.config import check_choice, option_of, settings_of
 from smoothcert.errors import ConfigError
 from smoothcert.runs.remote import is_remote, shown
 from smoothcert.runs.selection import Selection
@@ -33,7 +33,7 @@ def whole_number(text: str) -> int:
             return int(text)
         if number == float(text):
             return number
-    raise ArgumentTypeError(f"expected a whole number, found {text!r}")
+    raise ValueError(text)
 
 
 def whole_numbers(text: str | list[int]) -> list[int]:
@@ -41,6 +41,21 @@ def whole_numbers(text: str | list[int]) -> list[int]:
     if isinstance(text, list):
         return text
     return [whole_number(part) for part in text.strip("[] ").split(",") if part.strip()]
+
+
+def number(text: str) -> float:
+    value = float(text)
+    if not math.isfinite(value):
+        raise ValueError(text)
+    return value
+
+
+def truth(text: str | bool) -> bool:
+    """As YAML has it; a bool, which the parser gives to check what it has read, as it is."""
+    word = str(text).lower()
+    if word not in ("true", "yes", "on", "false", "no", "off"):
+        raise ValueError(text)
+    return word in ("true", "yes", "on")
 
 
 def place(text: str | Path) -> str | Path:
@@ -55,31 +70,37 @@ def on_disk(text: str | Path) -> Path:
     return Path(text)
 
 
-_WORDS: dict[Any, Callable[[Any], Any]] = {
-    int: whole_number,
-    int | None: whole_number,
-    list[int]: whole_numbers,
-    Path: on_disk,
+_READ: dict[Any, tuple[Callable[[Any], Any], str, str]] = {
+    bool: (truth, "true or false", "true"),
+    int: (whole_number, "a whole number", "100"),
+    float: (number, "a number", "0.25"),
+    list[int]: (whole_numbers, "whole numbers with commas between them", "30,60"),
 }
-"""How settings of these types are read from the command line; the others by jsonargparse."""
+"""How values of these types are read from the command line, what they are called, and an example.
+
+Paths are read by `on_disk`, and other types by jsonargparse.
+"""
 
 
-def option(parser: ArgumentParser, flag: str, kind: Any, default: Any, text: str) -> None:
+def option(parser: ArgumentParser, flag: str, kind: Any, default: Any, text: str, *, required: bool = False) -> None:
     shown = text if default is None else f"{text} (default: {default})"
-    if get_origin(kind) is Literal:
-        read, named = partial(check_word, flag, get_args(kind)), "{" + ",".join(get_args(kind)) + "}"
-        parser.add_argument(flag, type=read, default=default, help=shown, metavar=named)
+    words = ("true", "false") if kind is bool else get_args(kind) if get_origin(kind) is Literal else ()
+    known = next((entry for entry in _READ if kind in (entry, entry | None)), None)
+    if known is not None:
+        read: Any = partial(_read, flag, *_READ[known])
+    elif words:
+        read = partial(check_choice, flag, choices=kind)
     else:
-        read = _WORDS.get(kind, kind | None if default is None else kind)
-        parser.add_argument(flag, type=read, default=default, help=shown)
+        read = on_disk if kind is Path else kind | None if default is None else kind
+    named = "{" + ",".join(words) + "}" if words else None
+    parser.add_argument(flag, type=read, default=default, required=required, help=shown, metavar=named)
 
 
-def check_word(flag: str, choices: Sequence[str], found: str) -> str:
-    """The word that was given to an option, if it is one of a few."""
-    refuse_gone(found)
-    if found not in choices:
-        raise ConfigError(f"{flag} is one of {', '.join(choices)}, found '{found}'; choose one of them")
-    return found
+def _read(flag: str, read: Callable[[Any], T], expected: str, example: str, found: Any) -> T:
+    try:
+        return read(found)
+    except ValueError:
+        raise ConfigError(f"{flag} takes {expected}, found '{found}'; write for example {flag} {example}") from None
 
 
 def add_overrides(parser: ArgumentParser, kind: type[Any], but: Sequence[str] = ()) -> None:
@@ -153,7 +174,7 @@ def _read_each(words: Sequence[str] | None, read: Callable[[str], T], expected: 
         return None
     try:
         return tuple(read(part) for word in words for part in word.split(",") if part.strip())
-    except (ValueError, ArgumentTypeError) as error:
+    except ValueError as error:
         raise ConfigError(f"{expected}, found {' '.join(words)!r}") from error
 
 

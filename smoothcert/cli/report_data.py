@@ -7,9 +7,10 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-from smoothcert.cli.options import Options, check_word, read_numbers
+from smoothcert.cli.options import Options, read_numbers
+from smoothcert.config import check_choice
 from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 
 if TYPE_CHECKING:
@@ -96,10 +97,10 @@ def check_words(options: Options) -> None:
     from smoothcert.evaluation.reanalysis import Bound, Norm
     from smoothcert.report.measures.groups import Grouping
 
-    for name, choices in (("bound", get_args(Bound)), ("norm", get_args(Norm)), ("group-by", get_args(Grouping))):
+    for name, choices in (("bound", Bound), ("norm", Norm), ("group-by", Grouping)):
         found = options[name.replace("-", "_")]
         if found is not None:
-            check_word(f"--{name}", choices, found)
+            check_choice(f"--{name}", found, choices)
 
 
 def check_norm(options: Options) -> None:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
         Precision,
         TrainingPrecision,
         check_choice,
-        refuse_gone,
     )
     from smoothcert.config.settings import ALPHA, N0, NOISE, N, as_options, option_of, setting, settings_of
     from smoothcert.config.training import PRETRAINED, SelfTraining, SoftLabels, TrainConfig, dump_config, read_config
@@ -31,7 +30,7 @@ _HOME = {
     "certification": ("AttackConfig", "CertifyConfig"),
     "choices": (
         *("AttackName", "ExecutorName", "Kernels", "NoiseMode", "Precision", "TrainingPrecision"),
-        *("check_choice", "refuse_gone"),
+        "check_choice",
     ),
     "settings": ("ALPHA", "N", "N0", "NOISE", "as_options", "option_of", "setting", "settings_of"),
     "training": ("PRETRAINED", "SelfTraining", "SoftLabels", "TrainConfig", "dump_config", "read_config"),
@@ -61,7 +60,6 @@ __all__ = [
     "option_of",
     "read_config",
     "read_mapping",
-    "refuse_gone",
     "setting",
     "settings_of",
 ]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from contextlib import suppress
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
+from smoothcert.config.choices import check_choice
 from smoothcert.errors import ConfigError, unknown_name
 
 T = TypeVar("T")
@@ -30,8 +32,17 @@ def build_dataclass(kind: type[T], values: Mapping[str, Any], what: str) -> T:
     try:
         checked = parser.parse_object({name: value for name, value in values.items() if name not in nested}).as_dict()
     except Exception as error:
+        for name, hint in _words_of(kind).items():
+            check_choice(f"{what}: {name}", str(values.get(name, get_args(hint)[0])), hint)
         raise ConfigError(f"unusable {what}: {' '.join(str(error).split())}") from error
     return kind(**checked, **{name: value for name, value in values.items() if name in nested})
+
+
+def _words_of(kind: type[Any]) -> dict[str, Any]:
+    """Those fields that take one of a few words."""
+    with suppress(NameError):  # types that are imported for type checkers only
+        return {name: hint for name, hint in get_type_hints(kind).items() if get_origin(hint) is Literal}
+    return {}
 
 
 def _required(entry: dataclasses.Field[Any]) -> bool:

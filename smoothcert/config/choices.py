@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal, get_args
 
-from smoothcert.errors import ConfigError, unknown_name
+from smoothcert.errors import ConfigError, none_of
 
 NoiseMode = Literal["exact", "uniform", "laplace", "float"]
 Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]
@@ -23,14 +23,10 @@ _GONE = {
 """Words of older versions, and what to do instead."""
 
 
-def refuse_gone(given: str) -> None:
-    """Refuse a word of older versions."""
+def check_choice(what: str, given: str, choices: Any) -> str:
+    """The word, if it is one of a Literal's."""
     if given in _GONE:
         raise ConfigError(_GONE[given])
-
-
-def check_choice(what: str, given: str, choices: Any) -> None:
-    """Refuse a word that is none of a Literal's, and offer the nearest."""
-    refuse_gone(given)
     if given not in get_args(choices):
-        raise unknown_name(what, given, get_args(choices))
+        raise none_of(what, given, get_args(choices))
+    return given

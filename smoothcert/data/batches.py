@@ -6,17 +6,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from copy import copy
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from smoothcert.config import check_choice
 from smoothcert.data.augment import crop_flip
 from smoothcert.data.dataset import Dataset
 from smoothcert.data.decoding import Wanted, choose_workers, decoded
 from smoothcert.data.lazy import LazyDataset, require_labels
-from smoothcert.errors import ConfigError, unknown_name
+from smoothcert.errors import ConfigError
 from smoothcert.keys import derive
 
 Augment = Literal["none", "crop-flip", "imagenet"]
@@ -108,8 +109,7 @@ class Batches:
         require_labels(dataset, "training")
         if batch_size < world_size:
             raise ConfigError(f"expected batch_size >= {world_size}, one image per rank, found {batch_size}")
-        if augment not in get_args(Augment):
-            raise unknown_name("augmentation", augment, get_args(Augment))
+        check_choice("augment", augment, Augment)
         if augment == ("crop-flip" if isinstance(dataset, LazyDataset) else "imagenet"):
             raise ConfigError(
                 f"augment '{augment}' does not suit {dataset.name}: 'imagenet' is for image folders, "

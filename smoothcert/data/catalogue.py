@@ -13,7 +13,7 @@ from smoothcert.data.picture_labels import require_order
 from smoothcert.data.places import roots
 from smoothcert.data.sources import DATASETS, DatasetInfo
 from smoothcert.data.specs import KINDS, check_split, is_spec, parse
-from smoothcert.errors import ConfigError, DataError, unknown_name
+from smoothcert.errors import ConfigError, DataError, none_of, unknown_name
 
 __all__ = ["DATASETS", "DatasetInfo", "load_dataset", "locate", "roots"]
 
@@ -47,7 +47,7 @@ def load_dataset(
         return _at_place(spec, split, data_dir, download, taken, classes, class_names)
     info = _info(spec)
     if split not in _SPLITS:
-        raise unknown_name("split", split, _SPLITS)
+        raise none_of("split", split, _SPLITS)
     if classes not in (None, info.classes):
         raise DataError(f"{spec} has {info.classes} classes, the network {classes}: they do not belong together")
     found = _known(info, split, data_dir, download)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from smoothcert.data.places import SPLITS, places
 from smoothcert.data.preparation import Preparation
-from smoothcert.errors import ConfigError, unknown_name
+from smoothcert.errors import ConfigError, none_of, unknown_name
 
 _PICTURES = ("size", "resize", "grey", "colour")
 KINDS = {
@@ -64,7 +64,7 @@ def parse(text: str, data_dir: Path | None = None) -> Spec:
 
 def check_split(split: str) -> None:
     if split not in SPLITS:
-        raise unknown_name("split", split, SPLITS)
+        raise none_of("split", split, SPLITS)
 
 
 def prepare(spec: Spec, shape: tuple[int, int, int] | None, first: tuple[int, int, int]) -> tuple[Preparation, str]:

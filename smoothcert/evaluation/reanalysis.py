@@ -8,7 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from smoothcert.errors import ConfigError, StoreError, unknown_name
+from smoothcert.config import check_choice
+from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import Certificates, read_store
 from smoothcert.report.read.votes import Votes, read_votes
 from smoothcert.runs.store import ResultStore
@@ -34,9 +35,9 @@ def reanalyse(
     best of several does not. For norm "linf", give the number of `values` of an input if the store does not record it.
     """
     folder = store.folder if isinstance(store, ResultStore) else Path(store)
-    for kind, name, known in (("bound", bound, ("binary", "multiclass")), ("norm", norm, ("l2", "linf"))):
-        if name is not None and name not in known:
-            raise unknown_name(kind, name, known)
+    check_choice("bound", bound, Bound)
+    if norm is not None:
+        check_choice("norm", norm, Norm)
     stored = read_store(folder)
     manifest: dict[str, Any] = stored.manifest or {}
     identity = manifest["identity"]

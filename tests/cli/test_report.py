@@ -64,7 +64,7 @@ def test_help_names_every_drawing_and_table(capsys):
         (["--markdown", ".."], "--markdown takes the name of a file to write, found the folder .."),
         (["--tables", "envelope"], "an envelope needs two runs with labels or more, found a/six: name more of them"),
         (["--tables", "tail"], "a table is one of certified,"),
-        (["--norm", "l3"], "--norm is one of l2, linf, found 'l3'; choose one of them"),
+        (["--norm", "l3"], "--norm is one of l2, linf, found 'l3'; did you mean l2?"),
         (["--bound", "ternary"], "--bound is one of binary, multiclass, found 'ternary'"),
         (["--tables", "envelope", "--group-by", "colour"], "one of method, sigma, folder, all, found 'colour'"),
         (["--tables", "differences", "--reference", "a"], "no run has the name 'a'"),

@@ -156,7 +156,7 @@ def test_misspelt_names_are_answered_with_the_nearest():
         load_dataset("fashion_mnist")
     with pytest.raises(ConfigError, match="unknown dataset 'cifar'"):
         locate("cifar")
-    with pytest.raises(ConfigError, match="unknown split 'val'"):
+    with pytest.raises(ConfigError, match="split is one of train, test, found 'val'"):
         load_dataset("mnist-mini", "val")
 
 

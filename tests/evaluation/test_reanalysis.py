@@ -115,7 +115,7 @@ def test_what_was_changed_is_told(tmp_path, arguments, told):
         ({"noise": "laplace"}, {"norm": "linf"}, ConfigError, "l1 radii of laplace noise"),
         ({"noise": "laplace"}, {"norm": "l2"}, ConfigError, "gives l1 radii"),
         ({}, {"bound": "binari"}, ConfigError, "did you mean binary"),
-        ({}, {"norm": "l3"}, ConfigError, "unknown norm"),
+        ({}, {"norm": "l3"}, ConfigError, "norm is one of l2, linf, found 'l3'; did you mean l2"),
         ({}, {"alpha": 0.0}, ConfigError, "alpha is a failure probability"),
     ],
 )

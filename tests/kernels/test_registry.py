@@ -123,7 +123,7 @@ def test_kernels_can_be_switched_off():
     network, kernels, reasons = trainable(model, DEVICE, "tf32", "off")
     assert (network, kernels, reasons) == (model, None, ("no kernels: switched off by --kernels off",))
     for wrong in (lambda: prepared(model, kernels="on"), lambda: trainable(model, DEVICE, "tf32", "on")):
-        with pytest.raises(ConfigError, match="unknown setting of kernels 'on'"):
+        with pytest.raises(ConfigError, match="setting of kernels is one of auto, off, found 'on'"):
             wrong()
 
 

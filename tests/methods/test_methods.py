@@ -47,6 +47,7 @@ def test_every_listed_method_builds_with_its_papers_defaults():
         ({"name": "consistency", "lamb": 1.0}, r"did you mean lam\?"),
         ({"name": "consistency", "lam": "many"}, "Expected a <class 'float'>. Got value: many"),
         ({"name": "consistency", "noises": 1.5}, "Expected a <class 'int'>. Got value: 1.5"),
+        ({"name": "catrs", "low": "men"}, "catrs: low is one of bottom-k, mean, none, found 'men'; did you mean mean"),
         ({"name": "consistency", "noises": 1}, "noises >= 2, found 1"),
         ({"name": "consistency", "lam": -1.0}, "Consistency needs lam 0 or above, found -1.0"),
         ({"name": "consistency", "form": "l1"}, "form"),

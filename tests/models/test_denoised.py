@@ -169,7 +169,7 @@ def test_what_decides_the_answers_is_in_the_description():
         ({"sigma": 0.0}, "sigma > 0"),
         ({"sigma": 1000.0}, "more than it knows"),
         ({"schedule": "cosin"}, "did you mean cosine"),
-        ({"predicts": "eps"}, "unknown prediction"),
+        ({"predicts": "eps"}, "prediction of a diffusion model is one of .*, found 'eps'"),
         ({"steps": 1}, "2 steps or more"),
         ({"beta": (0.1, 2.0)}, "0 < beta < 1"),
         ({"image_range": (1.0, 0.0)}, "low < high"),

@@ -99,6 +99,14 @@ def test_a_recipe_of_yours_by_path(tmp_path):
         ("a: [1\n", "could not read settings from"),
         ("dataset: mnist\nmodel: lenet\nsigma: loud\nmethod: {name: gaussian}\n", "sigma.*Got value: loud"),
         ("dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {name: gaussian}\nepoch: 3\n", "did you mean epochs"),
+        (
+            "dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {name: gaussian}\noptimizer: sdg\n",
+            r"mine\.yaml: optimizer is one of sgd, adam, found 'sdg'; did you mean sgd\?$",
+        ),
+        (
+            "dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {name: gaussian}\naugment: [flips]\n",
+            r"mine\.yaml: augment is one of none, crop-flip, imagenet, found '\['flips'\]'; choose one of them$",
+        ),
     ],
 )
 def test_unusable_recipe_files_are_answered_in_words(tmp_path, text, message):

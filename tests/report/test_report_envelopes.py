@@ -87,7 +87,7 @@ def test_folders_are_the_first_that_differ_and_stand_for_unknown_methods(make):
     runs = [make([0.5], name=name) for name in ("ours/a", "ours/b", "theirs/gaussian")]
     assert [group.name for group in groups_of(runs, "folder")] == ["ours", "theirs"]
     assert [(group.name, group.runs) for group in groups_of(runs)] == [("ours", (0, 1)), ("gaussian", (2,))]
-    with pytest.raises(ConfigError, match="unknown grouping"):
+    with pytest.raises(ConfigError, match="grouping is one of method, sigma, folder, all, found"):
         groups_of(runs, "sigmas")
 
 

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from smoothcert.report.charts.chart import Chart, legend_of
+from smoothcert.report.charts.chart import Chart, legend_of, with_points
 from smoothcert.report.charts.line_styles import COLOURS, DASHES
 from smoothcert.report.charts.svg import BAND, Line, percent
+from smoothcert.report.charts.words import place_words
 
 # How matplotlib sets what the labels of axes have.
 _MATH = {
@@ -22,6 +23,7 @@ _MATH = {
 }
 _STRIP, _LETTER, _LINE = 0.32, 0.066, 0.18  # inches: a strip with its name, a letter's width, a line of a legend
 _SIZES = {"x-small": 0.06, "xx-small": 0.05}  # of words in a strip: what fits in our SVG fits by the smaller one
+_PIXEL = 0.7  # points: a pixel of our SVG, whose words are 11 pixels high
 _INSIDE = 8  # so many entries of a legend fit among the curves
 
 
@@ -51,7 +53,30 @@ def draw_charts(charts: Sequence[Chart], title: str, size: tuple[float, float] |
         axes[0][0].legend(frameon=False, fontsize="small", handlelength=2.6)
     if title and len(charts) > 1:
         figure.suptitle(title)
+    if any(chart.texts for chart in charts):
+        figure.draw_without_rendering()  # so that the axes have their size
+        for place, chart in enumerate(charts):
+            _draw_texts(axes[0][place], chart)
     return figure
+
+
+def _draw_texts(axes: Any, chart: Chart) -> None:
+    pixel = _PIXEL * axes.figure.dpi / 72
+
+    def at(x: float, y: float) -> tuple[float, float]:
+        right, up = axes.transData.transform((x, y)) / pixel
+        return float(right), -float(up)
+
+    (left, bottom), (right, top) = (at(x, y) for x, y in zip(chart.frame.x, chart.frame.y, strict=True))
+    words = [(at(text.x, text.y), text.text) for text in chart.texts]
+    lines = [[at(*point) for point in line] for line in with_points(chart.lines)]
+    places = place_words(words, lines, (left, top, right, bottom))
+    for text, ((x, y), word), place in zip(chart.texts, words, places, strict=True):
+        if place:
+            move = _PIXEL * (place.at[0] - x), -_PIXEL * (place.at[1] - y)
+            line = {"arrowstyle": "-", "linewidth": 0.5, "color": "#777777", "shrinkA": 0, "shrinkB": 0}
+            look = {"fontsize": "x-small", "ha": "center", "va": "center", "arrowprops": line if place.line else None}
+            axes.annotate(word, (text.x, text.y), xytext=move, textcoords="offset points", in_layout=False, **look)
 
 
 def _plot(axes: Any, line: Line, x: Any, y: Any) -> Any:
@@ -74,9 +99,6 @@ def _draw_lines(axes: Any, chart: Chart, title: str) -> None:
             axes.vlines(line.x, *line.band, color=COLOURS[line.style.colour], linewidth=1.3)
         elif line.band is not None:
             axes.fill_between(line.x, *line.band, color=COLOURS[line.style.colour], alpha=BAND, linewidth=0)
-    for text in chart.texts:
-        place = {"xytext": (0.7 * text.move[0], -0.7 * text.move[1]), "textcoords": "offset points"}
-        axes.annotate(text.text, (text.x, text.y), fontsize="x-small", ha="center", va="center", **place)
     for mark in chart.marks:
         axes.axvline(mark.x, color="#777777", linewidth=0.8, linestyle=":")
         place = {"xytext": (2, -2), "textcoords": "offset points", "va": "top"}

@@ -10,6 +10,7 @@ import numpy as np
 
 from smoothcert.report.charts.line_styles import LineStyle
 from smoothcert.report.charts.svg import Frame, Line, fill, legend_entries, legend_height, line_chart, stroke
+from smoothcert.report.charts.words import place_words
 from smoothcert.report.measures.analysis import Floats
 
 _STRIP, _BAR, _LETTER = 40, 16, 6.5  # pixels: a strip with its name, its bar, and the width of a letter
@@ -17,12 +18,11 @@ _STRIP, _BAR, _LETTER = 40, 16, 6.5  # pixels: a strip with its name, its bar, a
 
 @dataclass(frozen=True)
 class Text:
-    """A word beside the point (x, y) of a chart, moved by pixels right and down from it to its middle."""
+    """A word beside the point (x, y) of a chart; whoever draws it finds room for it (words.py)."""
 
     x: float
     y: float
     text: str
-    move: tuple[float, float] = (0, -12)
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ def chart_svg(chart: Chart, *, legend: bool = True, points: int = 400) -> str:
         labels=chart.labels,
         legend=legend and not chart.strips,
         name=chart.name,
-        more=[*_texts(chart), *_marks(chart), *_strips(chart)],
+        more=[*texts_svg(chart.frame, chart.texts, chart.lines), *_marks(chart), *_strips(chart)],
         below=_STRIP * len(chart.strips),
     )
 
@@ -116,13 +116,26 @@ def legend_of(charts: Sequence[Chart]) -> list[Line]:
     return list({line.label: line for chart in reversed(charts) for line in reversed(chart.lines)}.values())[::-1]
 
 
-def _texts(chart: Chart) -> list[str]:
-    frame = chart.frame
-    return [
-        f'<text x="{frame.px(entry.x) + entry.move[0]:.1f}" y="{frame.py(entry.y) + entry.move[1] + 4:.1f}" '
-        f'font-size="11" text-anchor="middle" fill="#222" style="fill:var(--ink,#222)">{escape(entry.text)}</text>'
-        for entry in chart.texts
-    ]
+def with_points(lines: Sequence[Line]) -> list[list[tuple[float, float]]]:
+    """Those lines whose points are drawn."""
+    return [list(zip(line.x.tolist(), line.y.tolist(), strict=True)) for line in lines if line.marker]
+
+
+def texts_svg(frame: Frame, texts: Sequence[Text], lines: Sequence[Line]) -> list[str]:
+    """The words that find room, with thin lines to those that had to go far from their points."""
+    words = [((frame.px(entry.x), frame.py(entry.y)), entry.text) for entry in texts]
+    joined = [[(frame.px(x), frame.py(y)) for x, y in line] for line in with_points(lines)]
+    places = place_words(words, joined, (frame.left, frame.top, frame.right, frame.bottom))
+    soft, drawn = 'stroke="#777" stroke-width="0.7" style="stroke:var(--soft,#777)"', []
+    for ((x, y), text), place in zip(words, places, strict=True):
+        if place and place.line:
+            drawn.append(f'<path d="M{x:.1f} {y:.1f}L{place.line[0]:.1f} {place.line[1]:.1f}" {soft}/>')
+        if place:
+            drawn.append(
+                f'<text x="{place.at[0]:.1f}" y="{place.at[1] + 4:.1f}" font-size="11" text-anchor="middle" '
+                f'fill="#222" style="fill:var(--ink,#222)">{escape(text)}</text>'
+            )
+    return drawn
 
 
 def _marks(chart: Chart) -> list[str]:

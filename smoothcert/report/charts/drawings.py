@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from smoothcert.errors import ConfigError
+from smoothcert.errors import ConfigError, none_of
 from smoothcert.report.charts.attacks import attack_chart
 from smoothcert.report.charts.chart import Chart
 from smoothcert.report.charts.curves import accuracy_chart, confidence_chart
@@ -41,7 +41,7 @@ class Scene:
 def draw(name: str, scene: Scene) -> Sequence[Chart]:
     """One of `DRAWINGS`, as charts to stand side by side; where it cannot be made, the error says what is missing."""
     if name not in DRAWINGS:
-        raise ConfigError(f"a drawing is one of {', '.join(DRAWINGS)}, found '{name}'; choose one of them")
+        raise none_of("a drawing", name, DRAWINGS)
     if not scene.results and name != "losses":
         raise ConfigError("a figure needs at least one run, found none")
     drawn = DRAWINGS[name](scene)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -77,22 +76,8 @@ def _chart(
         description=f"Clean accuracy and {labels[1]}. {'; '.join(told)}.",
         labels=labels,
         name=f"trade-off-{column}",
-        texts=tuple(_placed(words, [(frame.px(a), frame.py(b)) for a, b in zip(x, y, strict=True)], frame)),
+        texts=tuple(words),
     )
-
-
-def _placed(words: Sequence[Text], spots: Sequence[tuple[float, float]], frame: Frame) -> Iterator[Text]:
-    """Each word above, below, right or left of its spot, where it covers no spot and no other word; else left out."""
-    taken = [(x - 6, y - 6, x + 6, y + 6) for x, y in spots]
-    for word in words:
-        half = 3.3 * len(word.text) + 1
-        for right, down in ((0, -13), (0, 13), (half + 8, 0), (-half - 8, 0), (half + 4, -10), (-half - 4, -10)):
-            x, y = frame.px(word.x) + right, frame.py(word.y) + down
-            box = (x - half, y - 6, x + half, y + 6)
-            if not any(a < box[2] and box[0] < c and b < box[3] and box[1] < d for a, b, c, d in taken):
-                taken.append(box)
-                yield replace(word, move=(right, down))
-                break
 
 
 def _told(spot: Spot, x: float, y: float) -> str:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
-from smoothcert.errors import unknown_name
+from smoothcert.config import check_choice
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import method_of
 from smoothcert.report.read.names import one_line
@@ -33,8 +33,7 @@ def groups_of(results: Sequence[Certificates], by: Grouping = "method") -> list[
     The folder of a run is the first one in which its path differs from the others'. Runs whose method is not known are
     grouped by it, also where methods were asked for.
     """
-    if by not in get_args(Grouping):
-        raise unknown_name("grouping", by, get_args(Grouping))
+    check_choice("grouping", by, Grouping)
     found: dict[tuple[str, str], list[int]] = {}
     order = sorted(range(len(results)), key=lambda i: results[i].sigma or 0.0) if by == "sigma" else range(len(results))
     for place in order:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from smoothcert.errors import ConfigError
+from smoothcert.errors import ConfigError, none_of
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.groups import Grouping
 from smoothcert.report.measures.pairing import nothing_to_compare, reference_place
@@ -61,7 +61,7 @@ def report_tables(material: Material, names: Sequence[str] | None = None) -> dic
     """The tables of these names in the order of `PARTS`; by default the main one and what was given expressly."""
     unknown = [name for name in names or () if name not in PARTS]
     if unknown:
-        raise ConfigError(f"a table is one of {', '.join(PARTS)}, found '{unknown[0]}'; choose from them")
+        raise none_of("a table", unknown[0], PARTS)
     chosen = [name for name, part in PARTS.items() if (part.unasked(material) if names is None else name in names)]
     return {name: PARTS[name].make(material) for name in chosen}
 
