@@ -127,7 +127,7 @@ def test_trainings_on_different_data_sets_are_told(unfinished, recwarn):
     other = unfinished.parent / "other"
     other.mkdir()
     (other / "metrics.jsonl").write_text((unfinished / "metrics.jsonl").read_text())
-    for data, expected in (("mnist", []), ("cifar10", ["mnist (runs/mine), cifar10 (runs/other)"])):
+    for data, expected in (("mnist", []), ("cifar10", ["mnist (mine), cifar10 (other)"])):
         (unfinished / "config.yaml").write_text("method: {name: smoothmix}\ndataset: mnist\n")
         (other / "config.yaml").write_text(f"dataset: {data}\n")
         read_trainings(unfinished, other)
