@@ -18,11 +18,14 @@ from smoothcert.certification.workers import Local, Make, Read, Workers
 from smoothcert.config import CertifyConfig, ExecutorName, check_choice
 from smoothcert.data import Dataset, LazyDataset, require_labels
 from smoothcert.errors import ConfigError, DataError, StoreError
+from smoothcert.runs.chain import require_chain
 from smoothcert.runs.checks import note_checks
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore
 from smoothcert.statistics import bounds
+
+_RESTORE = "restore the file from a copy, or certify again under another --name. No row was added"
 
 
 def certify_dataset(
@@ -77,6 +80,8 @@ def certify_dataset(
         about_data = {"licence": dataset.licence, "preparation": dataset.preparation}
         made = {**workers.environment, **{name: text for name, text in about_data.items() if text}}
         store.claim(Manifest({**workers.identity, "noise_seed": seed, **about}, len(indices), made))
+        for part in store.parts():  # else rows would be made for a store that is never verified
+            require_chain(part, store.manifest().identity, _RESTORE)
         what = f"certify {dataset.name} {dataset.split}"
         note = "certified correct" if dataset.labelled else ""
         try:

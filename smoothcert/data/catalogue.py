@@ -156,9 +156,11 @@ def _not_found(info: DatasetInfo, split: str, data_dir: Path | None) -> str:
             "<class>/*.JPEG and <data directory>/imagenet/val/<class>/*.JPEG, or with tar shards in both folders"
         )
     else:
-        advice = "Allow the download, or put" if info.remote else "It cannot be downloaded without an agreement. Put"
+        advice = "It cannot be downloaded without an agreement. Put"
+        if info.remote:  # whoever asked did not want a download
+            advice = f"`smoothcert certify` and `train` download it to {roots(data_dir)[0] / info.name}. Or put"
         advice += " the files into one of these folders"
     return (
         f"{info.name}: the {split} split ({files}) was not found; looked in{looked}\n{advice}; "
-        "name the data directory as an argument or in $SMOOTHCERT_DATA"
+        "name the data directory by --data-dir (in Python data_dir) or in $SMOOTHCERT_DATA"
     )

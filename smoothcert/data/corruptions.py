@@ -106,8 +106,8 @@ def _folder(name: str, data_dir: Path | None) -> Path:
     if found is None:
         looked = "".join(f"\n  {place}" for place in places)
         raise DataError(
-            f"{name} was not found; looked in{looked}\nUnpack it below a data directory, and name that directory as "
-            "an argument or in $SMOOTHCERT_DATA"
+            f"{name} was not found; looked in{looked}\nUnpack it below a data directory, and name that directory by "
+            "--data-dir (in Python data_dir) or in $SMOOTHCERT_DATA"
         )
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from smoothcert.errors import StoreError
 from smoothcert.runs.rows import CHECK, Lines
 from smoothcert.runs.store import first_link, next_link
 
@@ -27,3 +28,16 @@ def broken_rows(lines: Lines, identity: Mapping[str, Any]) -> Iterator[int]:
         if fields[-1] != next_link(previous, "\t".join(fields[:-1])):
             yield row
         previous = fields[-1]
+
+
+def require_chain(lines: Lines, identity: Mapping[str, Any], advice: str) -> None:
+    """Refuse rows that are not as they were written, before any is added to them or made of them."""
+    if lines.fields and (newer := cut_off(lines, identity)):
+        raise StoreError(
+            f"{lines.path}: the column {CHECK} was cut off: versions that write {newer} chain their rows; {advice}"
+        )
+    for row in broken_rows(lines, identity):
+        raise StoreError(
+            f"{lines.path}, line {lines.numbers[row]}: the chain of checks is broken here, so that a row or the "
+            f"manifest was edited, or a row was lost: {advice}"
+        )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from smoothcert.errors import StoreError
 from smoothcert.progress import noun
-from smoothcert.runs.chain import broken_rows, cut_off
+from smoothcert.runs.chain import require_chain
 from smoothcert.runs.checks import join_checks
 from smoothcert.runs.find import find_results, stores_of
 from smoothcert.runs.identity import differences, written_out
@@ -150,13 +150,7 @@ def _require_place(target: ResultStore) -> None:
 def _require_whole(part: Lines, manifest: Manifest) -> None:
     """Refuse a part that is not as it was written, or that no certification can have written."""
     typed_columns(part)
-    if part.fields and (newer := cut_off(part, manifest.identity)):
-        raise StoreError(f"{part.path}: the column {CHECK} was cut off: versions that write {newer} chain their rows")
-    for row in broken_rows(part, manifest.identity):
-        raise StoreError(
-            f"{part.path}, line {part.numbers[row]}: the chain of checks is broken here, so that a row or the manifest "
-            "was edited, or a row was lost: leave this source out, or certify its inputs again. Nothing was written"
-        )
+    require_chain(part, manifest.identity, "leave this source out, or certify its inputs again. Nothing was written")
 
 
 def _require_same_procedure(read: Sequence[_Source]) -> None:

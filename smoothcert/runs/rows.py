@@ -107,7 +107,8 @@ class Lines:
 
     def error(self, row: int, problem: str) -> StoreError:
         return StoreError(
-            f"{self.path}, line {self.numbers[row]}: {problem}; repair or remove this line, or make the row again"
+            f"{self.path}, line {self.numbers[row]}: {problem}; restore the file from a copy, or make the results "
+            "again under another --name"
         )
 
 

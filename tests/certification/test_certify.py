@@ -16,6 +16,7 @@ from smoothcert.runs.store import COLUMNS, PartWriter
 from smoothcert.verification.verify import verify
 from tests.processes import Child
 from tests.results import cells, certify_with
+from tests.runs.machines import cut_checks, drop, edit
 
 SETTINGS = {"sigma": 0.5, "n0": 32, "n": 200, "quiet": True}
 
@@ -207,3 +208,20 @@ def test_impossible_selections_are_refused(wrong):
 def test_a_start_beyond_the_data_is_refused(model, data, tmp_path):
     with pytest.raises(ConfigError, match="leaves no input"):
         certify_with(model, data, tmp_path, selection=Selection(start=5000), **SETTINGS)
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda part: drop(part, 2), "part-0-of-1.tsv, line 3: the chain of checks is broken"),
+        (lambda part: edit(part, "0:00:", "1:00:"), "part-0-of-1.tsv, line 2: the chain of checks is broken"),
+        (cut_checks, "part-0-of-1.tsv: the column check was cut off"),
+    ],
+)
+def test_a_store_that_verify_would_never_accept_is_not_resumed(model, data, tmp_path, damage, message):
+    part = certify_with(model, data, tmp_path, selection=Selection(max=3), **SETTINGS).parts()[0].path
+    damage(part)
+    before = part.read_bytes(), sorted(tmp_path.rglob("*.tsv"))
+    with pytest.raises(StoreError, match=f"{message}.*restore the file from a copy, or certify again under another"):
+        certify_with(model, data, tmp_path, selection=Selection(max=4), **SETTINGS)
+    assert (part.read_bytes(), sorted(tmp_path.rglob("*.tsv"))) == before

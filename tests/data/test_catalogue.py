@@ -135,7 +135,8 @@ def test_a_set_that_is_nowhere_names_every_place(home):
     for place in ("data/mnist", "data/MNIST/raw", "cache/smoothcert/mnist"):
         assert str(home / place) in str(caught.value)
     assert "t10k-images-idx3-ubyte" in str(caught.value)
-    assert "SMOOTHCERT_DATA" in str(caught.value)
+    assert f"`train` download it to {home / 'data' / 'mnist'}. Or put the files into one" in str(caught.value)
+    assert "by --data-dir (in Python data_dir) or in $SMOOTHCERT_DATA" in str(caught.value)
 
 
 def test_imagenet_is_a_folder_tree_and_cannot_be_downloaded(home):

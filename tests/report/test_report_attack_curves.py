@@ -35,7 +35,7 @@ def test_the_attacked_accuracy_is_drawn_over_the_certified_curve(run):
     bound = [empirical[empirical[:, 0] <= x, 1].max() for x in certified[:-1, 0]]
     assert all(certified[:-1, 1] >= np.array(bound) - 1e-9)  # y grows downwards
     assert "pgd: 75.0 % at 0, 75.0 % at 0.25, 50.0 % at 0.75." in chart.description
-    assert [line.label for line in chart.lines] == ["run/test: certified", "pgd"]
+    assert [line.label for line in chart.lines] == ["run/test: certified, 4 inputs", "pgd"]
 
 
 @pytest.fixture
@@ -85,7 +85,8 @@ def test_methods_have_curves_of_their_own(two_models):
     families = attack_families(attacks, results)
     assert [(f.name, len(f.models)) for f in families] == [("near", 1), ("far", 1)]
     chart = attack_chart(families)
-    assert [line.label for line in chart.lines] == ["near: certified", "near: pgd", "far: certified", "far: pgd"]
+    certified = [f"{name}: certified, 4 inputs" for name in ("near", "far")]
+    assert [line.label for line in chart.lines] == [certified[0], "near: pgd", certified[1], "far: pgd"]
     assert chart.lines[0].style.colour == chart.lines[1].style.colour != chart.lines[2].style.colour
 
 
@@ -105,6 +106,13 @@ def test_curves_are_about_the_inputs_that_all_attacks_share(run):
         attack_families(attacks, results)
     write_report(results, run / "page.html", attacks=attacks)  # its table stands without the curves
     assert "<li>the attacks have no input in common" in (run / "page.html").read_text()
+
+
+def test_a_store_of_radius_0_alone_is_called_no_attack(run):
+    """As in the table of what the network itself answers. Its steps and noises tell it from nothing."""
+    write_attacks(run / "attack" / "clean", {(i, 0.0): RIGHT for i in (0, 1)}, noises=1, steps=5)
+    (chart,) = draw("attacks", Scene(both(run)[1], attacks=both(run)[0]))
+    assert sorted(line.label for line in chart.lines) == ["attack: none", "pgd", "run/test: certified, 2 inputs"]
 
 
 def test_labels_of_attacks_say_what_differs():

@@ -83,6 +83,14 @@ def test_a_table_says_which_differences_are_sure(make):
     assert "the first 1 of 2 runs" in difference_table([a, b, c], 1, [0.6], most=1).notes
 
 
+@pytest.mark.parametrize(("lower", "high", "sure"), [(1e-6, "-0.000", True), (0.0, "+0.000", False)])
+def test_an_end_that_rounds_to_0_keeps_its_sign(make, lower, high, sure):
+    """Each input has a radius that is smaller by the same: the interval is this one number."""
+    table = difference_table([make([0.5] * 9), make([0.5 - lower] * 9, name="b")], 0, [0.0])
+    assert table.intervals[0, 2][1] == high
+    assert ((0, 2) in table.best) == sure
+
+
 def test_unequal_budgets_are_told(make):
     table = difference_table([make([0.5], n=100), make([0.6], n=1000)], 0, [0.5])
     assert table.notes == ("the runs differ in samples per input (n): 100, 1000; radii depend on it",)

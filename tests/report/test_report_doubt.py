@@ -110,7 +110,7 @@ def test_figures_and_pages_tell_it(runs, tmp_path):
     pgd = AttackCurve("pgd", np.array([0.5]), np.array([0.5]))
     attacked = attack_chart([Family("a", (runs[0],), (pgd,))])
     assert f"of a ({WORDS})" in attacked.title
-    assert attacked.lines[0].label == f"a ({WORDS}): certified"
+    assert attacked.lines[0].label.startswith(f"a ({WORDS}): certified, ")
     write_report(runs, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert page.count(f"a ({WORDS})") >= 5  # legend, notes, comparison, histogram, provenance

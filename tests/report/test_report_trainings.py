@@ -1,6 +1,7 @@
 """Trainings of run folders and of released logs, read and drawn in one picture."""
 
 import json
+import re
 
 import pytest
 
@@ -9,6 +10,7 @@ from smoothcert.report import Training, is_training_log, read_training_log, read
 from smoothcert.report.charts.chart import charts_svg
 from smoothcert.report.charts.losses import loss_charts
 from smoothcert.report.charts.svg import ticks
+from smoothcert.report.charts.training import training_svg
 
 HEADER = "epoch\ttime\tlr\ttrain loss\ttrain acc\ttestloss\ttest acc\n"
 LINES = "0\t3.54e+02\t0.1\t0.658\t15.0\t2.22\t28.4\n1\t356\t0.01\t0.59\t19.7\t2.1\t34.5\n"
@@ -108,6 +110,29 @@ def test_ticks_are_at_whole_epochs(epochs):
     found = ticks(frame.x[1], frame.ticks[0])
     assert len(found) > 1
     assert all(tick == int(tick) for tick in found)
+
+
+@pytest.mark.parametrize("measure", ["loss", "noisy_test_accuracy"])
+def test_the_page_counts_epochs_from_1_with_ticks_at_whole_ones(measure):
+    svg = training_svg({"a": [{"epoch": e, measure: 0.95} for e in range(3)]}, measure, {})
+    left, right = (float(re.search(f'data-{side}="([0-9.]+)"', svg)[1]) for side in ("left", "right"))
+    (line,) = re.findall('<polyline[^>]* points="([^"]+)"', svg)
+    places = [float(point.split(",")[0]) for point in line.split()]
+    assert places == pytest.approx([left + (right - left) * epochs / 3 for epochs in (1, 2, 3)], abs=0.1)
+    below = svg.split('text-anchor="middle">')[1].split("</g>")[0]
+    assert re.findall(">([^<\\n]+)</text>", below) == ["0", "1", "2", "3", "epochs"]
+
+
+def test_trainings_on_different_data_sets_are_told(unfinished, recwarn):
+    other = unfinished.parent / "other"
+    other.mkdir()
+    (other / "metrics.jsonl").write_text((unfinished / "metrics.jsonl").read_text())
+    for data, expected in (("mnist", []), ("cifar10", ["mnist (mine), cifar10 (other)"])):
+        (unfinished / "config.yaml").write_text("method: {name: smoothmix}\ndataset: mnist\n")
+        (other / "config.yaml").write_text(f"dataset: {data}\n")
+        read_trainings(unfinished, other)
+        told = [str(warning.message) for warning in recwarn]
+        assert [text.partition("do not compare: ")[2] for text in told if "data sets" in text] == expected
 
 
 def test_a_rate_that_is_printed_too_low_for_one_epoch_is_one_drop(log):

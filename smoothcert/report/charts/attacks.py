@@ -23,13 +23,17 @@ def attack_chart(families: Sequence[Family], first_run: int = 0) -> Chart:
     A page that shows and hides its runs numbers the lines from `first_run` on, so that these stay.
     """
     lines: list[Line] = []
+    inputs = families[0].models[0].rows  # all families share them
+    counted = f"{inputs} {noun(inputs, 'input')}"
     end = 1.02 * max(float(radii.max(initial=0.0)) for f in families for radii in _radii(f)) or 1.0
     for family, style in zip(families, run_styles([family.models[0] for family in families]), strict=True):
         name = doubted(family.name, family.models[0])
         radii, share = family.certified
         if not family.dots:  # both ends of each drop, the last to 0
             radii, share = np.repeat(radii, 2), np.append(np.repeat(share, 2)[1:], 0.0)
-        lines.append(Line(f"{name}: certified", radii, share, style, first_run + len(lines), dots=family.dots))
+        lines.append(
+            Line(f"{name}: certified, {counted}", radii, share, style, first_run + len(lines), dots=family.dots)
+        )
         one_colour = len(families) > 1 or len(family.curves) == 1
         for place, curve in enumerate(family.curves, start=1):
             colour = style.colour if one_colour else (style.colour + place) % len(COLOURS)
@@ -37,13 +41,12 @@ def attack_chart(families: Sequence[Family], first_run: int = 0) -> Chart:
             drawn = LineStyle(colour, place % len(DASHES))
             x, y = np.append(np.repeat(curve.radii, 2)[1:], end), np.repeat(curve.accuracy, 2)
             lines.append(Line(whose + curve.label, x, y, drawn, first_run + len(lines)))
-    inputs = families[0].models[0].rows
     return Chart(
         tuple(lines),
         Frame((0.0, end), (0.0, _top(lines)), ticks=(9, 11), y_format=percent),
         title="Certified and empirical accuracy of " + ", ".join(doubted(f.name, f.models[0]) for f in families),
         description="Certified accuracy is proved from below, accuracy under attack bounds it from above, both on "
-        f"{inputs} {noun(inputs, 'input')}. An attack takes m noises and T steps, PREDICT n samples. "
+        f"{counted}. An attack takes m noises and T steps, PREDICT n samples. "
         "A bound holds for all larger radii too, also beyond the largest that was attacked. "
         f"{'; '.join(map(_summary, families))}.",
         labels=(f"radius r ({norm_names(['l2'])})", "accuracy"),

@@ -12,8 +12,8 @@ import numpy as np
 from smoothcert.errors import ConfigError
 from smoothcert.report.charts.chart import Chart, Mark
 from smoothcert.report.charts.line_styles import LineStyle, styles_of
-from smoothcert.report.charts.svg import Frame, Line, percent, ticks
-from smoothcert.report.charts.training import MEASURES
+from smoothcert.report.charts.svg import Frame, Line, percent
+from smoothcert.report.charts.training import MEASURES, whole_ticks
 from smoothcert.report.measures.analysis import Floats
 from smoothcert.report.read.trainings import Training, finite
 
@@ -82,12 +82,6 @@ def _drops(trainings: Sequence[Training]) -> list[Mark]:
     return marks
 
 
-def _whole_ticks(last: float) -> int:
-    """How many ticks an axis of epochs may have at most, so that none is within an epoch."""
-    most = min(9, int(last) + 1)
-    return next(n for n in range(most, 0, -1) if n == 1 or all(tick.is_integer() for tick in ticks(last, n)))
-
-
 def _chart(measure: str, title: str, lines: Sequence[Line], marks: Sequence[Mark]) -> Chart:
     last = max(float(line.x.max()) for line in lines)
     values = np.concatenate([line.y for line in lines])
@@ -103,7 +97,7 @@ def _chart(measure: str, title: str, lines: Sequence[Line], marks: Sequence[Mark
         width=540,
         height=340,
         left=78,
-        ticks=(_whole_ticks(last), 7),
+        ticks=(whole_ticks(last), 7),
         y_format=percent if share else "{:g}".format,
     )
     told = "; ".join(f"{line.label}: {line.y[0]:.3g} to {line.y[-1]:.3g}" for line in lines)

@@ -118,12 +118,17 @@ def _accuracy(a: Attacks, radius: float, shared: np.ndarray) -> float:
     return float(a.correct[(a.radius == radius) & np.isin(a.idx, shared)].mean())
 
 
-Setting = tuple[str, int | None, int, int, str]
+NO_ATTACK = "attack: none"
+Setting = tuple[str, int | None, int | None, int, str]
 
 
 def setting_of(a: Attacks) -> Setting:
-    """What makes two attacks of one kind: attack, noises, steps, samples of PREDICT, and their noise."""
-    return a.attack, a.noises, a.steps, a.n, one_line(str(a.identity.get("noise")))[:40]
+    """What makes two attacks of one kind: attack, noises, steps, samples of PREDICT, and their noise.
+
+    At radius 0 nothing is attacked: a store of it alone says what PREDICT answers, whatever attack it names.
+    """
+    attack = (a.attack, a.noises, a.steps) if any(a.radii) else (NO_ATTACK, None, None)
+    return *attack, a.n, one_line(str(a.identity.get("noise")))[:40]
 
 
 def setting_labels(settings: Sequence[Setting]) -> list[str]:

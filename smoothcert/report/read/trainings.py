@@ -92,12 +92,19 @@ def read_trainings(*paths: str | Path) -> list[Training]:
         return []
     names = distinct_names([(place, None) for place in found])
     beside_log = any(not (place / "metrics.jsonl").is_file() for place in found)
-    trainings = []
+    trainings: list[Training] = []
+    datasets: dict[str, str] = {}
     for name, (place, epochs) in zip(names, found.items(), strict=True):
-        method = _method(place) or name
+        config = _config(place)
+        method = (recognised_method(place.parts) if config is None else method_in(config)) or name
+        if config and isinstance(data := config.get("dataset"), str):
+            datasets.setdefault(one_line(data), one_line(name))
         part = _LOGGED.get(method, "loss") if beside_log else "loss"
         loss = part if any(part in epoch for epoch in epochs) else "loss"
         trainings.append(Training(one_line(name), method, epochs, loss))
+    if len(datasets) > 1:
+        told = ", ".join(f"{data} ({name})" for data, name in datasets.items())
+        warnings.warn(f"the trainings are on different data sets and do not compare: {told}", stacklevel=2)
     return trainings
 
 
@@ -116,15 +123,15 @@ def _found(path: Path) -> Iterable[tuple[Path, Sequence[Mapping[str, Any]]]]:
             yield run.resolve(), epochs
 
 
-def _method(place: Path) -> str | None:
-    """By config.yaml, else by the folders."""
+def _config(place: Path) -> dict[str, Any] | None:
+    """The configuration of a run; None where there is none that can be read."""
     import yaml
 
     try:
         config = yaml.safe_load((place / "config.yaml").read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, yaml.YAMLError):
-        config = None
-    return method_in(config) if isinstance(config, dict) else recognised_method(place.parts)
+        return None
+    return config if isinstance(config, dict) else None
 
 
 def finite(epoch: Mapping[str, Any], *entries: str) -> bool:

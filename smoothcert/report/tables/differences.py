@@ -39,7 +39,9 @@ def difference_table(
         rows.append((labels[pair.place], str(pair.run.rows), *(_value(*entry) for entry in entries)))
         for j, (interval, scale, digits) in enumerate(entries, start=2):
             if not np.isnan(interval.value):
-                ends[i, j] = (signed(scale * interval.low, digits), signed(scale * interval.high, digits))
+                # an end that rounds to 0 keeps its sign: below 0, an upper end excludes 0
+                low, high = (f"{scale * end + 0.0:+.{digits}f}" for end in (interval.low, interval.high))
+                ends[i, j] = (low, high)
             if interval.excludes_zero:
                 certain.add((i, j))
     notes = [f"{labels[place]} is left out: {reason}" for place, reason in left_out.items()]
