@@ -10,6 +10,7 @@ import pytest
 from smoothcert.errors import ConfigError
 from smoothcert.report import certificate_table
 from smoothcert.report.tables.formats import Table, latex_together, markdown_together
+from smoothcert.report.tables.notes import ROUNDED
 
 
 @pytest.fixture
@@ -191,7 +192,7 @@ def test_notes_of_a_comparison(make, changes, words):
 
 def test_rounding_all_settles_the_note_on_digits(make):
     assert "rounded to 3 digits" in notes(make([0.5]), make([0.123456]))[0]
-    assert notes(make([0.5]), make([0.123456]), rounded=True) == ()
+    assert notes(make([0.5]), make([0.123456]), rounded=True) == (ROUNDED,)
 
 
 def test_note_on_other_inputs_says_how_many_are_shared(make):

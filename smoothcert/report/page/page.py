@@ -110,7 +110,6 @@ def render_report(
         "headline": sections.headline(results, radii, rounded),
         "table": table,
         "published": published_table(results, radii),
-        "rounded": rounded,
         "labels": labels,
         "readings": readings,
         **_charts(results, rounded, training),

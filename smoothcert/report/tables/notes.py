@@ -17,6 +17,10 @@ from smoothcert.statistics.printed import doubt
 
 # Each changes all radii of a run, so that a comparison of runs that differ in it is unfair.
 BUDGET = {"n": "samples per input (n)", "alpha": "failure probability (alpha)", "noise": "noise"}
+ROUNDED = (
+    "radii are rounded to 3 significant digits first, as in published logs, up as well as down: what is shown may be "
+    "above what was proved"
+)
 
 
 def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> list[str]:
@@ -38,7 +42,9 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
             "another data set, or another order of it; do not compare them"
         )
     notes += budget_notes(results)
-    if not rounded and len({_is_rounded(c) for c in results}) > 1:
+    if rounded:
+        notes.append(ROUNDED)
+    elif len({_is_rounded(c) for c in results}) > 1:
         notes.append(
             "some radii are rounded to 3 digits, as published logs are, others exact: "
             "round all of them to compare the last digit"
