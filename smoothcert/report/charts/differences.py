@@ -13,7 +13,7 @@ from smoothcert.report.charts.line_styles import run_styles
 from smoothcert.report.charts.svg import Frame, Line
 from smoothcert.report.measures.analysis import Floats, correct_radii
 from smoothcert.report.measures.bootstrap import paired_curve
-from smoothcert.report.measures.pairing import Pair, nothing_to_compare, paired
+from smoothcert.report.measures.pairing import Pair, nothing_to_compare, paired, rounding_needed
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import drawn_labels
 
@@ -27,9 +27,10 @@ def difference_chart(
     """A line for each run that can be compared with the reference (`paired`), with its 95 % band (`paired_curve`).
 
     Of many runs the first `most` are drawn. Where only some radii were tested by either, there is a point with a bar
-    at each radius that both know.
+    at each radius that both know. All radii are rounded where some are.
     """
     pairs = paired(results, reference)[0][:most]
+    rounded = rounded or rounding_needed(pairs)
     labels, styles = drawn_labels(results), run_styles(results)
     compared = [results[reference], *(results[pair.place] for pair in pairs)]
     right = axis_top(compared)[0]

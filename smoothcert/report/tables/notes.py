@@ -7,7 +7,7 @@ from functools import reduce
 
 import numpy as np
 
-from smoothcert.report.measures.analysis import published_rounding
+from smoothcert.report.measures.analysis import is_rounded
 from smoothcert.report.measures.collapse import collapsed
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.same_data import DATA, labels_apart
@@ -44,7 +44,7 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
     notes += budget_notes(results)
     if rounded:
         notes.append(ROUNDED)
-    elif len({_is_rounded(c) for c in results}) > 1:
+    elif len({is_rounded(c) for c in results}) > 1:
         notes.append(
             "some radii are rounded to 3 digits, as published logs are, others exact: "
             "round all of them to compare the last digit"
@@ -151,8 +151,3 @@ def _more_samples(results: Sequence[Certificates]) -> list[str]:
         "give: it was certified with more samples"
         for c in beyond
     ]
-
-
-def _is_rounded(c: Certificates) -> bool:
-    """Whether it is a log with radii of 3 digits; the radii of a store are exact, however few digits they have."""
-    return c.manifest is None and np.array_equal(published_rounding(c.radius), c.radius)
