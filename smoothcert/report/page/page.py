@@ -19,6 +19,7 @@ from smoothcert.report.charts.training import Epochs
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.pairing import reference_place
+from smoothcert.report.measures.published_comparison import OF_ROUNDED
 from smoothcert.report.measures.same_data import comparable
 from smoothcert.report.page import sections
 from smoothcert.report.page.attacks import attack_section
@@ -99,7 +100,8 @@ def render_report(
 ) -> str:
     """The page as text. A `version` makes it one that asks its server whether there is a newer one (live.py)."""
     table, everything = certificate_table(results, radii, rounded, intervals), results
-    table = sections.with_budget(replace(table, notes=tuple(n for n in table.notes if n != INTERVALS)), results)
+    notes = tuple(note for note in table.notes if note not in (INTERVALS, OF_ROUNDED))  # the page has its own words
+    table = sections.with_budget(replace(table, notes=notes), results)
     results = [c for c in results if c.labelled] or results  # those without labels share no chart with others
     radii = default_radii(results) if radii is None else checked_radii(radii)
     labels, gallery = labels_of(results), build_gallery(results, images)
