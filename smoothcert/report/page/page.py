@@ -30,6 +30,7 @@ from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
 from smoothcert.report.tables.corruptions import Corrupted
+from smoothcert.report.tables.notes import settings_notes
 from smoothcert.report.tables.tables import INTERVALS, certificate_table, checked_radii, class_table, published_table
 from smoothcert.statistics.printed import doubt
 
@@ -100,7 +101,8 @@ def render_report(
 ) -> str:
     """The page as text. A `version` makes it one that asks its server whether there is a newer one (live.py)."""
     table, everything = certificate_table(results, radii, rounded, intervals), results
-    notes = tuple(note for note in table.notes if note not in (INTERVALS, OF_ROUNDED))  # the page has its own words
+    told = (INTERVALS, OF_ROUNDED, *settings_notes(results))  # by columns and words of the page's own
+    notes = tuple(note for note in table.notes if note not in told)
     table = sections.with_budget(replace(table, notes=notes), results)
     results = [c for c in results if c.labelled] or results  # those without labels share no chart with others
     radii = default_radii(results) if radii is None else checked_radii(radii)

@@ -13,7 +13,7 @@ from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.same_data import DATA, labels_apart
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, one_line
-from smoothcert.statistics.printed import doubt
+from smoothcert.statistics.printed import doubt, settings
 
 # Each changes all radii of a run, so that a comparison of runs that differ in it is unfair.
 BUDGET = {"n": "samples per input (n)", "alpha": "failure probability (alpha)", "noise": "noise"}
@@ -41,7 +41,7 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
             f"'{one}' and '{other}' disagree on the labels of the same indices: "
             "another data set, or another order of it; do not compare them"
         )
-    notes += budget_notes(results)
+    notes += budget_notes(results) + settings_notes(results)
     if rounded:
         notes.append(ROUNDED)
     elif len({is_rounded(c) for c in results}) > 1:
@@ -136,6 +136,15 @@ def budget_notes(results: Sequence[Certificates]) -> list[str]:
         if len(values) > 1:
             notes.append(f"the runs differ in {words}: {', '.join(map(str, values))}; radii depend on it")
     return notes + _more_samples(results)
+
+
+def settings_notes(results: Sequence[Certificates]) -> list[str]:
+    """A note on what all stores were certified with; logs do not name it, and `budget_notes` tells what differs."""
+    stores = [c for c in results if c.manifest]
+    values = [{getattr(c, key) for c in stores} for key in ("n0", "n", "alpha", "noise")]
+    early = any(c.identity.get("procedure", "fixed") != "fixed" for c in stores)
+    told = settings(*(found.pop() if len(found) == 1 else None for found in values), early=early)
+    return [f"{'all stores: ' * (len(stores) < len(results))}{told}"] if told else []
 
 
 def _more_samples(results: Sequence[Certificates]) -> list[str]:
