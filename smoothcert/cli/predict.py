@@ -31,7 +31,7 @@ def run(options: Options) -> None:
     from smoothcert.data.image_file import read_image
     from smoothcert.devices.pick import pick_device
     from smoothcert.runs.folder import RunFolder
-    from smoothcert.statistics.printed import UNITS, at_least, doubt
+    from smoothcert.statistics.printed import UNITS, at_least, doubt, settings
 
     model, spec = RunFolder(options.run).load_model(trust_code=options.trust_code)
     config = read_settings(options, CertifyConfig, sigma=spec.sigma)
@@ -56,10 +56,10 @@ def run(options: Options) -> None:
         radius, p = at_least(certificate.radius, 4), at_least(certificate.p_lower, 6)
         print(f"{path}: {name or certificate.predict}, certified {kind} {radius} (p >= {p})")
     if options.json:
-        settings = {key: getattr(config, key) for key in ("sigma", "n0", "n", "alpha", "noise")}
-        print_json({"run": options.run, **settings, "note": doubt(config.noise) or None, "images": answers})
+        given = {key: getattr(config, key) for key in ("sigma", "n0", "n", "alpha", "noise")}
+        print_json({"run": options.run, **given, "note": doubt(config.noise) or None, "images": answers})
         return
-    print(UNITS)
+    print(f"each with {settings(config.n0, config.n, config.alpha, config.noise)}; {UNITS}")
     if doubt(config.noise):
         print(f"note: {doubt(config.noise)}")
 

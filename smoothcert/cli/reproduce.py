@@ -147,6 +147,15 @@ def _as_published(options: Options) -> bool:
     return options.epochs is None and options.dataset is None
 
 
+def _measured(options: Options) -> list[str]:
+    """With what ours were certified, where it is not as published: rows of tables name neither inputs nor n."""
+    given = [f"--{name} {options[name]}" for name in ("every", "max") if options[name] is not None]
+    given += [f"--n {options.n}"] if options.n != N else []
+    if not given:
+        return []
+    return [f"Ours were certified with {' '.join(given)}; published: n = {N:,}, on as many images as the papers say."]
+
+
 def _write(
     options: Options,
     collected: Collected,
@@ -156,7 +165,8 @@ def _write(
     """The files outlive the command, so that they say it where runs were not trained as published."""
     if not outcomes:  # what an earlier command has written stays
         return []
-    note = "" if _as_published(options) else f"\n{UNLIKE}\n"
+    unlike = [] if _as_published(options) else [UNLIKE]
+    note = "".join(f"\n{text}\n" for text in (*unlike, *_measured(options)))
     try:
         text = collected.add(outcomes, lambda found: table(found) + note)
     except StoreError as error:  # rows of other options were to be made again, and failed: told beside the failure

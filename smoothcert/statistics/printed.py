@@ -22,6 +22,17 @@ def doubt(noise: str | None) -> str:
     return "float noise: not formally sound" if noise == "float" else ""
 
 
+def settings(n0: int | None, n: int | None, alpha: float | None, noise: str | None, *, early: bool = False) -> str:
+    """What every radius depends on beside sigma, as far as it is known; `early`: sampling may have stopped before n."""
+    known = (
+        None if n0 is None else f"n0 = {n0:,}",
+        None if n is None else f"n {'up to' if early else '='} {n:,}",
+        None if alpha is None else f"alpha = {alpha:g}",
+        None if noise is None else f"{noise} noise",
+    )
+    return ", ".join(part for part in known if part)
+
+
 def _rounded(bound: float, digits: int, rounding: str) -> str:
     # by its shortest decimal form: a tested radius 0.3, in binary a little less, is printed as 0.300, not as 0.299
     return f"{Decimal(repr(float(bound))).quantize(Decimal(1).scaleb(-digits), rounding)}"

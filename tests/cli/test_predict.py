@@ -20,7 +20,7 @@ def test_predict_reads_pictures_and_arrays(capsys, certified, tmp_path):
     np.save(tmp_path / "digit.npy", test.image(0))
     np.save(tmp_path / "grey.npy", np.full((1, 28, 28), 0.5, np.float32))
     lines = run(capsys, "predict", certified, tmp_path / "digit.png", tmp_path / "digit.npy", "--n", 500).splitlines()
-    assert lines.pop() == UNITS
+    assert lines.pop() == f"each with n0 = 100, n = 500, alpha = 0.001, exact noise; {UNITS}"
     answers = [line.split(": ", 1)[1] for line in lines]
     assert re.fullmatch(r"\w+, certified radius \d\.\d{4} \(p >= 0\.\d{6}\)", answers[0])
     assert answers[0].split(",")[0] == answers[1].split(",")[0]

@@ -223,6 +223,7 @@ def test_the_command_makes_a_row_of_a_table_beside_those_that_are_there(capsys, 
         ["ours", "1.234"],
     ]
     assert "not comparable" in written
+    assert "\nOurs were certified with --max 4 --n 100; published: n = 100,000, on as many images" in written
     assert entry["commands"][0].startswith("smoothcert train mnist/gaussian-1.00 --seed 0")
 
 

@@ -62,8 +62,17 @@ def test_sorting_works_by_keyboard_for_one_column_at_a_time_and_prints(sorted_pa
     assert page.evaluate("document.activeElement.textContent") == "n"
     page.emulate_media(media="print")
     assert order(page)[0] == "seed100"
-    best = page.locator('[aria-label="Results"] td.best').first
-    assert best.evaluate("cell => cell.parentElement.cells[0].textContent") == "seed100"  # marks go with their rows
+
+
+def test_marks_of_best_values_go_with_their_rows(browser, make, tmp_path):
+    write_report([make([0.1], name="worse"), make([0.4], name="better")], tmp_path / "page.html", radii=[0.25])
+    with tab(browser) as page:
+        page.goto((tmp_path / "page.html").as_uri())
+        best = page.locator('[aria-label="Results"] td.best')
+        for names in (["worse", "better"], ["better", "worse"]):
+            assert order(page) == names
+            assert set(best.evaluate_all("cells => cells.map(c => c.parentElement.cells[0].textContent)")) == {"better"}
+            page.get_by_role("button", name="ACR", exact=True).first.click()
 
 
 def test_a_served_page_follows_its_store_and_keeps_what_the_reader_chose(browser, write_store):

@@ -85,7 +85,10 @@ def test_the_table_leaves_blank_what_is_not_known(listed, usual):
     assert table.rows[0] == ("listed", "0.5", "4", "", "", "", "75.0", "")
     assert table.rows[1] == ("usual", "0.5", "4", "0.725", "25.0", "75.0", "75.0", "50.0")
     assert table.best == {(0, 6), (1, 6)}  # a column with one value has no best one
-    assert table.notes == ("listed: only the radii 0.5, 1 were tested: nothing is known at others, and no ACR",)
+    assert table.notes == (
+        "listed: only the radii 0.5, 1 were tested: nothing is known at others, and no ACR",
+        "n up to 1,000, alpha = 0.001",
+    )
     assert "listed,0.5,4,,,,75.0," in table.to_csv().splitlines()
 
 

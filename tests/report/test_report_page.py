@@ -117,7 +117,7 @@ def test_the_main_table_has_the_budget_of_each_run(make, tmp_path):
     """n and alpha behind the inputs, and bold still where the best values are."""
     early = {"identity": {"procedure": "tolerance"}}
     runs = [
-        make([0.5, 0.5], name="a", n=1000, alpha=0.001),
+        make([0.5, 0.5], name="a", n=2000, alpha=1e-5),
         make([0.9, 0.9], name="b", n=2000, alpha=1e-5, manifest=early),
         make([0.1, 0.1], name="log"),
     ]
@@ -127,7 +127,7 @@ def test_the_main_table_has_the_budget_of_each_run(make, tmp_path):
                                                                   "0.25"]  # fmt: skip
     cells = [re.findall(r"<td(?: class=best)?>([^<]*)</td>", row) for row in table.split("<tr>")[2:]]
     assert [row[1:5] for row in cells] == [
-        ["2", "1000", "0.001", "0.500"], ["2", "≤ 2000", "1e-05", "0.900"], ["2", "-", "-", "0.100"]
+        ["2", "2000", "1e-05", "0.500"], ["2", "≤ 2000", "1e-05", "0.900"], ["2", "-", "-", "0.100"]
     ]  # fmt: skip
     assert re.findall(r"<td class=best>([^<]*)</td>", table) == ["100.0", "0.900", "100.0"]
     unknown = report(tmp_path, runs[2:])

@@ -1,10 +1,12 @@
 """How a run finds its published row, and how the two stand beside each other."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from smoothcert.report import certificate_table, find_published
-from smoothcert.report.measures.published_comparison import deviation
+from smoothcert.report.measures.published_comparison import OF_ROUNDED, deviation
 from smoothcert.report.tables.tables import published_table
 
 
@@ -76,6 +78,12 @@ def test_deviation_is_in_standard_deviations_where_they_are_known(make):
 def test_deviation_rounds_radii_as_the_papers_do(make):
     c = make(np.full(10_000, 1.9057), sigma=0.5, config=mnist(name="gaussian"))
     assert deviation(c, find_published(c)).acr == pytest.approx(1.91 - 1.5581)
+    # so that it does not belong to the ACR of exact radii beside it
+    assert OF_ROUNDED in certificate_table([c]).notes
+    assert OF_ROUNDED not in certificate_table([c], rounded=True).notes
+    assert OF_ROUNDED not in certificate_table([replace(c, n=1000)]).notes  # no difference is shown
+    exact, digits = of_settings(make, mnist(name="gaussian")), make([0.12345])
+    assert OF_ROUNDED not in certificate_table([exact, digits]).notes
 
 
 def test_table_shows_published_beside_ours_and_says_what_differs(make):

@@ -56,13 +56,18 @@ def test_groups_of_different_data_have_their_own_envelopes_and_no_best_one(unlik
         ({"manifest": CIFAR10}, False),
         ({"manifest": {"identity": {"dataset": "mnist", "split": "train"}, "inputs": 3}}, False),
         ({"norm": "linf"}, False),
+        ({"n": 100_000, "alpha": 0.001}, True),
+        ({"n": 10_000}, False),
+        ({"alpha": 0.01}, False),
+        ({"alpha": 0.001, "manifest": {"identity": MNIST["identity"] | {"simultaneous": True}, "inputs": 3}}, False),
         ({"idx": np.array([0, 20, 40])}, False),
         ({"idx": np.array([0, 20, 40]), "expected": 9}, True),  # partial: no best run, and none of the inputs to blame
     ],
 )
 def test_values_are_best_and_to_best_only_among_runs_that_can_be_compared(make, tmp_path, changes, compared):
     other = {"label": np.zeros(3, np.int64), "manifest": MNIST} | changes
-    runs = [make([0.5] * 3, name="a", manifest=MNIST), make([0.7] * 3, name="b", manifest=MNIST)]
+    ours = {"manifest": MNIST, "n": 100_000, "alpha": 0.001}
+    runs = [make([0.5] * 3, name="a", **ours), make([0.7] * 3, name="b", **ours)]
     runs.append(make([0.9] * 3, name="c", **other))
     assert comparable(runs) == compared
     assert bool(certificate_table(runs, [0.0]).best) == compared

@@ -10,6 +10,7 @@ import pytest
 from smoothcert.errors import ConfigError
 from smoothcert.report import certificate_table
 from smoothcert.report.tables.formats import Table, latex_together, markdown_together
+from smoothcert.report.tables.notes import ROUNDED
 
 
 @pytest.fixture
@@ -189,9 +190,19 @@ def test_notes_of_a_comparison(make, changes, words):
     assert re.search(words, note)
 
 
+def test_a_note_has_the_settings_of_the_stores_as_far_as_they_agree(make):
+    base = {"n0": 100, "n": 100_000, "alpha": 0.001, "noise": "exact", "manifest": {"identity": {}}}
+    store = make([0.5], **base)
+    assert notes(store, store) == ("n0 = 100, n = 100,000, alpha = 0.001, exact noise",)
+    assert notes(store, make([0.5]))[0] == "all stores: n0 = 100, n = 100,000, alpha = 0.001, exact noise"
+    assert notes(store, make([0.5], **(base | {"n": 1000})))[-1] == "n0 = 100, alpha = 0.001, exact noise"
+    early = {"manifest": {"identity": {"procedure": "tolerance"}}}
+    assert notes(make([0.5], **(base | early))) == ("n0 = 100, n up to 100,000, alpha = 0.001, exact noise",)
+
+
 def test_rounding_all_settles_the_note_on_digits(make):
     assert "rounded to 3 digits" in notes(make([0.5]), make([0.123456]))[0]
-    assert notes(make([0.5]), make([0.123456]), rounded=True) == ()
+    assert notes(make([0.5]), make([0.123456]), rounded=True) == (ROUNDED,)
 
 
 def test_note_on_other_inputs_says_how_many_are_shared(make):

@@ -39,7 +39,7 @@ def accuracy_chart(runs: Sequence[Certificates], *, title: str | None = None, ro
         Frame((0.0, top[0]), (0.0, top[1]), ticks=(9, 11), y_format=percent),
         title=title or shown.capitalize(),
         description=f"Share of inputs {_answered(runs)} with a certified radius of at least r. {summary}.",
-        labels=(f"radius r ({norm_names(c.norm for c in runs)})", shown),
+        labels=(radius_label(runs, rounded), shown),
         name="curves",
     )
 
@@ -61,6 +61,11 @@ def curve_name(runs: Sequence[Certificates]) -> str:
     if len({c.labelled for c in runs}) > 1:
         raise ConfigError("runs with labels and runs without have no curves in common: draw them apart")
     return "certified accuracy" if runs[0].labelled else "certified share"
+
+
+def radius_label(runs: Sequence[Certificates], rounded: bool) -> str:
+    """What an axis of radii shows. Rounded radii may be above the proved ones, so that it says where they are."""
+    return f"radius r ({norm_names(c.norm for c in runs)}{', rounded to 3 digits' if rounded else ''})"
 
 
 def _answered(runs: Sequence[Certificates]) -> str:

@@ -8,14 +8,14 @@ import numpy as np
 
 from smoothcert.errors import ConfigError
 from smoothcert.report.charts.chart import Chart
-from smoothcert.report.charts.curves import axis_top
+from smoothcert.report.charts.curves import axis_top, radius_label
 from smoothcert.report.charts.line_styles import run_styles
 from smoothcert.report.charts.svg import Frame, Line
 from smoothcert.report.measures.analysis import Floats, correct_radii
 from smoothcert.report.measures.bootstrap import paired_curve
-from smoothcert.report.measures.pairing import Pair, nothing_to_compare, paired
+from smoothcert.report.measures.pairing import Pair, nothing_to_compare, paired, rounding_needed
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import drawn_labels, norm_names
+from smoothcert.report.read.names import drawn_labels
 
 POINTS = 201  # of a line, beside its last steps
 LONGEST = 22  # characters of the reference's name beside the axis
@@ -27,9 +27,10 @@ def difference_chart(
     """A line for each run that can be compared with the reference (`paired`), with its 95 % band (`paired_curve`).
 
     Of many runs the first `most` are drawn. Where only some radii were tested by either, there is a point with a bar
-    at each radius that both know.
+    at each radius that both know. All radii are rounded where some are.
     """
     pairs = paired(results, reference)[0][:most]
+    rounded = rounded or rounding_needed(pairs)
     labels, styles = drawn_labels(results), run_styles(results)
     compared = [results[reference], *(results[pair.place] for pair in pairs)]
     right = axis_top(compared)[0]
@@ -53,7 +54,7 @@ def difference_chart(
         title=f"Certified accuracy minus that of {name}",
         description=f"Differences to {name} on the inputs that both have, with 95 % bands of the paired bootstrap, "
         f"each radius for itself. {extremes}.",
-        labels=(f"radius r ({norm_names(c.norm for c in compared)})", f"percentage points above {short}"),
+        labels=(radius_label(compared, rounded), f"percentage points above {short}"),
         name="differences",
     )
 

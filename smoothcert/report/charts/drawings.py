@@ -77,7 +77,7 @@ def _envelope(scene: Scene) -> Chart:
 
 def _trade_offs(scene: Scene) -> Sequence[Chart]:
     series = overlays(scene.results, scene.radii, scene.published, scene.rounded)
-    return overlay_charts(series, scene.radii, scene.least_accuracy)
+    return overlay_charts(series, scene.radii, scene.least_accuracy, scene.rounded)
 
 
 def _losses(scene: Scene) -> Sequence[Chart]:

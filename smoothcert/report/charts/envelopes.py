@@ -8,14 +8,14 @@ import numpy as np
 
 from smoothcert.errors import ConfigError
 from smoothcert.report.charts.chart import Chart, Segment, Strip
-from smoothcert.report.charts.curves import axis_top
+from smoothcert.report.charts.curves import axis_top, radius_label
 from smoothcert.report.charts.line_styles import LineStyle, styles_of
 from smoothcert.report.charts.svg import Frame, Line, percent
 from smoothcert.report.measures.envelope import EnvelopeCurve, envelope_curve
 from smoothcert.report.measures.groups import Group, Grouping, groups_of
 from smoothcert.report.measures.same_data import require_same_data
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import drawn_labels, norm_names, one_line
+from smoothcert.report.read.names import drawn_labels, one_line
 
 
 def envelope_chart(results: Sequence[Certificates], by: Grouping = "method", rounded: bool = False) -> Chart:
@@ -44,7 +44,7 @@ def envelope_chart(results: Sequence[Certificates], by: Grouping = "method", rou
         Frame((0.0, top[0]), (0.0, top[1]), ticks=(9, 11), y_format=percent),
         title="Upper envelopes of certified accuracy",
         description=f"The largest certified accuracy of any run of a group, at each radius. Best runs: {told}.",
-        labels=(f"radius r ({norm_names(norms)})", "certified accuracy of the best run"),
+        labels=(radius_label(runs, rounded), "certified accuracy of the best run"),
         name="envelope",
         strips=tuple(strips) if any(len(group.runs) > 1 for group, _ in known) else (),
     )

@@ -14,7 +14,9 @@ from smoothcert.report.charts.svg import Frame, Line, percent
 from smoothcert.report.measures.overlays import Series, Spot, at_least
 
 
-def overlay_charts(series: Sequence[Series], radii: Sequence[float], least: float = 0.0) -> list[Chart]:
+def overlay_charts(
+    series: Sequence[Series], radii: Sequence[float], least: float = 0.0, rounded: bool = False
+) -> list[Chart]:
     """Clean accuracy against the ACR, then against the certified accuracy at each radius: right and up is better.
 
     Spots of a method are joined in the order of what varies, and have its values beside them, where there is room.
@@ -30,6 +32,7 @@ def overlay_charts(series: Sequence[Series], radii: Sequence[float], least: floa
     styles = styles_of([entry.key for entry in series])
     ours = {entry.key for entry in series if not entry.published}
     measures = ["average certified radius", *(f"certified accuracy at r = {r:g}" for r in radii)]
+    measures = [name + ", 3-digit radii" * rounded for name in measures]
     clean = "accuracy at r = 0" + (f" ({left_out} below {100 * least:g} % left out)" if left_out else "")
     width = 460 if radii else 720
     charts = [

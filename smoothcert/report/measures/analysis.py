@@ -25,6 +25,11 @@ def published_rounding(radius: ArrayLike) -> Floats:
     return rounded[place]
 
 
+def is_rounded(c: Certificates) -> bool:
+    """Whether it is a log with radii of 3 digits; the radii of a store are exact, however few digits they have."""
+    return c.manifest is None and np.array_equal(published_rounding(c.radius), c.radius)
+
+
 def input_radii(c: Certificates, rounded: bool = False) -> Floats:
     """The radii of all inputs; radii that a store was asked to test are exact, and never rounded."""
     return published_rounding(c.radius) if rounded and c.tested_radii is None else c.radius

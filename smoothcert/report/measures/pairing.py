@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from smoothcert.errors import ConfigError
+from smoothcert.report.measures.analysis import is_rounded
 from smoothcert.report.measures.bootstrap import Difference, paired_bootstrap
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
@@ -59,10 +60,16 @@ def paired(results: Sequence[Certificates], reference: int) -> tuple[list[Pair],
     return pairs, left_out
 
 
+def rounding_needed(pairs: Sequence[Pair]) -> bool:
+    """Whether some runs have radii of 3 digits and others exact ones, so that rounding alone makes a difference."""
+    return len({is_rounded(c) for pair in pairs for c in (pair.run, pair.reference)}) > 1
+
+
 def differences(
     pairs: Sequence[Pair], radii: Sequence[float], rounded: bool = False, seed: int = 0
 ) -> list[tuple[Pair, Difference]]:
-    """Each run minus the reference, by the same resamples for each."""
+    """Each run minus the reference, by the same resamples for each; all radii rounded where some are."""
+    rounded = rounded or rounding_needed(pairs)
     return [
         (
             pair,

@@ -6,8 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from smoothcert.recipes.published import ALPHA, N, PublishedRow, rows_of
-from smoothcert.report.measures.analysis import average_certified_radius
+from smoothcert.report.measures.analysis import average_certified_radius, is_rounded
 from smoothcert.report.read.certificates import Certificates
+
+OF_ROUNDED = (
+    "differences to published values are taken with radii rounded to 3 significant digits, as theirs are, and so not "
+    "with the ACR shown here"
+)
 
 
 @dataclass(frozen=True)
@@ -57,19 +62,22 @@ def measurement_differences(c: Certificates, row: PublishedRow) -> list[str]:
     ]
 
 
-def published_notes(results: Sequence[Certificates], labels: Sequence[str]) -> list[str]:
-    """Notes on runs that were not measured as their published rows were, and the notes of these rows."""
+def published_notes(results: Sequence[Certificates], labels: Sequence[str], rounded: bool = False) -> list[str]:
+    """Notes on runs that were not measured as their published rows were, the notes of these rows, and `OF_ROUNDED`."""
     labels_by_difference: dict[str, list[str]] = {}  # one note for all runs with the same differences
     notes = []
+    unlike = False
     for c, label in zip(results, labels, strict=True):
         row = find_published(c)
         if row is None:
             continue
         if differs := measurement_differences(c, row):
             labels_by_difference.setdefault("; ".join(differs), []).append(label)
+        elif not rounded and not is_rounded(c):
+            unlike = True
         if row.note:
             notes.append(f"{label}, published value: {row.note}")
     return [
         f"{', '.join(runs)}: not measured as the published value ({differs}), so no difference is shown"
         for differs, runs in labels_by_difference.items()
-    ] + notes
+    ] + [*([OF_ROUNDED] if unlike else []), *notes]

@@ -61,7 +61,12 @@ def require_same_data(results: Sequence[Certificates], what: str) -> None:
 
 
 def comparable(results: Sequence[Certificates]) -> bool:
-    """Whether a best run means something: one norm, the same data, and the complete runs on the same inputs."""
+    """Whether a best run means something: one norm, one n and alpha, the same data, the complete runs on equal inputs.
+
+    More samples make all radii larger, and so does a larger alpha. Logs do not name theirs, and are taken as they are.
+    """
     complete = [c for c in results if not c.partial]
     same_inputs = all(np.array_equal(complete[0].idx, c.idx) for c in complete[1:])
-    return len({c.norm for c in results}) == 1 and same_inputs and data_apart(results) is None
+    same_budget = all(len({getattr(c, key) for c in results} - {None}) < 2 for key in ("n", "alpha_each"))
+    one_norm = len({c.norm for c in results}) == 1
+    return one_norm and same_budget and same_inputs and data_apart(results) is None

@@ -19,6 +19,7 @@ from smoothcert.report.charts.training import Epochs
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.pairing import reference_place
+from smoothcert.report.measures.published_comparison import OF_ROUNDED
 from smoothcert.report.measures.same_data import comparable
 from smoothcert.report.page import sections
 from smoothcert.report.page.attacks import attack_section
@@ -29,6 +30,7 @@ from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
 from smoothcert.report.tables.corruptions import Corrupted
+from smoothcert.report.tables.notes import settings_notes
 from smoothcert.report.tables.tables import INTERVALS, certificate_table, checked_radii, class_table, published_table
 from smoothcert.statistics.printed import doubt
 
@@ -99,7 +101,9 @@ def render_report(
 ) -> str:
     """The page as text. A `version` makes it one that asks its server whether there is a newer one (live.py)."""
     table, everything = certificate_table(results, radii, rounded, intervals), results
-    table = sections.with_budget(replace(table, notes=tuple(n for n in table.notes if n != INTERVALS)), results)
+    told = (INTERVALS, OF_ROUNDED, *settings_notes(results))  # by columns and words of the page's own
+    notes = tuple(note for note in table.notes if note not in told)
+    table = sections.with_budget(replace(table, notes=notes), results)
     results = [c for c in results if c.labelled] or results  # those without labels share no chart with others
     radii = default_radii(results) if radii is None else checked_radii(radii)
     labels, gallery = labels_of(results), build_gallery(results, images)
@@ -110,7 +114,6 @@ def render_report(
         "headline": sections.headline(results, radii, rounded),
         "table": table,
         "published": published_table(results, radii),
-        "rounded": rounded,
         "labels": labels,
         "readings": readings,
         **_charts(results, rounded, training),

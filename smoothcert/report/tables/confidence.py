@@ -10,7 +10,7 @@ from smoothcert.report.measures.intervals import share_intervals
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
 from smoothcert.report.tables.formats import Table, number
-from smoothcert.report.tables.notes import budget_notes, input_notes, inputs_cell, reading_notes
+from smoothcert.report.tables.notes import budget_notes, input_notes, inputs_cell, reading_notes, settings_notes
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 
@@ -42,7 +42,7 @@ def confidence_table(results: Sequence[Certificates], intervals: bool = False) -
     notes += input_notes(known)
     if len({c.sigma for c in known}) > 1:
         notes.append("the runs differ in sigma: more noise makes every classifier less confident")
-    notes += budget_notes(known)
+    notes += budget_notes(known) + settings_notes(known)
     return Table(
         ("run", "inputs"),
         tuple(rows),

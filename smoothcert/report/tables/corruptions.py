@@ -16,7 +16,7 @@ from smoothcert.report.read.methods import METHODS, method_of, recognised_method
 from smoothcert.report.read.names import distinct_names, doubted, one_line
 from smoothcert.report.read.reading import read_log
 from smoothcert.report.tables.formats import Table, number
-from smoothcert.report.tables.notes import norm_notes
+from smoothcert.report.tables.notes import ROUNDED, norm_notes
 
 MEANS = "Means over the types of corruption"
 CLEAN = "identity"  # MNIST-C's uncorrupted images: read, but no part of the means
@@ -108,7 +108,7 @@ def corruption_table(entries: Sequence[Corrupted], rounded: bool = False) -> Tab
     names = [f"{measure} {severity}" for measure in ("ACR", "acc %") for severity in severities]
     head = ("model", *names[: len(severities)], "mACR", *names[len(severities) :], "mAcc %")
     best = [(i, j) for j in range(1, len(head)) for i in _largest([row[j] for row in rows])]
-    return Table(head, tuple(rows), notes=tuple(_notes(entries)), best=frozenset(best), caption=MEANS)
+    return Table(head, tuple(rows), notes=tuple(_notes(entries, rounded)), best=frozenset(best), caption=MEANS)
 
 
 def corruption_types_table(
@@ -139,7 +139,7 @@ def corruption_types_table(
     return Table(
         (short if severity is None else f"{short}, severity {severity}", *(_shown(model, chosen) for model in models)),
         (*rows, last),
-        notes=tuple(_notes(chosen)),
+        notes=tuple(_notes(chosen, rounded and not accuracy)),
         best=frozenset(best),
         caption=f"{measure} by type of corruption" + ("" if severity is None else f", severity {severity}"),
     )
@@ -176,7 +176,7 @@ def _largest(cells: Sequence[str]) -> list[int]:
     return [place for place, value in numbers.items() if len(numbers) > 1 and value == max(numbers.values())]
 
 
-def _notes(entries: Sequence[Corrupted]) -> list[str]:
+def _notes(entries: Sequence[Corrupted], rounded: bool) -> list[str]:
     """Why means should not be compared: missing corruption types, other numbers of inputs, other norms."""
     types = {entry.corruption for entry in entries} - {CLEAN}
     groups: dict[tuple[str, int | None], set[str]] = {}
@@ -191,7 +191,7 @@ def _notes(entries: Sequence[Corrupted]) -> list[str]:
     sizes = sorted({entry.certificates.rows for entry in entries})
     if len(sizes) > 1:
         notes.append(f"the logs have between {sizes[0]} and {sizes[-1]} inputs each")
-    return notes + norm_notes([entry.certificates for entry in entries])
+    return notes + norm_notes([entry.certificates for entry in entries]) + ([ROUNDED] if rounded else [])
 
 
 def _shown(model: str, entries: Sequence[Corrupted]) -> str:

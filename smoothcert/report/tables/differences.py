@@ -7,14 +7,15 @@ from collections.abc import Sequence
 import numpy as np
 
 from smoothcert.report.measures.bootstrap import Interval
-from smoothcert.report.measures.pairing import differences, paired
+from smoothcert.report.measures.pairing import differences, paired, rounding_needed
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
 from smoothcert.report.tables.formats import Table
-from smoothcert.report.tables.notes import budget_notes, copy_notes
+from smoothcert.report.tables.notes import ROUNDED, budget_notes, copy_notes, settings_notes
 from smoothcert.report.tables.tables import radius_digits, radius_labels, signed
 
 POINTS = "difference of certified accuracy (points) at r"
+ALL_ROUNDED = "some runs have radii of 3 digits, as in published logs: all radii are rounded so for the differences"
 
 
 def difference_table(
@@ -46,7 +47,14 @@ def difference_table(
                 certain.add((i, j))
     notes = [f"{labels[place]} is left out: {reason}" for place, reason in left_out.items()]
     compared = [results[reference], *(results[pair.place] for pair in pairs)]
-    notes += [*copy_notes(compared), *budget_notes(compared)]
+    notes += [
+        *copy_notes(compared),
+        *budget_notes(compared),
+        *settings_notes(compared),
+        *([ROUNDED] if rounded else []),
+    ]
+    if not rounded and rounding_needed(pairs[:most]):
+        notes.append(ALL_ROUNDED)
     if len(rows) < len(pairs):
         notes.append(f"the first {len(rows)} of {len(pairs)} runs")
     head = (f"minus {labels[reference]}", "inputs", "ACR")

@@ -7,16 +7,20 @@ from functools import reduce
 
 import numpy as np
 
-from smoothcert.report.measures.analysis import published_rounding
+from smoothcert.report.measures.analysis import is_rounded
 from smoothcert.report.measures.collapse import collapsed
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.same_data import DATA, labels_apart
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, one_line
-from smoothcert.statistics.printed import doubt
+from smoothcert.statistics.printed import doubt, settings
 
 # Each changes all radii of a run, so that a comparison of runs that differ in it is unfair.
 BUDGET = {"n": "samples per input (n)", "alpha": "failure probability (alpha)", "noise": "noise"}
+ROUNDED = (
+    "radii are rounded to 3 significant digits first, as in published logs, up as well as down: what is shown may be "
+    "above what was proved"
+)
 
 
 def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> list[str]:
@@ -37,8 +41,10 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
             f"'{one}' and '{other}' disagree on the labels of the same indices: "
             "another data set, or another order of it; do not compare them"
         )
-    notes += budget_notes(results)
-    if not rounded and len({_is_rounded(c) for c in results}) > 1:
+    notes += budget_notes(results) + settings_notes(results)
+    if rounded:
+        notes.append(ROUNDED)
+    elif len({is_rounded(c) for c in results}) > 1:
         notes.append(
             "some radii are rounded to 3 digits, as published logs are, others exact: "
             "round all of them to compare the last digit"
@@ -132,6 +138,15 @@ def budget_notes(results: Sequence[Certificates]) -> list[str]:
     return notes + _more_samples(results)
 
 
+def settings_notes(results: Sequence[Certificates]) -> list[str]:
+    """A note on what all stores were certified with; logs do not name it, and `budget_notes` tells what differs."""
+    stores = [c for c in results if c.manifest]
+    values = [{getattr(c, key) for c in stores} for key in ("n0", "n", "alpha", "noise")]
+    early = any(c.identity.get("procedure", "fixed") != "fixed" for c in stores)
+    told = settings(*(found.pop() if len(found) == 1 else None for found in values), early=early)
+    return [f"{'all stores: ' * (len(stores) < len(results))}{told}"] if told else []
+
+
 def _more_samples(results: Sequence[Certificates]) -> list[str]:
     """Notes on logs without n whose radii exceed the saturation radius of another run: their n must be larger."""
     l2 = [c for c in results if c.norm == "l2"]  # logs are l2
@@ -145,8 +160,3 @@ def _more_samples(results: Sequence[Certificates]) -> list[str]:
         "give: it was certified with more samples"
         for c in beyond
     ]
-
-
-def _is_rounded(c: Certificates) -> bool:
-    """Whether it is a log with radii of 3 digits; the radii of a store are exact, however few digits they have."""
-    return c.manifest is None and np.array_equal(published_rounding(c.radius), c.radius)

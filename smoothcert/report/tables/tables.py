@@ -91,7 +91,7 @@ def certificate_table(
     told = [name for name, shown in (("norm", named), ("noise", doubtful)) if shown]
     head = ("run", "sigma", *told, "inputs", "ACR", *columns, *(() if shown else ("mean radius",)), "abstain %")
     complete = [i for i, c in enumerate(results) if not c.partial and c.labelled] if comparable(results) else []
-    notes = comparison_notes(results, rounded) + published_notes(results, labels_of(results))
+    notes = comparison_notes(results, rounded) + published_notes(results, labels_of(results), rounded)
     best = _best(rows, complete, [head.index("ACR"), *range(len(head), len(rows[0]))])
     table = Table(head, tuple(rows), radius_labels(radii), tuple(notes), best, ACCURACY if shown else SHARE)
     return _with_intervals(table, results, radii, rounded) if intervals else table

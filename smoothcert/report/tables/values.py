@@ -23,7 +23,7 @@ from smoothcert.report.measures.bootstrap import Interval
 from smoothcert.report.measures.confidence import has_confidence, p_ecdf, saturation
 from smoothcert.report.measures.intervals import run_intervals, share_intervals
 from smoothcert.report.measures.overlays import Spot, at_least, overlays
-from smoothcert.report.measures.pairing import differences, paired
+from smoothcert.report.measures.pairing import differences, paired, rounding_needed
 from smoothcert.report.measures.published_comparison import deviation, find_published, measurement_differences
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.tables.confidence import LEVELS
@@ -61,6 +61,7 @@ def difference_values(
     pairs, left_out = paired(results, reference)
     return {
         "reference": results[reference].name,
+        "rounded": rounded or rounding_needed(pairs),
         "compared": [
             {
                 "name": results[pair.place].name,

@@ -1,0 +1,84 @@
+"""Radii of 3 digits, as published logs have them, may be above the proved ones: whatever shows them says so."""
+
+import numpy as np
+import pytest
+
+from smoothcert.report import (
+    Material,
+    certificate_table,
+    difference_table,
+    difference_values,
+    read_log,
+    read_store,
+    report_tables,
+    write_report,
+)
+from smoothcert.report.charts.differences import difference_chart
+from smoothcert.report.charts.drawings import Scene, draw
+from smoothcert.report.tables.corruptions import Corrupted
+from smoothcert.report.tables.differences import ALL_ROUNDED
+from smoothcert.report.tables.formats import Table
+from smoothcert.report.tables.notes import ROUNDED
+
+OF_RADII = ("certified", "differences", "envelope", "abstentions", "corruptions")
+
+
+@pytest.fixture
+def runs(make):
+    return [make([0.1234, 1.7456], name=name, sigma=0.5) for name in ("gaussian", "smoothmix")]
+
+
+@pytest.mark.parametrize("rounded", [False, True])
+def test_every_table_of_rounded_radii_says_so(runs, rounded):
+    corrupted = [[Corrupted("m", "fog", 1, runs[0])]]
+    tables = report_tables(Material(runs, rounded=rounded, corrupted=corrupted), [*OF_RADII, "corruption-types"])
+    assert [tables[name][0].notes.count(ROUNDED) for name in OF_RADII] == [int(rounded)] * len(OF_RADII)
+    radii, accuracies = tables["corruption-types"]
+    assert [ROUNDED in radii.notes, ROUNDED in accuracies.notes] == [rounded, False]  # no radius is in an accuracy
+
+
+@pytest.mark.parametrize("form", [Table.to_text, Table.to_markdown, Table.to_latex])
+def test_the_note_is_in_every_format_that_has_notes(runs, form):
+    exact, rounded = (certificate_table(runs, [1.75], rounded) for rounded in (False, True))
+    assert [table.rows[0][-1] for table in (exact, rounded)] == ["0.0", "50.0"]
+    assert [ROUNDED in form(table) for table in (exact, rounded)] == [False, True]
+
+
+@pytest.mark.parametrize("name", ["accuracy", "differences", "envelope", "trade-offs"])
+def test_an_axis_of_rounded_radii_says_so(runs, name):
+    for rounded in (False, True):
+        for chart in draw(name, Scene(runs, rounded)):
+            assert any("3 digits" in label or "3-digit" in label for label in chart.labels) == rounded
+
+
+@pytest.fixture
+def store_and_log(write_store, write_log):
+    """A store, and its own rows as a log of the field, whose radii have 3 digits."""
+    rows = [(i, 1, 1, radius) for i, radius in enumerate(np.linspace(0.1, 1.2, 40))]
+    store = read_store(write_store(rows, inputs=40, every=1))
+    return store, read_log(write_log([(*row[:3], f"{r:.3}") for row, r in zip(rows, store.radius, strict=True)]))
+
+
+@pytest.mark.parametrize("reference", [0, 1])
+def test_a_store_and_its_own_rows_as_a_log_do_not_differ(store_and_log, reference, tmp_path):
+    store, log = store_and_log
+    radii = sorted({*store.radius.tolist(), *log.radius.tolist(), 0.0, 0.5})
+    assert (np.sort(store.radius) != np.sort(log.radius)).any()  # without rounding they do
+    table = difference_table(store_and_log, reference, radii)
+    assert {float(cell) for cell in table.rows[0][2:]} == {0.0}
+    assert table.best == frozenset()
+    assert ALL_ROUNDED in table.notes
+    values = difference_values(store_and_log, reference, radii)
+    assert values["rounded"]
+    assert {each["difference"] for each in values["compared"][0]["accuracies"]} == {0.0}
+    chart = difference_chart(store_and_log, reference)
+    assert [*chart.lines[0].y, *chart.lines[0].band[0], *chart.lines[0].band[1]] == [0.0] * 3 * len(chart.lines[0].x)
+    assert "rounded to 3 digits" in chart.labels[0]
+    write_report(store_and_log, tmp_path / "page.html")
+    assert ALL_ROUNDED in (tmp_path / "page.html").read_text()
+
+
+def test_differences_of_runs_of_one_kind_stay_as_they_are(store_and_log):
+    for c in store_and_log:
+        assert ALL_ROUNDED not in difference_table([c, c], 0, [0.5]).notes
+        assert "rounded" not in difference_chart([c, c], 0).labels[0]
