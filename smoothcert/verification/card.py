@@ -24,7 +24,8 @@ def card(spec: ModelSpec, results: Sequence[Certificates], sums: Mapping[str, st
         "A certificate says: with probability at least 1 - alpha over the sampling, no change of the input smaller "
         f"than the radius alters the answer of the smoothed classifier; {UNITS}.",
         "## How to check it",
-        f"```sh\npip install git+https://github.com/smoothcert/smoothcert\nsmoothcert verify {name}                # recomputes every bound and radius\n"
+        "```sh\npip install git+https://github.com/smoothcert/smoothcert\n"
+        f"smoothcert verify {name}                # recomputes every bound and radius\n"
         f"smoothcert verify {name} --resample 1%  # also certifies some inputs again\n"
         f"smoothcert unpack {name}                # the run folder\n```",
         f"To certify again needs the data{_code(spec)}.",
