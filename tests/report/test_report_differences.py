@@ -86,7 +86,7 @@ def test_a_table_says_which_differences_are_sure(make):
 @pytest.mark.parametrize(("lower", "high", "sure"), [(1e-6, "-0.000", True), (0.0, "+0.000", False)])
 def test_an_end_that_rounds_to_0_keeps_its_sign(make, lower, high, sure):
     """Each input has a radius that is smaller by the same: the interval is this one number."""
-    table = difference_table([make([0.5] * 9), make([0.5 - lower] * 9, name="b")], 0, [0.0])
+    table = difference_table([make([0.5123] * 9), make([0.5123 - lower] * 9, name="b")], 0, [0.0])
     assert table.intervals[0, 2][1] == high
     assert ((0, 2) in table.best) == sure
 
