@@ -80,8 +80,9 @@ def certify_dataset(
         about_data = {"licence": dataset.licence, "preparation": dataset.preparation}
         made = {**workers.environment, **{name: text for name, text in about_data.items() if text}}
         store.claim(Manifest({**workers.identity, "noise_seed": seed, **about}, len(indices), made))
+        identity = store.manifest().identity
         for part in store.parts():  # else rows would be made for a store that is never verified
-            require_chain(part, store.manifest().identity, _RESTORE)
+            require_chain(part, identity, _RESTORE)
         what = f"certify {dataset.name} {dataset.split}"
         note = "certified correct" if dataset.labelled else ""
         try:
