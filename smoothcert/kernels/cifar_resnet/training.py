@@ -19,7 +19,8 @@ from torch.autograd.function import once_differentiable
 
 from smoothcert.devices.launching import launch_on
 from smoothcert.errors import ModelError
-from smoothcert.kernels.cifar_resnet.conv import CHANNELS
+from smoothcert.kernels.cifar_resnet import frozen_stage
+from smoothcert.kernels.cifar_resnet.conv import CHANNELS, arrangement
 from smoothcert.kernels.cifar_resnet.entry import why_not_training
 from smoothcert.kernels.cifar_resnet.norm import channels_last, norm_relu
 from smoothcert.kernels.cifar_resnet.residual import frozen_blocks, trained_blocks
@@ -45,8 +46,9 @@ class FastResNetTraining(nn.Module):
         self.model, self.plain, self.dtype = model, plain, dtype
         pairs, blocks = list(_pairs(self._net)), [block for block in _blocks(self._net) if _is_ours(block)]
         ours = [conv for block in blocks for conv in (block.conv1, block.conv2)]
-        self._norms, self._weights = [norm for _, norm in pairs], Weights(pairs, ours)
-        self._ours = Weights([pair for pair in pairs if pair[0] in ours], ours)
+        self._norms, self._weights = [norm for _, norm in pairs], Weights(pairs, ours, arrangement)
+        self._staged = Weights(pairs, ours, frozen_stage.arrangement)
+        self._ours = Weights([pair for pair in pairs if pair[0] in ours], ours, arrangement)
 
     def forward(self, x: Tensor) -> Tensor:
         with launch_on(x.device), torch.autocast(x.device.type, enabled=False):  # types here are our own affair
@@ -82,7 +84,9 @@ class FastResNetTraining(nn.Module):
         return _end(x, net)
 
     def _attack(self, x: Tensor) -> Tensor:
-        net, layers = self._net, self._weights.folded(self.dtype)
+        net, staged = self._net, frozen_stage.takes(x, self.dtype)
+        layers = (self._staged if staged else self._weights).folded(self.dtype)
+        blocks = frozen_stage.staged_blocks if staged else frozen_blocks
         x = _relu(net.conv1, *next(layers), self._start(x))
         for stage in (net.layer1, net.layer2, net.layer3):
             ours = []  # they follow all others
@@ -96,7 +100,7 @@ class FastResNetTraining(nn.Module):
                     conv, (weight, bias) = cast(nn.Conv2d, block.downsample[0]), next(layers)
                     shortcut = F.conv2d(x, weight.plain, bias.to(x.dtype), conv.stride, conv.padding)
                 x = _relu(block.conv2, *two, _relu(block.conv1, *one, x), shortcut)
-            x = frozen_blocks(x, ours) if ours else x
+            x = blocks(x, ours) if ours else x
         return _end(x, net)
 
     @property

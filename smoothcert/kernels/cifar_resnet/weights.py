@@ -9,11 +9,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from smoothcert.kernels.cifar_resnet.conv import arrangement
+Arrangement = Callable[[int, torch.dtype], Tensor]  # of channels and type: see `arrangement` in conv.py
 
 
 class Weight(NamedTuple):
-    """Of a convolution: [outputs, inputs, height, width], or as `arrangement` in conv.py has it."""
+    """Of a convolution: [outputs, inputs, height, width], or arranged as kernels read them."""
 
     plain: Tensor
     mirrored: Tensor  # what convolves the gradient: taps mirrored, channels exchanged
@@ -25,8 +25,14 @@ class Weights:
     Where each number goes is worked out at the first call on a device, which must not be captured as a graph.
     """
 
-    def __init__(self, pairs: Sequence[tuple[nn.Conv2d, nn.BatchNorm2d]], ours: Collection[nn.Conv2d]) -> None:
-        """`pairs` are convolutions, each with the BatchNorm that follows it; `ours` are those of conv.py."""
+    def __init__(
+        self,
+        pairs: Sequence[tuple[nn.Conv2d, nn.BatchNorm2d]],
+        ours: Collection[nn.Conv2d],
+        arrangement: Arrangement,
+    ) -> None:
+        """`pairs` are convolutions, each with the BatchNorm after it; `ours` are those whose weights are arranged."""
+        self._arrangement = arrangement
         self._convs, self._norms = [conv for conv, _ in pairs], [norm for _, norm in pairs]
         self._sizes, self._ours = [conv.weight.numel() for conv in self._convs], ours
         self._tables: dict[tuple[str, torch.device, torch.dtype], Tensor] = {}
@@ -74,7 +80,7 @@ class Weights:
             if mirrored:
                 shaped = shaped.flip(2, 3).transpose(0, 1)
             flat = shaped.permute(0, 2, 3, 1).reshape(-1)
-            places.append(flat[arrangement(conv.in_channels, dtype)] if conv in self._ours else flat)
+            places.append(flat[self._arrangement(conv.in_channels, dtype)] if conv in self._ours else flat)
         return torch.cat(places)
 
     def _table(self, name: str, made: Callable[[], Tensor], like: Tensor) -> Tensor:
