@@ -75,20 +75,32 @@ def test_a_table_says_which_differences_are_sure(make):
     assert table.columns == ("minus b", "inputs", "ACR", "r=0.60")
     assert table.rows == (("a", "9", "-0.200", "-100.0"), ("c", "9", "-0.178", "-88.9"))
     assert table.intervals[0, 2] == ("-0.200", "-0.200")
+    assert table.intervals[0, 3] == ("-100.0", "-43.4")  # -1 + 2 (1 - 0.05^(1/9))
     assert table.best == {(0, 2), (0, 3), (1, 2), (1, 3)}
     assert "-0.200 [-0.200, -0.200]" in table.to_text()
     head, first, _ = table.to_csv().splitlines()
     assert head == "minus b,inputs,ACR,ACR lower,ACR upper,r=0.60,r=0.60 lower,r=0.60 upper"
-    assert first == "a,9,-0.200,-0.200,-0.200,-100.0,-100.0,-100.0"
+    assert first == "a,9,-0.200,-0.200,-0.200,-100.0,-100.0,-43.4"
     assert "the first 1 of 2 runs" in difference_table([a, b, c], 1, [0.6], most=1).notes
 
 
-@pytest.mark.parametrize(("lower", "high", "sure"), [(1e-6, "-0.000", True), (0.0, "+0.000", False)])
-def test_an_end_that_rounds_to_0_keeps_its_sign(make, lower, high, sure):
+@pytest.mark.parametrize("lower", [1e-6, -1e-6])
+def test_an_end_that_rounds_to_0_keeps_its_sign(make, lower):
     """Each input has a radius that is smaller by the same: the interval is this one number."""
     table = difference_table([make([0.5123] * 9), make([0.5123 - lower] * 9, name="b")], 0, [0.0])
-    assert table.intervals[0, 2][1] == high
-    assert ((0, 2) in table.best) == sure
+    assert table.intervals[0, 2] == (("-0.000",) * 2 if lower > 0 else ("+0.000",) * 2)
+    assert (0, 2) in table.best
+
+
+def test_where_no_radius_differs_the_acr_has_no_interval(make):
+    table = difference_table([make([0.5, 0.6]), make([0.5, 0.6], name="b"), make([0.5, 0.7], name="c")], 0, [0.5])
+    assert [row[2] for row in table.rows] == ["+0.000", "+0.050"]
+    assert sorted(table.intervals) == [(0, 3), (1, 2), (1, 3)]
+    assert table.notes == ("b: no radius differs, so the ACR has no interval: others may differ by any radius",)
+    assert "b,2,+0.000,,,+0.0,-77.6,+77.6" in table.to_csv().splitlines()  # 1 - 0.05^(1/2)
+    assert [entry["acr_interval"] for entry in difference_values([make([0.5])] * 2, 0, [])["compared"]] == [
+        pytest.approx([np.nan, np.nan], nan_ok=True)
+    ]
 
 
 def test_unequal_budgets_are_told(make):
@@ -160,7 +172,7 @@ def test_another_copy_of_the_data_is_told(make):
     told = "2 different copies of cifar10 (test)"
     assert any(told in note for note in difference_table([store("a"), store("b")], 0, [0.0]).notes)
     assert any(told in note for note in certificate_table([store("a"), store("b")]).notes)
-    assert not difference_table([store("a"), store("a")], 0, [0.0]).notes
+    assert not any("copies" in note for note in difference_table([store("a"), store("a")], 0, [0.0]).notes)
 
 
 def test_mean_radii_in_l_infinity_norm_have_their_digits_in_intervals_too(make):

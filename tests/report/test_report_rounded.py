@@ -80,7 +80,8 @@ def test_a_store_and_its_own_rows_as_a_log_do_not_differ(store_and_log, referenc
     assert values["rounded"]
     assert {each["difference"] for each in values["compared"][0]["accuracies"]} == {0.0}
     chart = difference_chart(store_and_log, reference)
-    assert [*chart.lines[0].y, *chart.lines[0].band[0], *chart.lines[0].band[1]] == [0.0] * 3 * len(chart.lines[0].x)
+    assert not chart.lines[0].y.any()
+    assert [*-chart.lines[0].band[0], *chart.lines[0].band[1]] == [1 - 0.05 ** (1 / 40)] * 2 * len(chart.lines[0].x)
     assert "rounded to 3 digits" in chart.labels[0]
     write_report(store_and_log, tmp_path / "page.html")
     assert ALL_ROUNDED in (tmp_path / "page.html").read_text()
