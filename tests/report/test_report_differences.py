@@ -7,6 +7,7 @@ import pytest
 
 from smoothcert.errors import ConfigError
 from smoothcert.report import Material, certificate_table, difference_table, difference_values, report_tables
+from smoothcert.report.charts.axes import draw_charts
 from smoothcert.report.charts.chart import chart_svg
 from smoothcert.report.charts.differences import difference_chart
 from smoothcert.report.measures.bootstrap import paired_bootstrap, paired_curve
@@ -137,6 +138,33 @@ def test_the_drawing_has_a_line_in_its_band_for_each_run(runs):
     assert "percentage points above narrow" in svg
     zero = f'<path d="M64 {chart.frame.py(0.0):g}H704"'
     assert zero in svg
+
+
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("narrow", ["percentage points above narrow"]),
+        ("cat-rs, long", ["percentage points above", "cat-rs, long"]),
+        ("smoothadv-consistency (partial)", ["percentage points above", "smoothadv-", "consistency", "(partial)"]),
+        ("W" * 90, ["percentage points above", "W" * 20, "W" * 19 + "…"]),
+    ],
+)
+def test_a_long_name_of_the_reference_stays_in_the_picture(make, name, lines):
+    """In matplotlib's figure by its own measure; in ours no line has more letters than the axis has room for."""
+    chart = difference_chart([make([0.5, 1.0], name=name), make([0.6, 0.7], name="cohen/num_2/lbd_20.0/" * 6)], 0)
+    assert chart.labels[1].split("\n") == lines
+    figure = draw_charts([chart], "", None)
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    for box in (axes.yaxis.label.get_window_extent(), figure.legends[0].get_window_extent()):
+        assert figure.bbox.x0 <= box.x0 < box.x1 <= figure.bbox.x1
+        assert figure.bbox.y0 <= box.y0 < box.y1 <= figure.bbox.y1
+    assert axes.get_window_extent().width > 0.7 * figure.bbox.width
+    svg = chart_svg(chart)
+    assert re.findall(r'class="y-label" transform="translate\((\d+) [^>]*>([^<]*)<', svg) == [
+        (str(15 + 16 * place), line) for place, line in enumerate(lines)
+    ]
+    assert chart.frame.left == 64 + 16 * (len(lines) - 1)
 
 
 def test_the_last_steps_are_vertical(make):
