@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from smoothcert.report.charts.line_styles import COLOURS, DASHES, LineStyle
 
 LEGEND_LINE, LETTER = 22, 7  # pixels: the height of a line in a legend, and the usual width of a letter
-LABEL_LINE = 16  # pixels: the height of a line beside the axis
+KEY, LABEL_LINE = 38, 16  # pixels: the width of a key in a legend, and the height of a line beside the axis
 BAND = 0.15  # opacity of the area around a line
 
 
@@ -162,7 +162,8 @@ def line_chart(
         for line in lines
     ] + list(more)
     if legend:
-        longest = min(max([25, *(len(line.label) for line in lines)]), 45)
+        fitting = (frame.right - frame.left - KEY) // LETTER  # in one column
+        longest = min(max([25, *(len(line.label) for line in lines)]), fitting)
         inside += legend_entries(frame, lines, longest)
         below += legend_height(frame, lines, longest)
     frame = replace(frame, height=frame.height + below, margin_bottom=frame.margin_bottom + below)
@@ -180,7 +181,7 @@ def legend_height(frame: Frame, lines: Sequence[Line], longest: int) -> int:
 
 
 def _columns(frame: Frame, longest: int) -> int:
-    return max((frame.right - frame.left) // (LETTER * longest + 38), 1)
+    return max((frame.right - frame.left) // (LETTER * longest + KEY), 1)
 
 
 def _drawn(frame: Frame, line: Line) -> str:
