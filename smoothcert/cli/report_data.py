@@ -107,10 +107,6 @@ def check_norm(options: Options) -> None:
     """Whether what was asked about norms fits together."""
     if options.dimension is not None and options.norm != "linf":
         raise ConfigError("--dimension is the number of values of an input, for --norm linf, which is not given")
-    if options.rounded and options.norm == "linf":
-        raise ConfigError(
-            "--rounded rounds l2 radii as published logs print them, found --norm linf; choose one of them"
-        )
 
 
 def check_values(options: Options) -> None:

@@ -55,8 +55,9 @@ def reanalyse(
     votes = read_votes(stored.counts0, stored.counts)
     p, radius = _bounds(bound, votes, level, identity, law)
     certified = p >= 0.5 if bound == "binary" else radius > 0
-    if norm == "linf":
-        radius = bounds.linf_radius(radius, _values(folder, manifest, law, values))
+    dimension = _values(folder, manifest, law, values) if norm == "linf" else None
+    if dimension is not None:
+        radius = bounds.linf_radius(radius, dimension)
     elif norm == "l2" and law != "gaussian":
         raise ConfigError(f"{law} noise gives l1 radii, found norm 'l2' asked: leave norm out")
     predict = np.where(certified, votes.selected, ABSTAIN)
@@ -67,6 +68,7 @@ def reanalyse(
         correct=(predict == stored.label) & stored.labelled,  # an abstention, -1, is no missing label
         p_lower=p,
         norm=norm or stored.norm,
+        dimension=dimension,
         warnings=(*stored.warnings, *_told(identity, stored.alpha, bound)),
     )
 

@@ -265,14 +265,17 @@ def published_outcome(row: PublishedRow | None, found: Any) -> dict[str, Any] | 
 
 
 def results_table(outcomes: Sequence[dict[str, Any]]) -> str:
-    """Markdown: ours beside published, row by row."""
-    lines = ["| recipe | seed | inputs | ACR | published | reproduced |", "|---|---|---|---|---|---|"]
+    """Markdown: ours beside published, row by row; the difference is to the mean over seeds, where one is published."""
+    lines = ["| recipe | seed | inputs | ACR | published | difference | reproduced |", "|---|---|---|---|---|---|---|"]
     words = {True: "yes", False: "**no**", None: "-"}
     for entry in outcomes:
         row = entry["published"] or {}
         values = [f"{row['acr']:.3f}"] if row.get("acr") is not None else []
         values += [f"{row['mean']:.4f} ± {row['std']:.4f}"] if row.get("mean") is not None else []
         cells = (f"`{entry['recipe']}`", entry["seed"], entry["inputs"], f"{entry['acr']:.4f}")
-        tail = ("; ".join(values) or "-", words[row.get("reproduced")])
+        reference = row.get("acr") if row.get("mean") is None else row["mean"]
+        measured_alike = row.get("reproduced") is not None
+        difference = f"{entry['acr'] - reference:+.4f}" if measured_alike else "-"
+        tail = ("; ".join(values) or "-", difference, words[row.get("reproduced")])
         lines.append("| " + " | ".join(map(str, (*cells, *tail))) + " |")
     return "\n".join(lines) + "\n"

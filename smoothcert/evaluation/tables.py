@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
@@ -149,7 +150,10 @@ def table_outcomes(
 
 
 def comparison_table(table: Table, outcomes: Sequence[Mapping[str, Any]]) -> str:
-    """Markdown: each row of the table as printed, and below it ours, as the mean over seeds where there are several."""
+    """Markdown: each row of the table as printed, and below it ours, as the mean over seeds where there are several.
+
+    A line below has the differences, where ours were measured as the row was.
+    """
     acr = [] if table.columns else ["ACR"]
     lines = [
         "| " + " | ".join(["σ", "setup", "", *acr, *table.head, "reproduced"]) + " |",
@@ -169,6 +173,8 @@ def comparison_table(table: Table, outcomes: Sequence[Mapping[str, Any]]) -> str
         verdicts = " ".join(WORDS[entry["published"]["reproduced"]] for entry in own[: len(seeds)])
         which = "ours" if len(seeds) == 1 else f"ours, {len(seeds)} seeds"
         lines.append("| " + " | ".join(["", "", which, *cells, verdicts]) + " |")
+        if own[0]["published"]["reproduced"] is not None:
+            lines.append("| " + " | ".join(["", "", "difference", *_differences(row, values), ""]) + " |")
     notes = [f"- {note}" for note in table.notes]
     return "\n".join([f"{table.title} ({table.cited})", "", *lines, *(["", *notes] if notes else [])]) + "\n"
 
@@ -194,6 +200,15 @@ def _ours(table: Table, entries: Sequence[Mapping[str, Any]]) -> list[float]:
         graded = [mean(values.get((kind, severity), math.nan) for kind in kinds) for severity in SEVERITIES]
         cells += [*graded, mean(graded)]
     return cells
+
+
+def _differences(row: TableRow, values: Sequence[Sequence[float]]) -> list[str]:
+    """Ours, the mean over seeds, minus what is printed: of the ACR, then of the accuracies, in points."""
+    printed = [row.acr if row.mean is None else row.mean, *row.accuracy]
+    return [
+        "-" if theirs is None else f"{mean(ours) - theirs:+.{1 if place else 4}f}"
+        for place, (ours, theirs) in enumerate(zip_longest(zip(*values, strict=True), printed))
+    ]
 
 
 def _printed(table: Table, column: int, values: Sequence[float]) -> str:

@@ -183,7 +183,6 @@ def test_l_infinity_radii_of_logs(capsys, logs):
     [
         (["--norm", "linf"], "give the dimension"),
         (["--dimension", 3], "--dimension is the number of values of an input, for --norm linf"),
-        (["--norm", "linf", "--dimension", 3, "--rounded"], "--rounded rounds l2 radii"),
         (["--norm", "linf", "--alpha", 0.1], "no class counts"),
         (["--radii", "2/0"], "for example 0 0.5 1 or 2/255, found '2/0'"),
         (["--group-by", "all"], "--group-by is for --tables envelope or abstentions, or --draw envelope"),

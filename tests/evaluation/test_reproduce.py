@@ -235,6 +235,10 @@ def test_a_single_published_run_is_met_less_closely():
 def test_the_table_is_markdown():
     entry = {"recipe": "mnist/a-0.50", "seed": 0, "inputs": 10_000, "acr": 1.5551}
     row = {"acr": 1.553, "mean": 1.5581, "std": 0.0016, "reproduced": True}
-    lines = results_table([{**entry, "published": row}, {**entry, "published": None}]).splitlines()
-    assert lines[2] == "| `mnist/a-0.50` | 0 | 10000 | 1.5551 | 1.553; 1.5581 ± 0.0016 | yes |"
-    assert lines[3] == "| `mnist/a-0.50` | 0 | 10000 | 1.5551 | - | - |"
+    one_run, unlike = {**row, "mean": None, "std": None}, {**row, "reproduced": None}
+    lines = results_table([{**entry, "published": each} for each in (row, None, one_run, unlike)]).splitlines()
+    assert lines[0] == "| recipe | seed | inputs | ACR | published | difference | reproduced |"
+    assert lines[2] == "| `mnist/a-0.50` | 0 | 10000 | 1.5551 | 1.553; 1.5581 ± 0.0016 | -0.0030 | yes |"
+    assert lines[3] == "| `mnist/a-0.50` | 0 | 10000 | 1.5551 | - | - | - |"
+    assert lines[4] == "| `mnist/a-0.50` | 0 | 10000 | 1.5551 | 1.553 | +0.0021 | yes |"
+    assert lines[5] == "| `mnist/a-0.50` | 0 | 10000 | 1.5551 | 1.553; 1.5581 ± 0.0016 | - | - |"

@@ -131,6 +131,19 @@ def test_several_seeds_are_a_mean_and_a_standard_deviation():
     lines = comparison_table(table, found).splitlines()
     assert lines[4] == "| 0.25 | Gaussian | published | 0.9108 ± 0.0003 |  |"
     assert lines[5] == "|  |  | ours, 2 seeds | 0.9110 ± 0.0014 | yes yes |"
+    assert lines[6] == "|  |  | difference | +0.0002 |  |"
+
+
+def test_differences_stand_below_rows_that_were_measured_alike():
+    table = load_table("smoothmix-supplement/table-8")
+    row = table.rows[0]
+    shares = {f"{radius:g}": (theirs + 0.5) / 100 for radius, theirs in zip(table.radii, row.accuracy, strict=True)}
+    entry = {"row": row.label, "recipe": row.recipe, "seed": 0, "acr": row.acr - 0.002, "certified_accuracy": shares}
+    for reproduced, told in ((True, True), (False, True), (None, False)):
+        lines = comparison_table(table, [{**entry, "published": {"reproduced": reproduced}}]).splitlines()
+        cells = ["-0.0020", *["+0.5"] * len(table.radii)]
+        assert (f"|  |  | difference | {' | '.join(cells)} |  |" == lines[6]) == told
+        assert any("difference" in line for line in lines) == told
 
 
 def test_means_over_seeds_are_those_of_exact_values(tmp_path):

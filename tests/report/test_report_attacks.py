@@ -66,6 +66,20 @@ def test_attacks_on_the_same_inputs_share_a_certified_row(run):
     ]
 
 
+def test_radius_0_alone_is_no_attack(run):
+    write_attacks(run / "attack" / "clean", {(i, 0.0): WRONG if i == 0 else RIGHT for i in range(4)})
+    write_attacks(run / "attack" / "more", {(i, r): RIGHT for i in range(4) for r in (0.0, 0.5)}, attack="ddn")
+    kinds = {row[2]: row[3:6] for row in attack_table(*both(run)).rows}
+    assert kinds == {
+        "certified": ("-", "-", "1000"),
+        "attack: none": ("-", "-", "1000"),
+        "under ddn": ("20", "128", "1000"),
+        "under pgd": ("20", "128", "1000"),
+    }
+    (alarm,) = alarms(*both(run))
+    assert "run/test, attack: none at radius 0: 1 of 4 inputs (idx 0)" in alarm
+
+
 def test_the_network_itself_is_a_table_where_radius_0_was_measured(run):
     attacks, results = both(run)
     assert len(base_table(attacks, results).rows) == 2

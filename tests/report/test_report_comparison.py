@@ -19,7 +19,6 @@ from smoothcert.report import (
     upper_envelope,
 )
 from smoothcert.report.measures.across_seeds import spread
-from smoothcert.report.measures.bootstrap import Interval
 from smoothcert.report.page.sections import radii_to_compare
 from smoothcert.report.tables.tables import class_table, envelope_table, seed_table
 
@@ -67,11 +66,39 @@ def test_class_table_shows_the_hardest_classes(make):
     assert class_table([c]).rows == (("run", "1.000", "0.200", "0.600"),)
 
 
-def test_bootstrap_of_equal_runs_is_zero(make):
-    found = paired_bootstrap(make([0.5, 1.0]), make([0.5, 1.0]), rng(), radii=[0.7])
-    assert found.acr == Interval(0, 0, 0)
-    assert found.accuracy == (Interval(0, 0, 0),)
+@pytest.mark.parametrize("inputs", [1, 20, 500])
+def test_equal_runs_may_differ_on_inputs_that_were_not_seen(make, inputs):
+    """A share q of all inputs that differ would be missing among these with probability (1 - q)^N = 5 %."""
+    run = make(np.linspace(0.5, 1.0, inputs))
+    found = paired_bootstrap(run, run, rng(), radii=[0.7], resamples=20)
+    (interval,) = found.accuracy
+    assert interval.low == -interval.high
+    assert (1 - interval.high) ** inputs == pytest.approx(0.05)
+    assert (found.acr.value, math.isnan(found.acr.low), math.isnan(found.acr.high)) == (0, True, True)
+    assert not interval.excludes_zero
     assert not found.acr.excludes_zero
+
+
+@pytest.mark.parametrize(("reached", "ends"), [(20, (1, -1)), (0, (-1, 1))])
+def test_a_difference_on_all_inputs_is_not_one_on_all_others(make, reached, ends):
+    """Those may differ by as much in the other direction."""
+    ours, theirs = make([1.0] * reached + [0.5] * (20 - reached)), make([0.5] * reached + [1.0] * (20 - reached))
+    (interval,) = paired_bootstrap(ours, theirs, rng(), radii=[0.7], resamples=20).accuracy
+    q = 1 - 0.05 ** (1 / 20)
+    assert [interval.low, interval.high] == pytest.approx(sorted([ends[0], ends[0] + 2 * q * ends[1]]))
+    assert interval.excludes_zero
+
+
+def test_intervals_hold_the_difference_where_few_inputs_differ(make):
+    """Of N inputs k differ with the probability of the binomial law, so that the coverage is a sum of these."""
+    inputs, reference = 20, make([0.5] * 20)
+    ends = []
+    for k in range(inputs + 1):
+        run = make([1.0] * k + [0.5] * (inputs - k))
+        ends.append(paired_bootstrap(run, reference, rng(), radii=[0.7], resamples=500).accuracy[0])
+    for share in (0.001, 0.01, 0.03, 0.05, 0.1, 0.13, 0.87, 0.95, 0.99, 0.999):
+        law = [math.comb(inputs, k) * share**k * (1 - share) ** (inputs - k) for k in range(inputs + 1)]
+        assert sum(p for p, end in zip(law, ends, strict=True) if end.low <= share <= end.high) >= 0.95
 
 
 def test_bootstrap_agrees_with_the_normal_approximation(make):

@@ -115,6 +115,26 @@ def test_radii_that_were_not_tested_stay_blank(runs, make):
     assert [line.label for line in chart.lines] == ["macer"]
 
 
+def test_a_group_without_a_sigma_that_others_have_says_so(runs, make):
+    told = "macer has no run of σ = 0.5, which others have: its best is chosen among fewer"
+    for table_of in (group_envelope_table, abstention_table):
+        assert [note for note in table_of(runs, [0.5]).notes if "has no run of" in note] == [told]
+        for by in ("sigma", "all"):  # groups that differ in sigma by their making, and a single one
+            assert not any("has no run of" in note for note in table_of(runs, [0.5], by=by).notes)
+    svg = charts_svg([envelope_chart(runs)])
+    assert svg.count(">macer (no σ=0.5)</text>") == 1
+    assert "no σ=" not in charts_svg([envelope_chart(runs, "sigma"), envelope_chart(runs, "all")])
+    third = make([0.5], name="stab", sigma=1.0)
+    assert "gaussian has no run of σ = 1, which" in group_envelope_table([*runs, third], [0.5]).to_text()
+    assert "macer has no run of σ = 0.5, 1, which" in group_envelope_table([*runs, third], [0.5]).to_text()
+
+
+def test_nothing_is_said_of_sigmas_that_logs_do_not_name(runs, make):
+    unknown = make([0.5], name="stab")
+    assert not any("stab" in note for note in group_envelope_table([*runs, unknown], [0.5]).notes if "no run" in note)
+    assert [line.label for line in envelope_chart([*runs, unknown]).lines][2] == "stability"
+
+
 def test_norms_are_not_mixed(runs, make):
     mixed = [*runs, make([0.1], norm="linf")]
     for make_it in (lambda: group_envelope_table(mixed, [0.5]), lambda: envelope_chart(mixed)):
@@ -124,7 +144,7 @@ def test_norms_are_not_mixed(runs, make):
 
 def test_the_drawing_names_the_best_run_of_each_stretch(runs):
     chart = envelope_chart(runs)
-    assert [line.label for line in chart.lines] == ["gaussian", "macer"]
+    assert [line.label for line in chart.lines] == ["gaussian", "macer (no σ=0.5)"]
     assert [(s.text, s.start, s.end) for s in chart.strips[0].segments] == [("σ=0.25", 0.0, 0.5), ("σ=0.5", 0.5, 1.0)]
     svg = charts_svg([chart])
     assert ">σ=0.25</text>" in svg

@@ -105,7 +105,7 @@ def test_differences_are_known_at_common_radii_only(listed, usual):
     assert math.isnan(found.accuracy[1].value)
     table = difference_table([listed(), usual], 1, [0.5, 0.75])
     assert table.rows == (("listed", "4", "", "+0.0", ""),)
-    assert table.intervals == {(0, 3): ("+0.0", "+0.0")}
+    assert table.intervals == {(0, 3): ("-52.7", "+52.7")}  # 1 - 0.05^(1/4)
     (line,) = difference_chart([listed(radii=(0.5, 1, 2)), usual], 1).lines
     assert line.dots
     assert line.x.tolist() == [0.5, 1, 2]  # what both know

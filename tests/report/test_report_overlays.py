@@ -57,9 +57,19 @@ def test_logs_vary_in_what_their_folders_name(make):
     runs = [make([0.5], name=place, sigma=0.5, source=Path("/logs/consistency", place)) for place in places]
     found = overlays(runs, [])
     assert [(series.key, series.parameter, len(series.spots)) for series in found] == [
-        ("consistency", "lbd", 2),
+        ("consistency", "lam", 2),
         ("smoothadv-consistency", "", 1),
     ]
+
+
+@pytest.mark.parametrize(
+    ("folders", "method"), [("consistency/num_2/lbd_{}.0", "consistency"), ("smix_1.0_8_m0/tau_{}.0", "smoothmix")]
+)
+def test_settings_of_logs_are_called_as_those_of_published_rows(make, folders, method):
+    logs = [make([0.5], sigma=1.0, source=Path("/logs", folders.format(k), "noise_1.0.tsv")) for k in (1, 16)]
+    ours, *published = [entry for entry in overlays(logs, [], [TABLE]) if entry.key == method]
+    assert [spot.value for spot in ours.spots] == [1.0, 16.0]
+    assert [ours.parameter] == [entry.parameter for entry in published]
 
 
 def test_published_rows_beside_ours(run):

@@ -1,13 +1,18 @@
 """Radii of 3 digits, as published logs have them, may be above the proved ones: whatever shows them says so."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from smoothcert.evaluation.reanalysis import reanalyse
 from smoothcert.report import (
     Material,
     certificate_table,
+    certified_accuracy_linf,
     difference_table,
     difference_values,
+    log_in_linf,
     read_log,
     read_store,
     report_tables,
@@ -51,12 +56,15 @@ def test_an_axis_of_rounded_radii_says_so(runs, name):
             assert any("3 digits" in label or "3-digit" in label for label in chart.labels) == rounded
 
 
-@pytest.fixture
-def store_and_log(write_store, write_log):
-    """A store, and its own rows as a log of the field, whose radii have 3 digits."""
+@pytest.fixture(params=["l2", "linf"])
+def store_and_log(write_store, write_log, request):
+    """A store, and its own rows as a log of the field, whose l2 radii have 3 digits."""
     rows = [(i, 1, 1, radius) for i, radius in enumerate(np.linspace(0.1, 1.2, 40))]
     store = read_store(write_store(rows, inputs=40, every=1))
-    return store, read_log(write_log([(*row[:3], f"{r:.3}") for row, r in zip(rows, store.radius, strict=True)]))
+    log = read_log(write_log([(*row[:3], f"{r:.3}") for row, r in zip(rows, store.radius, strict=True)]))
+    if request.param == "l2":
+        return store, log
+    return reanalyse(store.source, norm="linf", values=784), log_in_linf(log, 784)
 
 
 @pytest.mark.parametrize("reference", [0, 1])
@@ -72,10 +80,22 @@ def test_a_store_and_its_own_rows_as_a_log_do_not_differ(store_and_log, referenc
     assert values["rounded"]
     assert {each["difference"] for each in values["compared"][0]["accuracies"]} == {0.0}
     chart = difference_chart(store_and_log, reference)
-    assert [*chart.lines[0].y, *chart.lines[0].band[0], *chart.lines[0].band[1]] == [0.0] * 3 * len(chart.lines[0].x)
+    assert not chart.lines[0].y.any()
+    assert [*-chart.lines[0].band[0], *chart.lines[0].band[1]] == [1 - 0.05 ** (1 / 40)] * 2 * len(chart.lines[0].x)
     assert "rounded to 3 digits" in chart.labels[0]
     write_report(store_and_log, tmp_path / "page.html")
     assert ALL_ROUNDED in (tmp_path / "page.html").read_text()
+
+
+def test_radii_in_l_infinity_norm_are_those_of_rounded_l2_radii(make):
+    """0.1236 / 28 becomes 0.124 / 28, whatever 3 digits of the quotient are."""
+    c = make([0.1236, 1.7456], source=Path("/logs/mnist/noise_0.5.tsv"))
+    table = certificate_table([log_in_linf(c)], [0.124 / 28.001, 0.124 / 27.999, 1.75 / 28.001], rounded=True)
+    assert table.rows[0][-3:] == ("100.0", "50.0", "50.0")
+    at = [float(cell) / 100 for cell in table.rows[0][-3:]]
+    assert certified_accuracy_linf(c, [0.124 / 28.001, 0.124 / 27.999, 1.75 / 28.001], 784, rounded=True).tolist() == at
+    (chart,) = draw("accuracy", Scene([log_in_linf(c)], rounded=True))
+    assert chart.labels[0] == "radius r (ℓ∞, ℓ₂ radii rounded to 3 digits)"
 
 
 def test_differences_of_runs_of_one_kind_stay_as_they_are(store_and_log):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from smoothcert.report.charts.chart import Chart, legend_of, with_points
 from smoothcert.report.charts.line_styles import COLOURS, DASHES
-from smoothcert.report.charts.svg import BAND, Line, percent
+from smoothcert.report.charts.svg import BAND, Line, percent, shortened
 from smoothcert.report.charts.words import place_words
 
 # How matplotlib sets what the labels of axes have.
@@ -24,7 +25,7 @@ _MATH = {
 _STRIP, _LETTER, _LINE = 0.32, 0.066, 0.18  # inches: a strip with its name, a letter's width, a line of a legend
 _SIZES = {"x-small": 0.06, "xx-small": 0.05}  # of words in a strip: what fits in our SVG fits by the smaller one
 _PIXEL = 0.7  # points: a pixel of our SVG, whose words are 11 pixels high
-_INSIDE = 8  # so many entries of a legend fit among the curves
+_INSIDE, _LONGEST_INSIDE = 8, 45  # so many entries of a legend, and letters of each, fit among the curves
 
 
 def draw_charts(charts: Sequence[Chart], title: str, size: tuple[float, float] | None) -> Any:
@@ -35,8 +36,9 @@ def draw_charts(charts: Sequence[Chart], title: str, size: tuple[float, float] |
     usual = (5.5, 3.4) if len(charts) == 1 else (3.4 * len(charts), 2.9)
     width = size[0] if size else usual[0]
     entries = {} if strips else {line.label: line for line in legend_of(charts)}
-    outside = len(charts) > 1 or len(entries) > _INSIDE
-    columns = max(int(0.95 * width / (_LETTER * max(map(len, entries), default=1) + 0.6)), 1)
+    longest = max(map(len, entries), default=1)
+    outside = len(charts) > 1 or len(entries) > _INSIDE or longest > _LONGEST_INSIDE
+    columns = max(int(0.95 * width / (_LETTER * longest + 0.6)), 1)
     lines = math.ceil(len(entries) / columns) if outside else 0
     height = size[1] if size else usual[1] + _STRIP * strips + _LINE * lines
     figure = Figure(figsize=(width, height), layout="constrained")  # no pyplot: no window, no global state
@@ -47,7 +49,10 @@ def draw_charts(charts: Sequence[Chart], title: str, size: tuple[float, float] |
         if strips:
             _draw_strips(axes[1][place], chart, width)
     if outside and entries:
-        handles = [_plot(axes[0][0], line, [], []) for line in entries.values()]
+        fitting = int((0.95 * width - 0.6) / _LETTER)
+        handles = [
+            _plot(axes[0][0], replace(line, label=shortened(line.label, fitting)), [], []) for line in entries.values()
+        ]
         figure.legend(handles=handles, loc="outside lower center", ncols=columns, frameon=False, fontsize="small")
     elif not strips:
         axes[0][0].legend(frameon=False, fontsize="small", handlelength=2.6)

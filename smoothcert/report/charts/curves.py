@@ -65,7 +65,8 @@ def curve_name(runs: Sequence[Certificates]) -> str:
 
 def radius_label(runs: Sequence[Certificates], rounded: bool) -> str:
     """What an axis of radii shows. Rounded radii may be above the proved ones, so that it says where they are."""
-    return f"radius r ({norm_names(c.norm for c in runs)}{', rounded to 3 digits' if rounded else ''})"
+    what = "ℓ₂ radii " if any(c.dimension for c in runs) else ""
+    return f"radius r ({norm_names(c.norm for c in runs)}{f', {what}rounded to 3 digits' if rounded else ''})"
 
 
 def _answered(runs: Sequence[Certificates]) -> str:

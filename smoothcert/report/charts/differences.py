@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
 
 import numpy as np
@@ -10,7 +11,7 @@ from smoothcert.errors import ConfigError
 from smoothcert.report.charts.chart import Chart
 from smoothcert.report.charts.curves import axis_top, radius_label
 from smoothcert.report.charts.line_styles import run_styles
-from smoothcert.report.charts.svg import Frame, Line
+from smoothcert.report.charts.svg import LABEL_LINE, Frame, Line, shortened
 from smoothcert.report.measures.analysis import Floats, correct_radii
 from smoothcert.report.measures.bootstrap import paired_curve
 from smoothcert.report.measures.pairing import Pair, nothing_to_compare, paired, rounding_needed
@@ -18,7 +19,7 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import drawn_labels
 
 POINTS = 201  # of a line, beside its last steps
-LONGEST = 22  # characters of the reference's name beside the axis
+LETTERS, LINE = 10, 20  # of the reference's name beside the axis: after other words, and in lines of its own
 
 
 def difference_chart(
@@ -44,19 +45,27 @@ def difference_chart(
     if not lines:
         raise ConfigError(nothing_to_compare(results, reference))
     name = labels[reference]
-    short = name if len(name) <= LONGEST else name[: LONGEST - 1] + "…"
+    above = _above(name)
     extremes = "; ".join(
         f"{line.label}: from {_points(line.y.min())} to {_points(line.y.max())} percentage points" for line in lines
     )
     return Chart(
         tuple(lines),
-        Frame((0.0, right), _range(lines), ticks=(9, 9), y_format=_points),
+        Frame((0.0, right), _range(lines), left=64 + LABEL_LINE * above.count("\n"), ticks=(9, 9), y_format=_points),
         title=f"Certified accuracy minus that of {name}",
         description=f"Differences to {name} on the inputs that both have, with 95 % bands of the paired bootstrap, "
         f"each radius for itself. {extremes}.",
-        labels=(radius_label(compared, rounded), f"percentage points above {short}"),
+        labels=(radius_label(compared, rounded), above),
         name="differences",
     )
+
+
+def _above(name: str) -> str:
+    """What the axis of differences shows; a longer name of the reference has lines of its own, and may be cut."""
+    words = "percentage points above"
+    if len(name) <= LETTERS:
+        return f"{words} {name}"
+    return "\n".join([words, *textwrap.wrap(shortened(name, 2 * LINE), LINE)])
 
 
 def _grid(pair: Pair, right: float, rounded: bool) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,14 +13,17 @@ from smoothcert.report.charts.curves import axis_top, radius_label
 from smoothcert.report.charts.line_styles import LineStyle, styles_of
 from smoothcert.report.charts.svg import Frame, Line, percent
 from smoothcert.report.measures.envelope import EnvelopeCurve, envelope_curve
-from smoothcert.report.measures.groups import Group, Grouping, groups_of
+from smoothcert.report.measures.groups import Group, Grouping, groups_of, lacking_sigmas
 from smoothcert.report.measures.same_data import require_same_data
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import drawn_labels, one_line
 
 
 def envelope_chart(results: Sequence[Certificates], by: Grouping = "method", rounded: bool = False) -> Chart:
-    """One curve per group. Runs without labels, and those that tested only some radii, have no part in it."""
+    """One curve per group. Runs without labels, and those that tested only some radii, have no part in it.
+
+    A picture has no notes: the name of a group says which sigmas it lacks that others have.
+    """
     runs = [c for c in results if c.labelled and c.tested_radii is None]
     norms = {c.norm for c in runs}
     if len(norms) > 1:
@@ -27,6 +31,8 @@ def envelope_chart(results: Sequence[Certificates], by: Grouping = "method", rou
     groups = groups_of(runs, by)
     for group in groups:
         require_same_data([runs[i] for i in group.runs], f"the best run of {group.name}")
+    lacking = lacking_sigmas(runs, groups, by)
+    groups = [replace(group, name=_name(group, sigmas)) for group, sigmas in zip(groups, lacking, strict=True)]
     curves = [envelope_curve([runs[i] for i in group.runs], rounded) for group in groups]
     known = [(group, curve) for group, curve in zip(groups, curves, strict=True) if curve is not None]
     if not known:
@@ -48,6 +54,10 @@ def envelope_chart(results: Sequence[Certificates], by: Grouping = "method", rou
         name="envelope",
         strips=tuple(strips) if any(len(group.runs) > 1 for group, _ in known) else (),
     )
+
+
+def _name(group: Group, lacking: Sequence[float]) -> str:
+    return group.name + f" (no σ={', '.join(f'{sigma:g}' for sigma in lacking)})" * bool(lacking)
 
 
 def _corners(curve: EnvelopeCurve) -> tuple[np.ndarray, np.ndarray]:

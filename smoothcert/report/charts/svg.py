@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from smoothcert.report.charts.line_styles import COLOURS, DASHES, LineStyle
 
 LEGEND_LINE, LETTER = 22, 7  # pixels: the height of a line in a legend, and the usual width of a letter
+KEY, LABEL_LINE = 38, 16  # pixels: the width of a key in a legend, and the height of a line beside the axis
 BAND = 0.15  # opacity of the area around a line
 
 
@@ -70,6 +71,10 @@ def percent(share: float) -> str:
     return f"{100 * share:g} %"
 
 
+def shortened(name: str, longest: int) -> str:
+    return name if len(name) <= longest else name[: longest - 1] + "…"
+
+
 def stroke(style: LineStyle) -> str:
     """Colour and dashes: attributes for every viewer, the CSS variable for those that know it."""
     colour, dash = COLOURS[style.colour], DASHES[style.dash]
@@ -120,9 +125,9 @@ def drawing(
     ]
     if labels[0]:
         parts.append(f'<text x="{(f.left + f.right) / 2}" y="{f.bottom + 43}">{escape(labels[0])}</text>')
-    if labels[1]:
-        middle = f"translate(15 {(f.top + f.bottom) / 2}) rotate(-90)"
-        parts.append(f'<text class="y-label" transform="{middle}">{escape(labels[1])}</text>')
+    for number, line in enumerate(labels[1].splitlines()):
+        middle = f"translate({15 + LABEL_LINE * number} {(f.top + f.bottom) / 2}) rotate(-90)"
+        parts.append(f'<text class="y-label" transform="{middle}">{escape(line)}</text>')
     parts += [
         "</g>",
         '<g fill="#555" style="fill:var(--soft,#555)" text-anchor="end">',
@@ -157,7 +162,8 @@ def line_chart(
         for line in lines
     ] + list(more)
     if legend:
-        longest = min(max([25, *(len(line.label) for line in lines)]), 45)
+        fitting = (frame.right - frame.left - KEY) // LETTER  # in one column
+        longest = min(max([25, *(len(line.label) for line in lines)]), fitting)
         inside += legend_entries(frame, lines, longest)
         below += legend_height(frame, lines, longest)
     frame = replace(frame, height=frame.height + below, margin_bottom=frame.margin_bottom + below)
@@ -175,7 +181,7 @@ def legend_height(frame: Frame, lines: Sequence[Line], longest: int) -> int:
 
 
 def _columns(frame: Frame, longest: int) -> int:
-    return max((frame.right - frame.left) // (LETTER * longest + 38), 1)
+    return max((frame.right - frame.left) // (LETTER * longest + KEY), 1)
 
 
 def _drawn(frame: Frame, line: Line) -> str:
@@ -206,7 +212,7 @@ def _band(frame: Frame, line: Line) -> str:
 def _entry(frame: Frame, place: tuple[int, int], columns: int, line: Line, longest: int) -> str:
     x = frame.left + (frame.right - frame.left) / columns * place[1]
     y = frame.bottom + 68 + LEGEND_LINE * place[0]
-    short = line.label if len(line.label) <= longest else line.label[: longest - 1] + "…"
+    short = shortened(line.label, longest)
     dot = f'<circle cx="{x + 14:.0f}" cy="{y - 4.5}" r="4" {fill(line.style)}/>'
     key = dot if line.dots else f'<path d="M{x:.0f} {y - 4.5}h28" {stroke(line.style)}/>'
     key += f'<circle cx="{x + 14:.0f}" cy="{y - 4.5}" {_marker(line)}/>' if line.marker else ""

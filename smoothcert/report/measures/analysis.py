@@ -27,12 +27,19 @@ def published_rounding(radius: ArrayLike) -> Floats:
 
 def is_rounded(c: Certificates) -> bool:
     """Whether it is a log with radii of 3 digits; the radii of a store are exact, however few digits they have."""
-    return c.manifest is None and np.array_equal(published_rounding(c.radius), c.radius)
+    return c.manifest is None and np.array_equal(input_radii(c, rounded=True), c.radius)
 
 
 def input_radii(c: Certificates, rounded: bool = False) -> Floats:
-    """The radii of all inputs; radii that a store was asked to test are exact, and never rounded."""
-    return published_rounding(c.radius) if rounded and c.tested_radii is None else c.radius
+    """The radii of all inputs; radii that a store was asked to test are exact, and never rounded.
+
+    What logs round are l2 radii: l-infinity radii become those of the rounded l2 radii that they were made of.
+    """
+    if not rounded or c.tested_radii is not None:
+        return c.radius
+    if c.dimension is None:
+        return published_rounding(c.radius)
+    return linf_radius(published_rounding(c.radius * np.sqrt(c.dimension)), c.dimension)
 
 
 def correct_radii(c: Certificates, rounded: bool = False) -> Floats:

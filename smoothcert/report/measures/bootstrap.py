@@ -46,7 +46,9 @@ def paired_bootstrap(
     """Percentile intervals of mean(d*), where d_i = a_i - b_i and d* draws N of the N inputs with replacement.
 
     For the ACR a_i = correct_i R_i, for CA(r) it is 1 if correct_i and R_i >= r, else 0. Both runs must have
-    certified the same inputs. The intervals are about chance in the test inputs, not in training.
+    certified the same inputs. The intervals are about chance in the test inputs, not in training. Those of CA(r) are
+    widened for inputs unlike all that were seen (`_with_unseen`). The ACR has none (nan) where no input differs: how
+    far radii of other inputs would, nothing tells.
     """
     _same_inputs(first, second)
     if not (0 < level < 1 and resamples >= 1):
@@ -55,7 +57,11 @@ def paired_bootstrap(
     columns = np.ascontiguousarray(d.T)
     means = np.array([columns @ draw_inputs(len(d), rng) for _ in range(resamples)]) / len(d)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    intervals = [Interval(*map(float, entry)) for entry in zip(d.mean(axis=0), low, high, strict=True)]
+    value = d.mean(axis=0)
+    low[1:], high[1:] = _with_unseen(value[1:], low[1:], high[1:], len(d), level)
+    if not d[:, 0].any():
+        low[0] = high[0] = np.nan
+    intervals = [Interval(*map(float, entry)) for entry in zip(value, low, high, strict=True)]
     return Difference(intervals[0], tuple(intervals[1:]))
 
 
@@ -84,7 +90,19 @@ def paired_curve(
 
     resampled = np.array([difference(draw_inputs(first.rows, rng)) for _ in range(resamples)])
     low, high = np.quantile(resampled, [(1 - level) / 2, (1 + level) / 2], axis=0)
-    return difference(np.ones(first.rows, np.intp)), low, high
+    value = difference(np.ones(first.rows, np.intp))
+    return value, *_with_unseen(value, low, high, first.rows, level)
+
+
+def _with_unseen(value: Floats, low: Floats, high: Floats, inputs: int, level: float) -> tuple[Floats, Floats]:
+    """Ends of intervals of differences of CA, moved outwards as far as inputs of a kind that was not seen may lead.
+
+    The bootstrap draws what was seen, so that its interval is [0, 0] where no input differs. But a kind with a share q
+    of all inputs is missing among N with probability (1 - q)^N, which is 1 - level for q = 1 - (1 - level)^(1/N),
+    about 3/N. Such inputs may all differ by -1, or all by 1.
+    """
+    q = 1 - (1 - level) ** (1 / inputs)
+    return np.minimum(low, value - q * (1 + value)), np.maximum(high, value + q * (1 - value))
 
 
 def draw_inputs(inputs: int, rng: np.random.Generator) -> NDArray[np.intp]:

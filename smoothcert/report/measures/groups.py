@@ -50,6 +50,16 @@ def caveats(runs: Sequence[Certificates]) -> list[str]:
     return doubts + ["partial"] * all(c.partial for c in runs)
 
 
+def lacking_sigmas(results: Sequence[Certificates], groups: Sequence[Group], by: Grouping) -> list[list[float]]:
+    """For each group the sigmas that others have and it has not: its best run was chosen among fewer.
+
+    Groups of one sigma are made to differ in it. Logs may not name theirs: what their groups lack is not known.
+    """
+    own = [{results[i].sigma for i in group.runs} for group in groups]
+    every = {sigma for sigmas in own for sigma in sigmas if sigma is not None}
+    return [[] if by == "sigma" or None in sigmas else sorted(every - sigmas) for sigmas in own]
+
+
 def _group(c: Certificates, by: Grouping) -> tuple[str, str]:
     """The name and the key of the group of a run."""
     if by == "all":

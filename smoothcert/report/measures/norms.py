@@ -32,4 +32,4 @@ def log_in_linf(c: Certificates, dimension: int | None = None) -> Certificates:
     d = next(iter(named.values())) if dimension is None else dimension
     told = f", as the folder '{next(iter(named))}' says" if dimension is None else ""
     note = f"l-infinity radii from l2 radii of inputs with {d} values{told}"
-    return replace(c, radius=linf_radius(c.radius, d), norm="linf", warnings=(*c.warnings, note))
+    return replace(c, radius=linf_radius(c.radius, d), norm="linf", dimension=d, warnings=(*c.warnings, note))

@@ -21,6 +21,9 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import method_in, method_of
 from smoothcert.report.read.names import one_line
 
+# What folders of the field's releases call otherwise than the papers, and than the settings of runs and tables here.
+_RENAMED = {"lbd": "lam", "tau": "eta"}
+
 
 @dataclass(frozen=True)
 class Spot:
@@ -205,7 +208,7 @@ def _entry(
 
 
 def _in_folders(c: Certificates) -> tuple[dict[str, float], Hashable]:
-    """`lbd_5.0` in the path of a log is a number called lbd; `noise_0.50` is sigma, and seeds are no setting."""
+    """`gamma_8.0` in the path of a log is a number called gamma; `noise_0.50` is sigma, and seeds are no setting."""
     numbers = {} if c.sigma is None else {"sigma": c.sigma}
     rest = []
     for part in c.source.resolve().with_suffix("" if c.source.suffix == ".tsv" else c.source.suffix).parts:
@@ -213,7 +216,7 @@ def _in_folders(c: Certificates) -> tuple[dict[str, float], Hashable]:
             continue
         match = re.fullmatch(r"([A-Za-z]+)_(\d+(?:\.\d+)?)", part)
         if match:
-            numbers[match[1]] = float(match[2])
+            numbers[_RENAMED.get(match[1], match[1])] = float(match[2])
         else:
             rest.append(part)
     return numbers, tuple(rest)

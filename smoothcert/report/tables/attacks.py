@@ -11,6 +11,7 @@ import numpy as np
 from smoothcert.errors import ConfigError
 from smoothcert.progress import noun
 from smoothcert.report.measures.analysis import certified_accuracy
+from smoothcert.report.measures.attack_curves import NO_ATTACK, setting_of
 from smoothcert.report.measures.attacked import EmpiricalRow, contradicts, empirical_rows
 from smoothcert.report.read.attacks import Attacks, all_certificates_of, certificates_of
 from smoothcert.report.read.certificates import Certificates
@@ -44,14 +45,9 @@ def attack_table(attacks: Sequence[Attacks], results: Sequence[Certificates]) ->
         about = (one_line(_run_name(a, c, results)), _inputs(list(found.values())))
         n = "-" if c is None or c.n is None else str(c.n)
         proved = (*about, "certified", "-", "-", n, *(certified.get(r, "") for r in shown))
-        own = (
-            *about,
-            f"under {a.attack}",
-            str(a.steps),
-            str(a.noises or "-"),
-            str(a.n),
-            *(left.get(r, "") for r in shown),
-        )
+        attack, noises, steps, *_ = setting_of(a)
+        under = attack if attack == NO_ATTACK else f"under {attack}"
+        own = (*about, under, str(steps or "-"), str(noises or "-"), str(a.n), *(left.get(r, "") for r in shown))
         rows += [row for row in (proved, own) if row is own or (row not in rows and any(certified.values()))]
     head = ("run", "inputs", "accuracy", "steps", "noises", "n")
     notes = tuple(_notes(attacks, results))
@@ -136,7 +132,7 @@ def alarms(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> list[
                 shown = ", ".join(map(str, inputs[:10])) + (", ..." if len(inputs) > 10 else "")
                 of, answer = int((a.radius == radius).sum()), noun(len(inputs), "answers", "answer")
                 found.append(
-                    f"{ALARM}: {one_line(_run_name(a, about, results))}, {a.attack} at radius {radius:g}: "
+                    f"{ALARM}: {one_line(_run_name(a, about, results))}, {setting_of(a)[0]} at radius {radius:g}: "
                     f"{len(inputs)} of {of} {noun(of, 'input')} (idx {shown}) {answer} otherwise inside "
                     f"{noun(len(inputs), 'its', 'their')} certified radius"
                 )

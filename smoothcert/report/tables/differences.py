@@ -16,6 +16,7 @@ from smoothcert.report.tables.tables import radius_digits, radius_labels, signed
 
 POINTS = "difference of certified accuracy (points) at r"
 ALL_ROUNDED = "some runs have radii of 3 digits, as in published logs: all radii are rounded so for the differences"
+ALIKE = "no radius differs, so the ACR has no interval: others may differ by any radius"
 
 
 def difference_table(
@@ -34,20 +35,23 @@ def difference_table(
     labels = labels_of(results)
     pairs, left_out = paired(results, reference)
     rows: list[tuple[str, ...]] = []
-    certain, ends = set(), {}
+    certain, ends, alike = set(), {}, []
     for i, (pair, found) in enumerate(differences(pairs[:most], radii, rounded)):
         entries = [(found.acr, 1.0, radius_digits(pair.run)), *((interval, 100.0, 1) for interval in found.accuracy)]
         rows.append((labels[pair.place], str(pair.run.rows), *(_value(*entry) for entry in entries)))
         for j, (interval, scale, digits) in enumerate(entries, start=2):
-            if not np.isnan(interval.value):
+            if not np.isnan(interval.low):
                 # an end that rounds to 0 keeps its sign: below 0, an upper end excludes 0
                 low, high = (f"{scale * end + 0.0:+.{digits}f}" for end in (interval.low, interval.high))
                 ends[i, j] = (low, high)
             if interval.excludes_zero:
                 certain.add((i, j))
+        if np.isnan(found.acr.low) and not np.isnan(found.acr.value):
+            alike.append(f"{labels[pair.place]}: {ALIKE}")
     notes = [f"{labels[place]} is left out: {reason}" for place, reason in left_out.items()]
     compared = [results[reference], *(results[pair.place] for pair in pairs)]
     notes += [
+        *alike,
         *copy_notes(compared),
         *budget_notes(compared),
         *settings_notes(compared),

@@ -9,7 +9,7 @@ from typing import Any
 from smoothcert.errors import ConfigError
 from smoothcert.report.measures.across_seeds import seed_groups
 from smoothcert.report.measures.envelope import Winner, envelope_curve, upper_envelope
-from smoothcert.report.measures.groups import Group, Grouping, groups_of
+from smoothcert.report.measures.groups import Group, Grouping, groups_of, lacking_sigmas
 from smoothcert.report.measures.same_data import comparable, require_same_data
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
@@ -35,7 +35,7 @@ def group_envelope_table(
         shares = {row: won[r].accuracy for row, won in enumerate(winners) if r in won}
         top = max(shares.values(), default=0.0)
         best |= {(row, column) for row, share in shares.items() if len(shares) > 1 and share == top > 0}
-    notes = [*_names(results, groups, winners), *comparison_notes(results, rounded)]
+    notes = [*_names(results, groups, winners), *_lacking(results, groups, by), *comparison_notes(results, rounded)]
     return Table(("best of",), tuple(rows), radius_labels(radii), tuple(notes), frozenset(best), ENVELOPE)
 
 
@@ -48,7 +48,7 @@ def abstention_table(
     """
     groups, winners = _winners(results, radii, rounded, by)
     rows = [(group.name, *(_abstention(won.get(r)) for r in radii)) for group, won in zip(groups, winners, strict=True)]
-    notes = [*_names(results, groups, winners), *comparison_notes(results, rounded)]
+    notes = [*_names(results, groups, winners), *_lacking(results, groups, by), *comparison_notes(results, rounded)]
     return Table(("best of",), tuple(rows), radius_labels(radii), tuple(notes), group=ABSTENTIONS)
 
 
@@ -136,3 +136,13 @@ def _names(
         if any({*seeds} <= {*group.runs} for group in groups):
             notes.append(f"{', '.join(labels[i] for i in seeds)} differ in their seed alone: the best of them is luck")
     return notes
+
+
+def _lacking(results: Sequence[Certificates], groups: Sequence[Group], by: Grouping) -> list[str]:
+    """A note for each group without runs of a sigma that others have."""
+    return [
+        f"{group.name} has no run of σ = {', '.join(f'{sigma:g}' for sigma in lacking)}, which others have: its best "
+        "is chosen among fewer"
+        for group, lacking in zip(groups, lacking_sigmas(results, groups, by), strict=True)
+        if lacking
+    ]
