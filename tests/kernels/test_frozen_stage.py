@@ -3,6 +3,7 @@
 import ctypes
 import shutil
 import subprocess
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -136,7 +137,7 @@ def test_weights_that_do_not_lie_side_by_side_are_put_so(stage):
 
 
 @pytest.mark.cuda
-def test_attacks_on_a_resnet_run_by_it_and_agree_with_float64():
+def test_attacks_by_it_are_as_near_to_float64_as_those_by_single_convolutions(monkeypatch):
     from smoothcert.kernels.cifar_resnet.training import FastResNetTraining
     from smoothcert.models import build_model
 
@@ -148,7 +149,11 @@ def test_attacks_on_a_resnet_run_by_it_and_agree_with_float64():
     model.eval().requires_grad_(False)
     fast = FastResNetTraining(model, model, torch.bfloat16)
     assert frozen_stage.takes(x, torch.bfloat16)
-    logits, gradient = both_ways(fast, x)
-    exact, its_gradient = both_ways(model.double(), x.double())
-    assert distance(logits, exact) < 0.02
-    assert distance(gradient, its_gradient) < 0.15
+    ours = both_ways(fast, x)
+    monkeypatch.setattr(frozen_stage, "takes", lambda x, dtype: False)
+    single = both_ways(fast, x)
+    exact = both_ways(deepcopy(model).double(), x.double())
+    for one, other, expected in zip(ours, single, exact, strict=True):
+        assert not torch.equal(one, other)
+        # a ReLU that rounding lets open moves a gradient far, here as there
+        assert distance(one, expected) < 1.2 * distance(other, expected)

@@ -94,7 +94,10 @@ def _conv(
 
 
 class WeightGradients:
-    """Those of many convolutions alike, from inputs like `x`, in float32; they are added up at once at the end."""
+    """Those of many convolutions alike, from inputs like `x`, in float32; they are added up at once at the end.
+
+    Nobody needs them before that, so a GPU computes them beside the kernels that wait for each other.
+    """
 
     def __init__(self, x: Tensor, count: int) -> None:
         channels = x.shape[1]
@@ -103,15 +106,23 @@ class WeightGradients:
         self._each = triton.cdiv(steps, _SHARES[channels])
         shape = count, triton.cdiv(steps, self._each), channels, 3, 3, channels
         self._parts = x.new_empty(shape, dtype=torch.float32)
+        self._beside = torch.cuda.Stream(x.device) if x.is_cuda else None  # type: ignore[no-untyped-call]
+        self._gradients: list[Tensor] = []  # whose memory must not be used again while another stream reads it
 
     def add(self, number: int, gradient: Tensor, x: Tensor) -> None:
         """Those of one convolution, from the gradient of its outputs and from its inputs."""
         parts, sixteens = self._parts[number], x.shape[1] // 16
         grid = len(parts), sixteens * sixteens
-        weight_kernels.conv3x3_weights[grid](gradient, x, parts, len(x), self._each, **self._sizes, num_warps=4)
+        self._gradients.append(gradient)
+        if self._beside is not None:
+            self._beside.wait_stream(torch.cuda.current_stream(x.device))
+        with torch.cuda.stream(self._beside):
+            weight_kernels.conv3x3_weights[grid](gradient, x, parts, len(x), self._each, **self._sizes, num_warps=4)
 
     def all(self) -> tuple[Tensor, ...]:
         """[channels, channels, 3, 3] of each, channels-last as the weights are."""
+        if self._beside is not None:
+            torch.cuda.current_stream(self._parts.device).wait_stream(self._beside)
         return added_up(self._parts).permute(0, 1, 4, 2, 3).unbind()
 
 
