@@ -127,9 +127,14 @@ def train_run(
 def make_soft_labels(
     wanted: soft_labels.Plan, ranks: Ranks, data: TrainingData, quiet: bool, every: float = CHECKPOINT_SECONDS
 ) -> np.ndarray:
-    """The votes [images, classes] of the plan's model, which is trained first. Finished parts are not made again."""
+    """The votes [images, classes] of the plan's model, which is trained first. Finished parts are not made again.
+
+    Finished labels need the model's weights no more: a folder may be given to others without them.
+    """
     run = RunFolder(wanted.model_folder)
     with wanted.lock() if ranks.is_main else nullcontext():
+        if wanted.finished and not run.finished:
+            return soft_labels.read(wanted, data.train)
         train_run(wanted.model, run, ranks, data, (), quiet, every)
         ranks.wait()  # the main rank saves the model, which the others load
         # the folder may be shared: only code that this run's own settings name is run

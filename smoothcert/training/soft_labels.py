@@ -2,7 +2,8 @@
 
 A soft-label folder holds, each written whole or not at all:
 
-    model/        run folder of the Gaussian model (sigma 0.25 whatever the sigma of the run that uses the labels)
+    model/        run folder of the Gaussian model (sigma 0.25 whatever the sigma of the run that uses the labels);
+                  finished labels need its weights no more
     parts-.../    votes of finished groups of images while they are being made
     counts.npy    votes [images, classes] as integers; a row divided by n is the soft label
     labels.json   what they are votes of, and the SHA-256 of counts.npy; written last
@@ -62,6 +63,10 @@ class Plan:
     def model_folder(self) -> Path:
         return self.folder / "model"
 
+    @property
+    def finished(self) -> bool:
+        return (self.folder / "labels.json").exists()
+
     def lock(self) -> AbstractContextManager[object]:
         """Runs that share a folder and start together: one makes the labels, the others wait for them."""
         return locked(self.folder / ".lock", None)
@@ -94,7 +99,7 @@ def check(wanted: Plan, train: Dataset | LazyDataset) -> None:
     """Refuse a folder of other labels, before anything is written for the run that wants them."""
     model = resolved(wanted.model, build_method(wanted.model.method))
     RunFolder(wanted.model_folder).check(model)
-    if (wanted.folder / "labels.json").exists():
+    if wanted.finished:
         _record(wanted.folder, _settings(wanted, train))
 
 
@@ -108,7 +113,7 @@ def _settings(wanted: Plan, train: Dataset | LazyDataset) -> dict[str, Any]:
 def vote(wanted: Plan, model: nn.Module, train: Dataset | LazyDataset, ranks: Ranks, quiet: bool) -> np.ndarray:
     """The votes [images, classes] of the plan's model, memory-mapped: read if they are there, else made to the end."""
     identity = {**_settings(wanted, train), "model": weights_hash(model)}
-    if not (wanted.folder / "labels.json").exists():
+    if not wanted.finished:
         made_with = {**identity, "noise_stream": stream(_noise(train))}
         key = hashlib.sha256(json.dumps(made_with, sort_keys=True).encode()).hexdigest()[:16]
         parts = wanted.folder / f"parts-{key}"
@@ -118,6 +123,11 @@ def vote(wanted: Plan, model: nn.Module, train: Dataset | LazyDataset, ranks: Ra
             _join(parts, wanted.folder, made_with, len(train), train.classes)
     ranks.wait()
     return _read(wanted.folder, identity)
+
+
+def read(wanted: Plan, train: Dataset | LazyDataset) -> np.ndarray:
+    """Finished votes, whatever the weights of the model that voted were."""
+    return _read(wanted.folder, _settings(wanted, train))
 
 
 def _make_parts(
@@ -191,7 +201,7 @@ def _record(folder: Path, identity: dict[str, Any]) -> str:
             f"{folder / 'labels.json'} is damaged ({error}): delete it to make the soft labels again"
         ) from error
     require_same(
-        {key: there.get(key) for key in identity},  # `check` gives no weights of the model: it is not trained yet
+        {key: there.get(key) for key in identity},  # `check` and `read` have no weights of the model
         identity,
         holds=f"{folder} holds other soft labels than this run needs",
         advice="give another folder, or the settings they were made with",

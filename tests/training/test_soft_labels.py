@@ -226,6 +226,19 @@ def test_runs_share_a_folder(tmp_path):
         assert waiting.result().finished
 
 
+def test_finished_labels_need_the_weights_of_their_model_no_more(tmp_path):
+    config = dataclasses.replace(SOFT, soft_labels={"n": 40, "epochs": 1, "folder": str(tmp_path / "shared")})
+    first = train(tmp_path / "a", config)
+    for name in ("weights.safetensors", "model.json", "state.pt"):
+        (tmp_path / "shared" / "model" / name).unlink()
+    again = train(tmp_path / "b", config)
+    assert (first.path / "metrics.jsonl").read_bytes() == (again.path / "metrics.jsonl").read_bytes()
+    assert not (tmp_path / "shared" / "model" / "weights.safetensors").exists()
+    (tmp_path / "shared" / "labels.json").unlink()  # now somebody has to vote again
+    train(tmp_path / "c", config)
+    assert (tmp_path / "shared" / "model" / "weights.safetensors").exists()
+
+
 @pytest.mark.usefixtures("one_thread")
 def test_killed_at_any_moment_and_resumed_a_run_with_soft_labels_ends_the_same(tmp_path):
     """kill -9 after some write: in the Gaussian model's training, between groups of votes, in the run itself."""
