@@ -71,6 +71,7 @@ static void multiply(float (&sum)[4], const unsigned (&a)[4], unsigned b0, unsig
     });
 }
 
+static float positive(float value) { return value <= 0.0f ? 0.0f : value; }
 static unsigned rounded(float value) {
     const unsigned bits = bits_of(value);
     return value != value ? 0x7fffu : (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;

@@ -85,8 +85,8 @@ def bits_shape(convolutions: int, images: int, channels: int) -> tuple[int, int,
 
 def shared_bytes(channels: int) -> int:
     """Two images before and after a convolution, and the weights of two convolutions."""
-    wide = 512 // channels + 2
-    return 2 * (2 * 2 * wide * wide * channels + 2 * 9 * channels * channels)
+    side = 512 // channels + 2  # with borders; rows are a multiple of 8 pixels apart
+    return 2 * (2 * 2 * side * ((side + 7) // 8 * 8) * channels + 2 * 9 * channels * channels)
 
 
 def kernel_name(channels: int, back: bool) -> str:
