@@ -51,6 +51,10 @@ class Progress:
         """min(1, (e + 1) / warmup): already above 0 in epoch 0, though the papers say that a warm-up starts at 0."""
         return min(1.0, (self.epoch + 1) / warmup)
 
+    def reached(self, epoch: int) -> bool:
+        """Whether that epoch has begun. Asked so, and not by `epoch`, a step stays captured from then on."""
+        return self.epoch >= epoch
+
 
 @dataclass(frozen=True)
 class Shares:

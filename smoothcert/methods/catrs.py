@@ -70,7 +70,7 @@ class CatRs(Method):
         if self.lam == 0:
             return Losses(low, {"low": low})
         target = self._target(logits.detach(), batch)
-        doubled = self.double_from is not None and progress.epoch >= self.double_from
+        doubled = self.double_from is not None and progress.reached(self.double_from)
         worst = self._worst_noise(model, batch.images, noise, target, self.epsilon * (2 if doubled else 1))
         each = divergence(noisy_logits(model, batch.images, worst), target)  # [M, B]
         high = each.amax(0) if self.high == "max" else each.mean(0)

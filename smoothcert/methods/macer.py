@@ -39,7 +39,7 @@ class Macer(Method):
     def loss(self, model: nn.Module, batch: Batch, sigma: float, progress: Progress) -> Losses:
         logits = noisy_logits(model, batch.images, draw_noise(batch, sigma, self.noises))  # [k, B, classes]
         classification = -(label_probabilities(logits, batch.labels).mean(0) + 1e-10).log().mean()
-        if progress.epoch < self.deferred or self.lam == 0:
+        if not progress.reached(self.deferred) or self.lam == 0:
             return Losses(classification, {"cross_entropy": classification, "robust": torch.zeros_like(classification)})
         robust = sigma / 2 * self._shortfall(logits, batch.labels).mean()
         return Losses(classification + self.lam * robust, {"cross_entropy": classification, "robust": robust})

@@ -72,7 +72,7 @@ class Sun(Method):
 
     def loss(self, model: nn.Module, batch: Batch, sigma: float, progress: Progress) -> Losses:
         noise = draw_noise(batch, sigma, self.noises)  # [m, B, C, H, W]
-        if progress.epoch >= self.deferred:
+        if progress.reached(self.deferred):
             where = (model, batch.images, batch.labels, noise)
             noise = sphere_attack(*where, epsilon=self.epsilon, steps=self.steps)
         logits = noisy_logits(model, batch.images, noise).flatten(0, 1)

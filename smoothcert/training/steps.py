@@ -1,9 +1,9 @@
 """Optimiser steps: plain on the CPU, captured as a CUDA graph on a GPU.
 
 A step of a small network is hundreds of kernels that each run for microseconds, so that launching them one by one
-costs far more than running them. On CUDA, the second step of every epoch is captured and the later ones replayed: the
-same kernels on the same numbers, launched at once. What may change between epochs (learning rate, warm-up) is captured
-anew; labelled and pseudo-labelled batches have a graph each, since their losses have different weights.
+costs far more than running them. On CUDA, the second step is captured and the later ones replayed: the same kernels on
+the same numbers, launched at once. If the learning rate changes, or what the loss has asked of its progress, steps are
+captured anew; labelled and pseudo-labelled batches have a graph each, since their losses have different weights.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from smoothcert.errors import ConfigError
 from smoothcert.methods.base import Batch, Losses, Method, Progress
 from smoothcert.training.ranks import Ranks
+from smoothcert.training.watched import WatchedProgress
 
 
 @dataclass
@@ -53,7 +54,8 @@ class Stepper:
         # several processes add their gradients up between backward and step, which is not captured
         self.capture = capture and ranks.device.type == "cuda" and ranks.world_size == 1
         self._generator = torch.Generator(ranks.device)
-        self._progress = Progress(0, 1)
+        self._progress = WatchedProgress(Progress(0, 1))
+        self._rates: list[float] = []
 
     @property
     def images(self) -> int:
@@ -61,9 +63,12 @@ class Stepper:
         return self._labelled.images
 
     def start_epoch(self, progress: Progress) -> None:
-        self._progress = progress
-        for group in self._groups:
-            group.graph_batch = group.graph = None
+        rates, later = [group["lr"] for group in self.optimizer.param_groups], self._progress.later(progress)
+        if later is None or rates != self._rates:
+            later = WatchedProgress(progress)
+            for group in self._groups:
+                group.graph_batch = group.graph = None
+        self._progress, self._rates = later, rates
 
     def take(self, batch: Batch) -> None:
         """One optimiser step for each of the method's chunks of a batch."""
@@ -91,7 +96,11 @@ class Stepper:
                 sums = self.ranks.sum(torch.stack(list(group.sums.values()))).tolist()
                 for name, value in zip(group.sums, sums, strict=True):
                     found[group.prefix + name] = value / group.images
-            group.sums, group.images = {}, 0
+            group.images = 0
+            if group.graph is None:
+                group.sums = {}
+            for value in group.sums.values():  # a graph adds to this memory
+                value.zero_()
         return found
 
     def state(self) -> dict[str, Any]:

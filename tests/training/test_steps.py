@@ -30,7 +30,7 @@ def coloured():
     return Dataset("part", "train", images, part.labels, 10)
 
 
-def train(method, device, capture, epochs=2, resnet=None):
+def train(method, device, capture, epochs=3, resnet=None):
     """Losses of each epoch and final weights; of LeNet, or of a ResNet in a precision."""
     torch.manual_seed(0)
     model = build_model("lenet" if resnet is None else "resnet14", seed=0).to(device)
@@ -43,7 +43,7 @@ def train(method, device, capture, epochs=2, resnet=None):
     losses = []
     for epoch in range(epochs):
         for group in optimizer.param_groups:
-            group["lr"] = 0.01 / (epoch + 1)
+            group["lr"] = 0.01 if epoch < 2 else 0.005
         stepper.start_epoch(Progress(epoch, epochs))
         model.train()
         for batch in batches.epoch(epoch):
@@ -121,7 +121,7 @@ def test_on_the_cpu_steps_are_plain_and_means_are_over_images():
     assert stepper.images == 0
 
 
-def steps(method, device, prepare=lambda stepper: None, **options):
+def steps(method, device, prepare=lambda stepper: None, rates=(0.01, 0.01, 0.01), **options):
     """Losses of each epoch and final weights, on three labelled and three pseudo-labelled batches an epoch."""
     rng = np.random.default_rng(0)
     data = [
@@ -134,8 +134,9 @@ def steps(method, device, prepare=lambda stepper: None, **options):
     stepper = Stepper(model, optimizer, method, 0.5, Ranks(torch.device(device)), pseudo_weight=0.3, **options)
     prepare(stepper)
     losses = []
-    for epoch in range(3):
-        stepper.start_epoch(Progress(epoch, 3))
+    for epoch, rate in enumerate(rates):
+        optimizer.param_groups[0]["lr"] = rate
+        stepper.start_epoch(Progress(epoch, len(rates)))
         model.train()
         for batch in batches.epoch(epoch):
             stepper.take(batch)
@@ -143,28 +144,67 @@ def steps(method, device, prepare=lambda stepper: None, **options):
     return losses, model.state_dict()
 
 
-def test_each_kind_is_captured_with_its_own_weight_and_sums():
-    """A graph that is no graph, but repeats the step it was made of on whatever its own memory then holds."""
-    recorded = []
+def pretend(captured):
+    """Lets a stepper capture graphs that are none: they repeat the step they were made of on what their memory holds.
 
-    def pretend(stepper):
+    Like a graph, such a step has the learning rate, the weight and the progress of its capture, whatever comes later,
+    and adds to sums that were there then. `captured` gets the epoch and the weight of each.
+    """
+
+    def prepare(stepper):
         def record(kind):
-            weight = kind.weight  # a graph has the weight of its capture
-            recorded.append(weight)
+            rate, weight, progress = stepper.optimizer.param_groups[0]["lr"], kind.weight, stepper._progress
+            captured.append((object.__getattribute__(progress, "epoch"), weight))
+            sums = kind.sums
 
             def replay():
-                assert kind.weight == weight
+                now = stepper.optimizer.param_groups[0]["lr"], kind.weight, stepper._progress, kind.sums
+                stepper.optimizer.param_groups[0]["lr"], kind.weight, stepper._progress = rate, weight, progress
+                kind.sums = sums
                 stepper._step(kind.graph_batch, kind)
+                stepper.optimizer.param_groups[0]["lr"], kind.weight, stepper._progress, kind.sums = now
 
             kind.graph = types.SimpleNamespace(replay=replay)
             return True
 
         stepper.capture, stepper._record = True, record
 
-    method = build_method({"name": "consistency", "noises": 2})
+    return prepare
+
+
+@dataclasses.dataclass(frozen=True)
+class Asks(Method):
+    """A loss that depends on the progress as it is told to."""
+
+    how: str
+
+    def loss(self, model, batch, sigma, progress):
+        factor = {
+            "never": lambda: 1.0,
+            "epoch": lambda: 1.0 + progress.epoch,
+            "ramp": lambda: progress.ramp(2),
+            "reached": lambda: 1.0 + progress.reached(1),
+        }[self.how]()
+        return Losses(factor * F.cross_entropy(model(noisy_copies(batch, sigma, 1)), batch.labels))
+
+
+@pytest.mark.parametrize(
+    ("how", "epochs"), [("never", [0, 3]), ("epoch", [0, 1, 2, 3]), ("ramp", [0, 1, 3]), ("reached", [0, 1, 3])]
+)
+def test_steps_are_captured_anew_where_the_rate_or_an_answer_of_the_progress_changes(how, epochs):
+    rates, captured = (0.01, 0.01, 0.01, 0.001), []
+    plain, plain_weights = steps(Asks(how), "cpu", rates=rates)
+    fast, fast_weights = steps(Asks(how), "cpu", pretend(captured), rates=rates)
+    assert sorted(captured) == [(epoch, weight) for epoch in epochs for weight in (0.3, 1.0)]
+    assert plain == fast
+    assert all(torch.equal(value, fast_weights[name]) for name, value in plain_weights.items())
+
+
+def test_each_kind_is_captured_with_its_own_weight_and_sums():
+    captured, method = [], build_method({"name": "consistency", "noises": 2})
     plain, plain_weights = steps(method, "cpu")
-    fast, fast_weights = steps(method, "cpu", pretend)
-    assert sorted(recorded) == [0.3, 0.3, 0.3, 1.0, 1.0, 1.0]
+    fast, fast_weights = steps(method, "cpu", pretend(captured))
+    assert sorted(captured) == [(0, 0.3), (0, 1.0)]
     assert plain == fast
     assert {"loss", "pseudo_labelled_loss", "pseudo_labelled_divergence"} <= plain[0].keys()
     assert all(torch.equal(value, fast_weights[name]) for name, value in plain_weights.items())
