@@ -119,11 +119,11 @@ class WeightGradients:
         with torch.cuda.stream(self._beside):
             weight_kernels.conv3x3_weights[grid](gradient, x, parts, len(x), self._each, **self._sizes, num_warps=4)
 
-    def all(self) -> tuple[Tensor, ...]:
-        """[channels, channels, 3, 3] of each, channels-last as the weights are."""
+    def all(self) -> Tensor:
+        """[convolutions, channels, channels, 3, 3], channels-last as the weights are."""
         if self._beside is not None:
             torch.cuda.current_stream(self._parts.device).wait_stream(self._beside)
-        return added_up(self._parts).permute(0, 1, 4, 2, 3).unbind()
+        return added_up(self._parts).permute(0, 1, 4, 2, 3)
 
 
 def arrangement(channels: int, dtype: torch.dtype) -> Tensor:

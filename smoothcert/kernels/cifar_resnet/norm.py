@@ -76,14 +76,14 @@ def gradients(made: Normed, gradient: Tensor, relu: bool, add: bool) -> Gradient
     return Gradients(gradient_of_x(made, gradient, sums, relu, to_shortcut), sums[1], sums[0], to_shortcut)
 
 
-def gradient_sums(made: Normed, gradient: Tensor, relu: bool) -> Tensor:
+def gradient_sums(made: Normed, gradient: Tensor, relu: bool, out: Tensor | None = None) -> Tensor:
     """[2, channels]: the gradients of beta and gamma."""
     parts, tiles = _parts(made.x, 2, _BACKWARD)
     rows = made.x.numel() // made.x.shape[1]
     kernels.norm_relu_sums[(len(parts),)](
         gradient, made.out, made.x, made.mean, made.scale, parts, rows, RELU=relu, **tiles
     )
-    return added_up(parts[None])[0]
+    return added_up(parts[None], out if out is None else out[None])[0]
 
 
 def gradient_of_x(
@@ -125,10 +125,10 @@ def channels_last(x: Tensor) -> Tensor:
     return x.contiguous(memory_format=torch.channels_last)
 
 
-def added_up(parts: Tensor) -> Tensor:
+def added_up(parts: Tensor, out: Tensor | None = None) -> Tensor:
     """[groups, ...], the sums of what lies along the second axis."""
     groups, shares, *shape = parts.shape
-    out = parts.new_empty((groups, *shape))
+    out = parts.new_empty((groups, *shape)) if out is None else out
     columns = out[0].numel()
     tile = _NARROW if columns <= 128 else _WIDE  # two sums of 64 channels, or gradients of weights
     grid = (triton.cdiv(columns, tile["COLUMNS"]), groups)

@@ -11,6 +11,7 @@ from torch.autograd.function import once_differentiable
 
 from smoothcert.kernels.cifar_resnet.conv import WeightGradients, conv3x3, conv_with_moments, conv_with_sums
 from smoothcert.kernels.cifar_resnet.norm import Normed, added_up, channels_last, gradient_of_x, gradient_sums, normed
+from smoothcert.kernels.cifar_resnet.routes import Layer, Routes
 from smoothcert.kernels.cifar_resnet.weights import Weight
 from smoothcert.models.cifar_resnet import BasicBlock
 
@@ -45,12 +46,14 @@ class FrozenBlocks(torch.autograd.Function):
         return gradient, None
 
 
-def trained_blocks(x: Tensor, blocks: Sequence[BasicBlock], weights: Sequence[Weight]) -> Tensor:
+def layers_of(blocks: Sequence[BasicBlock]) -> list[Layer]:
+    return [pair for b in blocks for pair in ((b.conv1, b.bn1), (b.conv2, b.bn2))]
+
+
+def trained_blocks(x: Tensor, layers: Sequence[Layer], weights: Sequence[Weight], routes: Routes) -> Tensor:
     """Such blocks in training, where all have gradients; `weights` are those of their convolutions."""
-    layers = [pair for b in blocks for pair in ((b.conv1, b.bn1), (b.conv2, b.bn2))]
-    parameters = [p for conv, norm in layers for p in (conv.weight, norm.weight, norm.bias)]
     norms = [norm for _, norm in layers]
-    out: Tensor = TrainedBlocks.apply(x, norms, weights, *parameters)  # type: ignore[no-untyped-call]
+    out: Tensor = TrainedBlocks.apply(x, norms, weights, *routes.towards())  # type: ignore[no-untyped-call]
     return out
 
 
@@ -59,7 +62,12 @@ class TrainedBlocks(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, norms: Sequence[nn.BatchNorm2d], weights: Sequence[Weight], *parameters: Tensor
+        ctx: Any,
+        x: Tensor,
+        norms: Sequence[nn.BatchNorm2d],
+        weights: Sequence[Weight],
+        to_weights: Tensor,
+        to_norms: Tensor,
     ) -> Tensor:
         start = before = shortcut = channels_last(x)
         made = []
@@ -78,19 +86,19 @@ class TrainedBlocks(torch.autograd.Function):
         start, *saved = ctx.saved_tensors
         made = [Normed(*saved[i : i + 5]) for i in range(0, len(saved), 5)]
         weights = WeightGradients(start, len(made))
+        sums = start.new_empty((len(made), 2, start.shape[1]), dtype=torch.float32)  # gradients of beta and gamma
         # from here on the gradient is that of what goes into a ReLU
         gradient = torch.ops.aten.threshold_backward(channels_last(gradient), made[-1].out, 0.0)
-        sums = [gradient_sums(made[-1], gradient, relu=False)]  # of the layers from the last one on
+        gradient_sums(made[-1], gradient, relu=False, out=sums[-1])
         to_shortcut = gradient
         for k in range(len(made) - 1, -1, -1):
-            to_conv = gradient_of_x(made[k], gradient, sums[-1])
+            to_conv = gradient_of_x(made[k], gradient, sums[k])
             weights.add(k, to_conv, made[k - 1].out if k else start)
             if k % 2:
                 to_shortcut = gradient
             if k:
                 add = None if k % 2 else to_shortcut
                 gradient, parts = conv_with_sums(to_conv, ctx.mirrored[k], made[k - 1], add)
-                sums.append(added_up(parts[None])[0])
+                added_up(parts[None], out=sums[k - 1 : k])
         to_x = conv3x3(to_conv, ctx.mirrored[0], shortcut=to_shortcut)
-        layers = zip(weights.all(), reversed(sums), strict=True)
-        return to_x, None, None, *(g for weight, (beta, gamma) in layers for g in (weight, gamma, beta))
+        return to_x, None, None, weights.all(), sums.flatten(0, 1)

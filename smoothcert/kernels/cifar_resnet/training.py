@@ -23,7 +23,8 @@ from smoothcert.kernels.cifar_resnet import frozen_stage
 from smoothcert.kernels.cifar_resnet.conv import CHANNELS, arrangement
 from smoothcert.kernels.cifar_resnet.entry import why_not_training
 from smoothcert.kernels.cifar_resnet.norm import channels_last, norm_relu
-from smoothcert.kernels.cifar_resnet.residual import frozen_blocks, trained_blocks
+from smoothcert.kernels.cifar_resnet.residual import frozen_blocks, layers_of, trained_blocks
+from smoothcert.kernels.cifar_resnet.routes import Layer, Routes
 from smoothcert.kernels.cifar_resnet.training_kernels import bias_relu
 from smoothcert.kernels.cifar_resnet.weights import Weight, Weights
 from smoothcert.models.cifar_resnet import BasicBlock, CifarResNet
@@ -49,6 +50,10 @@ class FastResNetTraining(nn.Module):
         self._norms, self._weights = [norm for _, norm in pairs], Weights(pairs, ours, arrangement)
         self._staged = Weights(pairs, ours, frozen_stage.arrangement)
         self._ours = Weights([pair for pair in pairs if pair[0] in ours], ours, arrangement)
+        self._stages: list[tuple[list[Layer], Routes]] = []  # with what is ours of them
+        for stage in (self._net.layer1, self._net.layer2, self._net.layer3):
+            layers = layers_of([block for block in cast(Iterator[BasicBlock], stage) if _is_ours(block)])
+            self._stages.append((layers, Routes(layers)))
 
     def forward(self, x: Tensor) -> Tensor:
         with launch_on(x.device), torch.autocast(x.device.type, enabled=False):  # types here are our own affair
@@ -68,19 +73,17 @@ class FastResNetTraining(nn.Module):
         net, weights = self._net, self._ours.as_they_are(self.dtype)
         torch._foreach_add_(cast(list[Tensor], [norm.num_batches_tracked for norm in self._norms]), 1)
         x = norm_relu(self._conv(net.conv1, self._start(x)), net.bn1)
-        for stage in (net.layer1, net.layer2, net.layer3):
-            ours = []  # they follow all others
+        for stage, (layers, routes) in zip((net.layer1, net.layer2, net.layer3), self._stages, strict=True):
             for block in cast(Iterator[BasicBlock], stage):
                 if _is_ours(block):
-                    ours.append(block)
-                    continue
+                    break  # they follow all others
                 shortcut = x
                 if isinstance(block.downsample, nn.Sequential):
                     conv, norm = cast(tuple[nn.Conv2d, nn.BatchNorm2d], block.downsample)
                     shortcut = norm_relu(self._conv(conv, x), norm, relu=False)
                 x = norm_relu(self._conv(block.conv1, x), block.bn1)
                 x = norm_relu(self._conv(block.conv2, x), block.bn2, shortcut)
-            x = trained_blocks(x, ours, [next(weights) for _ in range(2 * len(ours))]) if ours else x
+            x = trained_blocks(x, layers, [next(weights) for _ in layers], routes) if layers else x
         return _end(x, net)
 
     def _attack(self, x: Tensor) -> Tensor:
