@@ -136,6 +136,19 @@ def test_weights_that_do_not_lie_side_by_side_are_put_so(stage):
     assert all(map(torch.equal, found, again))
 
 
+@pytest.mark.parametrize("channels", CHANNELS)
+def test_a_kernel_that_computes_something_else_is_not_used(stage, channels, monkeypatch):
+    assert frozen_stage._agrees(channels, DEVICE)
+    launch = frozen_stage._launch
+    for wrong in (False, True):  # forward, backward
+        monkeypatch.setattr(
+            frozen_stage,
+            "_launch",
+            lambda back, *rest, wrong=wrong: launch(back, *rest) * (0.9 if back is wrong else 1),
+        )
+        assert not frozen_stage._agrees(channels, DEVICE)
+
+
 @pytest.mark.cuda
 def test_attacks_by_it_are_as_near_to_float64_as_those_by_single_convolutions(monkeypatch):
     from smoothcert.kernels.cifar_resnet.training import FastResNetTraining

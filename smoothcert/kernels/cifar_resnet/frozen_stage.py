@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -28,7 +29,7 @@ _log = logging.getLogger("smoothcert")
 
 def takes(x: Tensor, dtype: torch.dtype) -> bool:
     """Whether stages of a network with the input `x` can run so."""
-    return dtype == torch.bfloat16 and x.shape[2:] == (32, 32) and x.is_cuda and bool(_kernels(x.device))
+    return dtype == torch.bfloat16 and x.shape[2:] == (32, 32) and x.is_cuda and _usable(x.device)
 
 
 def staged_blocks(x: Tensor, layers: Sequence[tuple[Weight, Tensor]]) -> Tensor:
@@ -120,24 +121,52 @@ def _in_one(parts: Sequence[Tensor]) -> Tensor:
 
 
 @cache
-def _kernels(device: torch.device) -> dict[tuple[int, bool], Kernel]:
-    """By channels and direction; none, if they cannot be had there, which is logged once."""
-    needed = max(map(shared_bytes, _ROWS))
-    if (
-        torch.version.hip is not None
-        or getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0) < needed
-    ):
-        return {}
-    made: dict[tuple[int, bool], Kernel] = {}
+def _usable(device: torch.device) -> bool:
+    """Whether the kernels are to be had there and compute what PyTorch does; else why not is logged once."""
     try:
-        with torch.cuda.device(device):
-            for channels in _ROWS:
-                for back in (False, True):
-                    kernel = torch.cuda._compile_kernel(source(), kernel_name(channels, back))
-                    kernel.set_shared_memory_config(shared_bytes(channels))
-                    made[channels, back] = kernel
+        if _kernels(device) and all(_agrees(channels, device) for channels in _ROWS):
+            return True
+        reason = "it computes something else" if _kernels(device) else "there is too little shared memory"
     except Exception as error:  # a compiler may fail in any way, and the function is none of PyTorch's public ones
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-        _log.info("attacks run convolution by convolution on %s, for the kernel of a stage fails (%s)", device, reason)
+    _log.info("attacks run convolution by convolution on %s, not by the kernel of a stage: %s", device, reason)
+    return False
+
+
+@cache
+def _kernels(device: torch.device) -> dict[tuple[int, bool], Kernel]:
+    """By channels and direction; none where they do not fit."""
+    room = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0)
+    if torch.version.hip is not None or room < max(map(shared_bytes, _ROWS)):
         return {}
+    made: dict[tuple[int, bool], Kernel] = {}
+    with torch.cuda.device(device):
+        for channels in _ROWS:
+            for back in (False, True):
+                kernel = torch.cuda._compile_kernel(source(), kernel_name(channels, back))
+                kernel.set_shared_memory_config(shared_bytes(channels))
+                made[channels, back] = kernel
     return made
+
+
+def _agrees(channels: int, device: torch.device) -> bool:
+    """A block of three random images and its gradient, beside PyTorch's in float32."""
+    generator, side = torch.Generator().manual_seed(0), 512 // channels
+    shapes = (3, channels, side, side), (2, channels, channels, 3, 3), (2, channels)
+    images, weights, biases = (torch.randn(shape, generator=generator).to(device) for shape in shapes)
+    weights /= (9 * channels) ** 0.5
+    order = arrangement(channels, torch.bfloat16).to(device)
+    both = (w.permute(0, 1, 3, 4, 2).flatten(1)[:, order] for w in (weights, weights.flip(3, 4).transpose(1, 2)))
+    layers = [(Weight(*pair), bias) for *pair, bias in zip(*(w.bfloat16() for w in both), biases, strict=True)]
+
+    def plain(x: Tensor) -> Tensor:
+        one, two = (partial(F.conv2d, weight=w, bias=b, padding=1) for w, b in zip(weights, biases, strict=True))
+        return (x + two(one(x).relu())).relu()
+
+    found = []
+    with torch.enable_grad():
+        for blocks, x in ((plain, images), (partial(staged_blocks, layers=layers), images.bfloat16())):
+            x = x.requires_grad_()
+            out = blocks(x)
+            found.append((out.detach().float(), torch.autograd.grad(out, x, out.detach())[0].float()))
+    return all(bool((ours - theirs).norm() < 0.05 * theirs.norm()) for theirs, ours in zip(*found, strict=True))
