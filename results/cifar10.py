@@ -5,7 +5,8 @@
 RUNS has a run folder for each recipe (``RUNS/stability-0.50``), or one for each seed below it
 (``RUNS/gaussian-0.50/seed1``). LOGS is the folder of the logs that were released with CAT-RS; which of them belongs to
 a recipe is said in the catalogue. A recipe is reproduced if its ACR, the mean over its seeds, is within 0.02 of the
-log's on the images that were certified. Intervals are those of a paired bootstrap over images.
+log's on the images that were certified. Intervals are those of a paired bootstrap over images. Recipes that RUNS has no
+certificates of stay in the file as they are.
 """
 
 import argparse
@@ -82,15 +83,18 @@ def main() -> None:
     parser.add_argument("logs", type=Path)
     parser.add_argument("--out", type=Path, default=Path(__file__).parent / "cifar10.json")
     options = parser.parse_args()
-    found = []
+    before = json.loads(options.out.read_text()) if options.out.exists() else []
+    kept, found = {row["recipe"]: row for row in before}, {}
     for row in load_table(TABLE).rows:
         folder = options.runs / row.recipe.removeprefix("cifar10/")
         stores = sorted([*folder.glob("certify/test"), *folder.glob("seed*/certify/test")])
         if stores:
-            found.append(compared(row.recipe, [read_store(store) for store in stores], options.logs / row.log))
+            found[row.recipe] = compared(row.recipe, [read_store(store) for store in stores], options.logs / row.log)
     if not found:
         raise SystemExit(f"no recipe of {TABLE} has certificates in {options.runs}: expected RECIPE/certify/test there")
-    options.out.write_text(json.dumps(found, indent=1) + "\n")
+    both = kept | found
+    rows = [both[row.recipe] for row in load_table(TABLE).rows if row.recipe in both]
+    options.out.write_text(json.dumps(rows, indent=1) + "\n")
 
 
 if __name__ == "__main__":

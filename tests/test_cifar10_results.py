@@ -96,6 +96,17 @@ def test_runs_beside_their_logs(monkeypatch, runs):
     assert max(map(np.mean, seeds)) > 0.2
 
 
+def test_rows_whose_certificates_are_elsewhere_stay(monkeypatch, runs):
+    for sigma in LOGS:
+        write_log(runs.parent, sigma, [(index, label, 0.5) for index, label in enumerate(LABELS)])
+    whole = compare(monkeypatch, runs)
+    shutil.rmtree(runs / "gaussian-0.50")
+    assert compare(monkeypatch, runs) == whole
+    (runs.parent / "out.json").unlink()
+    alone = compare(monkeypatch, runs)
+    assert alone == whole[:1]
+
+
 @pytest.mark.parametrize(
     ("indices", "labels", "said"),
     [
