@@ -15,6 +15,7 @@ from smoothcert.report import (
     write_report,
 )
 from smoothcert.report.charts.attacks import attack_chart
+from smoothcert.report.charts.axes import draw_charts
 from smoothcert.report.charts.chart import chart_svg
 from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.attack_curves import setting_labels
@@ -36,6 +37,23 @@ def test_the_attacked_accuracy_is_drawn_over_the_certified_curve(run):
     assert all(certified[:-1, 1] >= np.array(bound) - 1e-9)  # y grows downwards
     assert "pgd: 75.0 % at 0, 75.0 % at 0.25, 50.0 % at 0.75." in chart.description
     assert [line.label for line in chart.lines] == ["run/test: certified, 4 inputs", "pgd"]
+
+
+def test_attacked_radii_have_points(run, tmp_path):
+    """0 has none: nothing was attacked there. Nor have the corners where a line goes down to the next radius."""
+    attacks, results = both(run)
+    (chart,) = draw("attacks", Scene(results, attacks=attacks))
+    certified, pgd = chart.lines
+    assert (certified.marker, pgd.marker) == ("", "full")
+    assert [(pgd.x[i], pgd.y[i]) for i in pgd.marked] == [(0.25, 0.75), (0.75, 0.5)]
+    (axes, *_) = draw_charts([chart], "", None).axes
+    assert [line.get_markevery() for line in axes.lines] == [None, [2, 4]]
+    write_report(results, tmp_path / "page.html", attacks=attacks)
+    page = (tmp_path / "page.html").read_text().partition('id="attacks-head"')[2]
+    for text in (chart_svg(chart), page.partition("</section>")[0]):
+        (line,) = re.findall(r'<polyline[^>]*points="([^"]*)"/>(?=<circle)', text)
+        drawn, corners = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', text), line.split()
+        assert [",".join(point) for point in drawn[:-1]] == [corners[2], corners[4]]  # the last is in the legend
 
 
 @pytest.fixture

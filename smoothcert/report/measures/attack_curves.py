@@ -23,11 +23,15 @@ from smoothcert.report.read.names import labels_of, one_line
 
 @dataclass(frozen=True, eq=False)
 class AttackCurve:
-    """Accuracy that one kind of attack leaves, from radius 0 on; `label` says what tells it from the others."""
+    """Accuracy that one kind of attack leaves, from radius 0 on; `label` says what tells it from the others.
+
+    `attacked` are the radii that were attacked: at 0 the accuracy may be that of the certificates.
+    """
 
     label: str
     radii: Floats
     accuracy: Floats
+    attacked: tuple[float, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,11 +111,12 @@ def _curve(
             points[best.radius] = _accuracy(here[0], best.radius, shared)
         else:
             gaps.append(best.radius)
+    attacked = tuple(points)
     clean = max([accuracy for c in models if not np.isnan(accuracy := clean_accuracy(c))], default=None)
     if points and clean is not None:
         points.setdefault(0.0, clean)  # PREDICT and CERTIFY answer alike there, but for abstentions
     radii = sorted(points)
-    return AttackCurve(label, np.array(radii), np.array([points[radius] for radius in radii])), gaps
+    return AttackCurve(label, np.array(radii), np.array([points[radius] for radius in radii]), attacked), gaps
 
 
 def _accuracy(a: Attacks, radius: float, shared: np.ndarray) -> float:
