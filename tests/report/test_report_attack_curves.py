@@ -120,10 +120,25 @@ def test_curves_are_about_the_inputs_that_all_attacks_share(run):
     }
     write_attacks(run / "attack" / "others", {(3, 0.25): RIGHT}, noises=2)
     attacks, results = both(run)
-    with pytest.raises(ConfigError, match="no input in common"):
+    with pytest.raises(ConfigError, match=r"/few and .*/attack/others have none in common; attack the same"):
         attack_families(attacks, results)
     write_report(results, run / "page.html", attacks=attacks)  # its table stands without the curves
     assert "<li>the attacks have no input in common" in (run / "page.html").read_text()
+
+
+def test_stores_of_attacks_that_share_no_input_are_named(run):
+    def told(**inputs):
+        for name, places in inputs.items():
+            write_attacks(run / "attack" / name, {(i, 0.25): RIGHT for i in places}, noises=len(name))
+        attacks, results = both(run)
+        with pytest.raises(ConfigError) as caught:
+            attack_families([a for a in attacks if a.name in inputs], results)
+        return str(caught.value).replace(f"{run}/attack/", "")
+
+    assert "certificates: first and second have none in common; attack" in told(first=[0, 1], second=[2])
+    assert "certificates: four has none of those that the others share; attack" in told(x=[0], yy=[0], four=[1])
+    assert "certificates: a and ccc have none in common; attack" in told(a=[0], bb=[0], ccc=[1], dddd=[1])
+    assert "certificates: far has none that is certified; attack" in told(far=[77])
 
 
 def test_a_store_of_radius_0_alone_is_called_no_attack(run):
