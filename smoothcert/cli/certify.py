@@ -17,6 +17,7 @@ from smoothcert.cli.options import (
     place,
     read_selection,
     read_settings,
+    whole_number,
 )
 from smoothcert.cli.own_model import Subject, add_own_model, own_subject, run_subject
 from smoothcert.config import CertifyConfig, ExecutorName
@@ -36,7 +37,8 @@ def add_options(parser: ArgumentParser) -> None:
     option(parser, "--name", str, None, "name of the certificate store; default: the split or the corruption")
     add_inputs(parser)
     option(parser, "--corruption", str, None, "certify on this corruption of CIFAR-10-C or MNIST-C, or on all of them")
-    option(parser, "--severity", int, None, "severity 1 to 5 of the corruption; default: all")
+    graded = "severity 1 to 5 of the corruption; default, and without a value: all"
+    parser.add_argument("--severity", type=_severity, nargs="?", const="all", default=None, help=graded)
     add_settings(parser, CertifyConfig)
     add_machine(parser)
     option(parser, "--batch-size", int, None, "noisy copies at once; default: what suits the network")
@@ -47,11 +49,21 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Options) -> None:
     if options.severity is not None and options.corruption is None:
         raise ConfigError(f"--severity {options.severity} is of a corruption: name it by --corruption, or leave it out")
+    if options.severity == "all":
+        options.severity = None
     stores = _corrupted(options)
     if len(stores) > 1 and options.name is not None:
         raise ConfigError(f"--name {options.name} is for one store, but these are {len(stores)}: leave it out")
     for store in stores:
         _certify(store)
+
+
+def _severity(text: str | int) -> str | int:
+    """A number, which the parser also gives to check what it has read, or all of them."""
+    try:
+        return text if text == "all" else whole_number(str(text))
+    except ValueError:
+        raise ConfigError(f"--severity takes a whole number from 1 to 5 or all, found '{text}'") from None
 
 
 def _corrupted(options: Options) -> list[Options]:

@@ -201,21 +201,24 @@ def _corrupted(options: Options, results: list[Certificates]) -> list[list[Corru
 
 
 def _corruptions_alone(options: Options) -> None:
-    """Tables of the logs that --corruptions names; everything else is about runs."""
-    from smoothcert.report import Material, report_tables
+    """Tables and page of the logs that --corruptions names; everything else is about runs."""
+    from smoothcert.report import Material, report_tables, write_report
 
     chosen = options.tables or ["corruptions"]
-    used = {"results", "corruptions", "tables", "rounded", *FORMATS}
+    used = {"results", "corruptions", "tables", "rounded", "html", *FORMATS}
     given = [name for name, value in vars(options).items() if value is not None and value is not False]
     others = [f"--{name.replace('_', '-')}" for name in given if name not in used]
     others += [f"--tables {name}" for name in chosen if not name.startswith("corruption")]
     if options.corruptions is None or others:
         asked = f", found {' and '.join(others)} without them" if others else ""
         raise ConfigError(
-            f"name run folders, stores or logs to report{asked}; only tables of --corruptions FOLDER need none"
+            f"name run folders, stores or logs to report{asked}; only tables and page of --corruptions FOLDER need none"
         )
     material = Material([], rounded=options.rounded, corrupted=_corrupted(options, []))
     _put_out(options, report_tables(material, chosen), print)
+    if options.html is not None:
+        write_report([], options.html, rounded=options.rounded, corrupted=material.corrupted)
+        print(f"wrote {options.html}")
 
 
 def _put_out(options: Options, tables: Mapping[str, Sequence[Table]], say: Callable[[str], None]) -> None:

@@ -87,10 +87,8 @@ def _at_place(
 def _known(info: DatasetInfo, split: str, data_dir: Path | None, download: bool) -> Dataset | LazyDataset:
     name = info.name
     folder = locate(name, data_dir, split)
-    if folder is None and download and info.remote:
-        folder = _download(info, roots(data_dir)[0] / name)
     if folder is None:
-        raise DataError(_not_found(info, split, data_dir))
+        folder = _fetched(info, split, data_dir, download)
     paths = [path for file in info.files[split] if (path := _present(info, folder, file))]
     if info.read is None and (shards := sorted(paths[0].glob("*.tar"))):
         from smoothcert.data.shards import ImageNetShards
@@ -147,20 +145,35 @@ def _download(info: DatasetInfo, folder: Path) -> Path:
     return folder
 
 
-def _not_found(info: DatasetInfo, split: str, data_dir: Path | None) -> str:
-    looked = "".join(f"\n  {place}" for place in _places(info, data_dir))
-    files = " or ".join(", ".join(f"{file}{ending}" for file in info.files[split]) for ending in info.endings)
+def _fetched(info: DatasetInfo, split: str, data_dir: Path | None, download: bool) -> Path:
+    """The folder of a download; where there is none, the error says what was looked for."""
+    advice = "It cannot be downloaded without an agreement. Put the files into one of these folders"
     if info.read is None:
         advice = (
             "It cannot be downloaded without an agreement. Lay it out as <data directory>/imagenet/train/"
             "<class>/*.JPEG and <data directory>/imagenet/val/<class>/*.JPEG, or with tar shards in both folders"
         )
-    else:
-        advice = "It cannot be downloaded without an agreement. Put"
-        if info.remote:  # whoever asked did not want a download
-            advice = f"`smoothcert certify` and `train` download it to {roots(data_dir)[0] / info.name}. Or put"
-        advice += " the files into one of these folders"
-    return (
+    elif info.remote:
+        target = roots(data_dir)[0] / info.name
+        advice = f"`smoothcert certify` and `train` download it to {target}. Or put the files into one of these folders"
+        if download:
+            try:
+                return _download(info, target)
+            except DataError as error:
+                advice = f"{error}\nOr put the files into one of the folders above"
+    looked = "".join(f"\n  {place}{_in_part(info, split, place)}" for place in _places(info, data_dir))
+    files = " or ".join(", ".join(f"{file}{ending}" for file in info.files[split]) for ending in info.endings)
+    raise DataError(
         f"{info.name}: the {split} split ({files}) was not found; looked in{looked}\n{advice}; "
         "name the data directory by --data-dir (in Python data_dir) or in $SMOOTHCERT_DATA"
     )
+
+
+def _in_part(info: DatasetInfo, split: str, folder: Path) -> str:
+    """Which files of the split a folder lacks that has some file of the data set."""
+    found = [path for one in _SPLITS for file in info.files[one] if (path := _present(info, folder, file))]
+    if not found:
+        return ""
+    ending = max((one for one in info.endings if found[0].name.endswith(one)), key=len)  # every name ends with ""
+    lacking = [f"{file}{ending}" for file in info.files[split] if not _present(info, folder, file)]
+    return f" (it has {', '.join(path.name for path in found)}, but not {', '.join(lacking)})"

@@ -75,6 +75,8 @@ def test_damaged_weights_never_certify(capsys, certified, tmp_path):
         (["--name", "x" * 300], "--name has at most 200 bytes and no control characters"),
         (["--name", "a\x1b[2Jb"], "--name has at most 200 bytes and no control characters, found 'a\\x1b[2Jb'"),
         (["--severity", "9"], "--severity 9 is of a corruption: name it by --corruption"),
+        (["--severity"], "--severity all is of a corruption: name it by --corruption"),
+        (["--corruption", "fog", "--severity", "x"], "--severity takes a whole number from 1 to 5 or all, found 'x'"),
     ],
 )
 def test_what_no_store_can_be_called_and_what_would_change_nothing_is_refused(capsys, certified, words, said):
@@ -102,7 +104,8 @@ def test_a_corruption_without_a_severity_is_certified_at_all_of_them(capsys, cif
     assert {path.name for path in (cifar_run / "certify").iterdir()} == {"fog-3"}
     run(capsys, *words)
     assert {path.name for path in (cifar_run / "certify").iterdir()} == {f"fog-{i}" for i in (1, 2, 3, 4, 5)}
-    assert "--name mine is for one store, but these are 5" in fails(capsys, *words, "--name", "mine")
+    for each in ([], ["--severity"], ["--severity", "all"]):
+        assert "--name mine is for one store, but these are 5" in fails(capsys, *words, "--name", "mine", *each)
     assert "severities 1 to 5, found 6" in fails(capsys, *words, "--severity", 6)
 
 

@@ -198,9 +198,28 @@ def test_archives_are_downloaded_into_the_cache_and_unpacked(home, monkeypatch):
     assert (folder / tar.name).exists()
 
 
-def test_a_failed_download_says_where_to_put_the_file(home):
-    with pytest.raises(DataError, match=r"train-images-idx3-ubyte.gz could not be downloaded"):
+def test_a_failed_download_says_what_was_looked_for_and_where_to_put_it(home):
+    folder = home / "data" / "MNIST" / "raw"
+    folder.mkdir(parents=True)
+    (folder / f"{IDX[0]}.gz").touch()
+    with pytest.raises(DataError) as caught:
         load_dataset("mnist", "test", home / "data")
+    told = str(caught.value)
+    assert told.startswith(f"mnist: the test split ({IDX[0]}, {IDX[1]} or {IDX[0]}.gz, {IDX[1]}.gz) was not found")
+    assert f"\n  {home / 'data' / 'mnist'}\n  {folder} (it has {IDX[0]}.gz, but not {IDX[1]}.gz)\n" in told
+    assert f"\n{IDX[2]}.gz could not be downloaded; tried no mirror\n" in told
+    assert f"put it at {home / 'data' / 'mnist' / IDX[2]}.gz\nOr put the files into one of the folders above" in told
+    assert told.count("was not found") == 1
+
+
+def test_a_folder_with_some_files_of_cifar_says_which_are_missing(home):
+    folder = home / "cifar-10-batches-py"
+    folder.mkdir()
+    (folder / "data_batch_1").touch()
+    for split, missing in (("test", "test_batch"), ("train", "data_batch_2, data_batch_3, data_batch_4, data_batch_5")):
+        for download in (True, False):
+            with pytest.raises(DataError, match=rf"{folder} \(it has data_batch_1, but not {missing}\)\n"):
+                load_dataset("cifar10", split, home, download)
 
 
 def test_the_facts_agree_with_themselves():

@@ -126,6 +126,7 @@ def test_the_page_of_tables_and_figures_names_every_table_and_rows_that_there_ar
     }
     assert named == {name for name in table_names() if "/table-" in name}
     assert "smoothcert explain RUNS" not in page  # it takes runs, not the folder that they lie in
+    assert "| CAT-RS 4, 5 | `smoothcert report RUNS --draw trade-offs --radii 1 2 " in page  # the radii of its plots
     commands = [shlex.split(line) for line in page.splitlines() if line.startswith("smoothcert reproduce")]
     tables = [words for words in commands if "/" in words[2]]
     assert len(tables) == 5

@@ -15,6 +15,7 @@ from smoothcert.report import (
     write_report,
 )
 from smoothcert.report.charts.attacks import attack_chart
+from smoothcert.report.charts.axes import draw_charts
 from smoothcert.report.charts.chart import chart_svg
 from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.attack_curves import setting_labels
@@ -36,6 +37,23 @@ def test_the_attacked_accuracy_is_drawn_over_the_certified_curve(run):
     assert all(certified[:-1, 1] >= np.array(bound) - 1e-9)  # y grows downwards
     assert "pgd: 75.0 % at 0, 75.0 % at 0.25, 50.0 % at 0.75." in chart.description
     assert [line.label for line in chart.lines] == ["run/test: certified, 4 inputs", "pgd"]
+
+
+def test_attacked_radii_have_points(run, tmp_path):
+    """0 has none: nothing was attacked there. Nor have the corners where a line goes down to the next radius."""
+    attacks, results = both(run)
+    (chart,) = draw("attacks", Scene(results, attacks=attacks))
+    certified, pgd = chart.lines
+    assert (certified.marker, pgd.marker) == ("", "full")
+    assert [(pgd.x[i], pgd.y[i]) for i in pgd.marked] == [(0.25, 0.75), (0.75, 0.5)]
+    (axes, *_) = draw_charts([chart], "", None).axes
+    assert [line.get_markevery() for line in axes.lines] == [None, [2, 4]]
+    write_report(results, tmp_path / "page.html", attacks=attacks)
+    page = (tmp_path / "page.html").read_text().partition('id="attacks-head"')[2]
+    for text in (chart_svg(chart), page.partition("</section>")[0]):
+        (line,) = re.findall(r'<polyline[^>]*points="([^"]*)"/>(?=<circle)', text)
+        drawn, corners = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', text), line.split()
+        assert [",".join(point) for point in drawn[:-1]] == [corners[2], corners[4]]  # the last is in the legend
 
 
 @pytest.fixture
@@ -102,10 +120,25 @@ def test_curves_are_about_the_inputs_that_all_attacks_share(run):
     }
     write_attacks(run / "attack" / "others", {(3, 0.25): RIGHT}, noises=2)
     attacks, results = both(run)
-    with pytest.raises(ConfigError, match="no input in common"):
+    with pytest.raises(ConfigError, match=r"/few and .*/attack/others have none in common; attack the same"):
         attack_families(attacks, results)
     write_report(results, run / "page.html", attacks=attacks)  # its table stands without the curves
     assert "<li>the attacks have no input in common" in (run / "page.html").read_text()
+
+
+def test_stores_of_attacks_that_share_no_input_are_named(run):
+    def told(**inputs):
+        for name, places in inputs.items():
+            write_attacks(run / "attack" / name, {(i, 0.25): RIGHT for i in places}, noises=len(name))
+        attacks, results = both(run)
+        with pytest.raises(ConfigError) as caught:
+            attack_families([a for a in attacks if a.name in inputs], results)
+        return str(caught.value).replace(f"{run}/attack/", "")
+
+    assert "certificates: first and second have none in common; attack" in told(first=[0, 1], second=[2])
+    assert "certificates: four has none of those that the others share; attack" in told(x=[0], yy=[0], four=[1])
+    assert "certificates: a and ccc have none in common; attack" in told(a=[0], bb=[0], ccc=[1], dddd=[1])
+    assert "certificates: far has none that is certified; attack" in told(far=[77])
 
 
 def test_a_store_of_radius_0_alone_is_called_no_attack(run):

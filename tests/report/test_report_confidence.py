@@ -9,7 +9,9 @@ from scipy.special import ndtr, ndtri
 from smoothcert.errors import ConfigError
 from smoothcert.report import certified_accuracy, confidence_table, p_ecdf, p_lower, saturation_radius
 from smoothcert.report.charts.curves import confidence_chart
+from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.confidence import normal_cdf, p_curve, saturation
+from smoothcert.report.measures.norms import log_in_linf
 from smoothcert.statistics import bounds
 
 
@@ -107,6 +109,24 @@ def test_answers_without_labels_are_not_called_correct(make):
     assert confidence_chart([unlabelled]).labels[1] == "answered with confidence ≥ p"
     with pytest.raises(ConfigError, match="draw them apart"):
         confidence_chart([unlabelled, labelled])
+
+
+def test_where_no_confidence_is_known_the_reason_is_told(make):
+    converted = log_in_linf(make([0.5], sigma=0.5), 784)
+    nameless = make([0.5], sigma=None)
+    tested = make([0.5], sigma=0.5, manifest={"identity": {"procedure": "radius", "radii": [0.5]}})
+    reasons = {
+        "a log tells it by l2 radii alone, and its radii were converted to linf: leave --norm out": converted,
+        "a log tells it by l2 radii alone, and its radii are in norm l1": make([0.5], sigma=0.5, norm="l1"),
+        "logs whose path does not name sigma do not tell it": nameless,
+        "certificates of chosen radii alone do not tell it": tested,
+    }
+    for reason, c in reasons.items():
+        for what, made in (("table", confidence_table), ("drawing", lambda runs: draw("confidence", Scene(runs)))):
+            with pytest.raises(ConfigError) as caught:
+                made([c, c])
+            told = f"a {what} of confidence needs a run whose p_A is known, found none: {reason}"
+            assert str(caught.value) == told
 
 
 def test_the_table_tells_of_partial_runs(make):

@@ -59,25 +59,25 @@ def test_logs_of_corruptions_need_no_run_beside_them(capsys, graded, tmp_path):
     assert "mAcc %" in capsys.readouterr().out
     for words, found in (
         ([], "to report; only"),
-        (["--corruptions", str(graded), "--html", str(tmp_path / "p.html")], "found --html without them"),
+        (["--corruptions", str(graded), "--figure", str(tmp_path / "f.svg")], "found --figure without them"),
         (["--corruptions", str(graded), "--alpha", "0"], "found --alpha without them"),
         (["--corruptions", str(graded), "--tables", "certified"], "found --tables certified without them"),
     ):
         with pytest.raises(SystemExit):
             main(["report", *words])
         assert found in capsys.readouterr().err
-    assert not (tmp_path / "p.html").exists()
+    assert not (tmp_path / "f.svg").exists()
 
 
 def test_options_that_tables_of_corruptions_do_not_use_are_refused_whichever_they_are(capsys, graded, tmp_path):
     """All that the usage names, so that a new option is used or refused, and never passed over."""
     usage = " ".join(build_parser(words=["report"]).commands["report"].format_usage().split())
     options = dict(re.findall(r"\[(--[\w-]+)( [A-Z])?", usage))
-    used = {"--corruptions", "--tables", "--rounded", "--markdown", "--latex", "--csv"}
+    used = {"--corruptions", "--tables", "--rounded", "--html", "--markdown", "--latex", "--csv"}
     assert used < options.keys()
     values = {"--alpha": "0.1", "--bound": "binary", "--norm": "linf", "--group-by": "sigma", "--draw": "accuracy"}
     for name in options.keys() - used:
-        words = [values.get(name, str(tmp_path / "new") if name in ("--html", "--data-dir") else "1")]
+        words = [values.get(name, str(tmp_path / "new") if name == "--data-dir" else "1")]
         with pytest.raises(SystemExit) as ended:
             main(["report", "--corruptions", str(graded), name, *(words if options[name] else [])])
         told = capsys.readouterr()
@@ -125,10 +125,23 @@ def test_tables_of_types_have_the_models_in_the_order_of_the_methods_and_mark_th
     assert means.best == {(row, column) for row in (1, 2) for column in range(1, 7)}
 
 
+def test_a_page_is_made_of_logs_of_corruptions_alone(capsys, graded, tmp_path):
+    main(["report", "--corruptions", str(graded), str(graded), "--rounded", "--html", str(tmp_path / "page.html")])
+    assert f"wrote {tmp_path / 'page.html'}" in capsys.readouterr().out
+    page = (tmp_path / "page.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "Certificates on corrupted images alone." in page
+    assert page.count("<td>0.400</td><td>0.200</td><td>0.300</td>") == 2
+    assert "Note: radii are rounded" in page
+    assert "Certificates of 8 files" in page
+    assert "Results" not in page.partition("<script")[0].partition("</style>")[2]
+
+
 def test_the_page_has_a_section_of_corruptions(graded, make, tmp_path):
     write_report([make([0.5])], tmp_path / "page.html", corrupted=[read_corruptions(graded)])
     page = (tmp_path / "page.html").read_text()
     assert '<a href="#corruptions">' in page
+    assert "on corrupted images alone" not in page
     section = page[page.index('<h2 id="corruptions">') :]
     assert section.index("mACR") < section.index("Average certified radius by type of corruption, severity 2")
     write_report([make([0.5])], tmp_path / "plain.html")

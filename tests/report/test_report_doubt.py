@@ -107,7 +107,7 @@ def test_trade_offs_tell_of_collapsed_networks(make):
 
 def test_figures_and_pages_tell_it(runs, tmp_path):
     assert f"a ({WORDS})" in curve_svg(runs)
-    pgd = AttackCurve("pgd", np.array([0.5]), np.array([0.5]))
+    pgd = AttackCurve("pgd", np.array([0.5]), np.array([0.5]), (0.5,))
     attacked = attack_chart([Family("a", (runs[0],), (pgd,))])
     assert f"of a ({WORDS})" in attacked.title
     assert attacked.lines[0].label.startswith(f"a ({WORDS}): certified, ")

@@ -115,7 +115,7 @@ def test_confidence_has_them_too(make):
     assert plain.intervals == {}
     assert table.rows == plain.rows == (("a", "4", "75.0", "75.0", "75.0", "0.0", "0.0", "0.0", "0.0", "0.0"),)
     assert table.around(0, 2) == "[19.4, 99.4]"
-    assert table.notes[0] == "b: p_A is not known"
+    assert table.notes[0] == "b: p_A is not known: a log tells it by l2 radii alone, and its radii are in norm l1"
     assert "Correct (\\%) with confidence of at least $p$" in table.to_latex()
 
 

@@ -139,7 +139,8 @@ def test_charts_show_points_and_no_line(listed, usual, tmp_path):
     assert np.diff(places[:, 0]) == pytest.approx([156.8, 2 * 156.8], abs=0.2)  # radii 0.5, 1 and 2
     assert np.diff(places[:, 1]) == pytest.approx([98.1, 2 * 98.1], abs=0.2)  # 75, 50 and 0 %
     assert "listed: 75.0 % at radius 0.5, 50.0 % at radius 1, 0.0 % at radius 2." in svg
-    attacked = attack_chart([Family("listed", (listed(),), (AttackCurve("pgd", np.array([0.5]), np.array([0.5])),))])
+    pgd = AttackCurve("pgd", np.array([0.5]), np.array([0.5]), (0.5,))
+    attacked = attack_chart([Family("listed", (listed(),), (pgd,))])
     assert "nan" not in chart_svg(attacked)
     assert attacked.lines[0].dots
     assert attacked.lines[0].y.tolist() == [0.75, 0.5]

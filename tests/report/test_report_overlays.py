@@ -97,6 +97,31 @@ def test_published_rows_beside_ours(run):
         overlays([run([0.5])], [], ["catrs-supplement/table-77"])
 
 
+def test_series_on_other_data_or_of_another_sigma_say_so(make):
+    log = make([0.5], name="cohen", sigma=0.5, source=Path("/logs/cifar10/noise_0.5/cohen/noise_0.5.tsv"))
+    (chart,) = overlay_charts(overlays([log], [], [TABLE]), [])
+    assert [line.label for line in chart.lines[:3]] == [
+        "cohen (cifar10, σ=0.5)",
+        "published: Gaussian (mnist, σ=1)",
+        "published: Consistency by lam (mnist, σ=1)",
+    ]
+    ours, *published = trade_off_values([log], [], [TABLE])["series"]
+    assert (ours["notes"], published[0]["notes"]) == (["cifar10, σ=0.5"], ["mnist, σ=1"])
+    for place, notes in (("mnist/noise_1.0", ()), ("FMNIST/noise_1.0", ("fashion-mnist",)), ("noise_1.0", ())):
+        log = make([0.5], sigma=1.0, source=Path("/logs", place, "noise_1.0.tsv"))
+        assert overlays([log], [], [TABLE])[0].notes == notes
+
+
+def test_a_table_without_acr_needs_radii_that_it_prints(run):
+    table = "smoothmix-supplement/table-4"
+    with pytest.raises(ConfigError, match=r"no ACR, but accuracies at radii 0.5 1 1.5 2 2.5: name some by --radii$"):
+        overlays([run([0.5])], [], [table])
+    with pytest.raises(ConfigError, match=r"name some by --radii, found 0.3$"):
+        overlays([run([0.5])], [0.3], [table])
+    charts = overlay_charts(overlays([run([0.5])], [0.5], [table]), [0.5])
+    assert [len(chart.lines) for chart in charts] == [1, 18]
+
+
 def test_points_that_are_left_out_are_counted(run):
     series = overlays([run([0.5])], [], [TABLE])
     (chart,) = overlay_charts(series, [], least=0.9)

@@ -20,6 +20,7 @@ def attack_chart(families: Sequence[Family], first_run: int = 0) -> Chart:
     """The certified curve of each family, and a line for each kind of attack on it.
 
     What an attack leaves at a radius bounds the accuracy from there on, so the line stays level up to the next radius.
+    Points on it are the radii that were attacked.
     A page that shows and hides its runs numbers the lines from `first_run` on, so that these stay.
     """
     lines: list[Line] = []
@@ -40,13 +41,16 @@ def attack_chart(families: Sequence[Family], first_run: int = 0) -> Chart:
             whose = f"{name}: " if len(families) > 1 else ""
             drawn = LineStyle(colour, place % len(DASHES))
             x, y = np.append(np.repeat(curve.radii, 2)[1:], end), np.repeat(curve.accuracy, 2)
-            lines.append(Line(whose + curve.label, x, y, drawn, first_run + len(lines)))
+            marked = tuple(2 * i for i, radius in enumerate(curve.radii.tolist()) if radius in curve.attacked)
+            run = first_run + len(lines)
+            lines.append(Line(whose + curve.label, x, y, drawn, run, marker="full", marked=marked))
     return Chart(
         tuple(lines),
         Frame((0.0, end), (0.0, _top(lines)), ticks=(9, 11), y_format=percent),
         title="Certified and empirical accuracy of " + ", ".join(doubted(f.name, f.models[0]) for f in families),
         description="Certified accuracy is proved from below, accuracy under attack bounds it from above, both on "
         f"{counted}. An attack takes m noises and T steps, PREDICT n samples. "
+        "Points are the radii that were attacked. "
         "A bound holds for all larger radii too, also beyond the largest that was attacked. "
         f"{'; '.join(map(_summary, families))}.",
         labels=(f"radius r ({norm_names(['l2'])})", "accuracy"),

@@ -92,6 +92,8 @@ def _plot(axes: Any, line: Line, x: Any, y: Any) -> Any:
     elif line.marker:
         full = line.marker == "full"
         look |= {"marker": "o", "markersize": 4 if full else 7, "markerfacecolor": colour if full else "none"}
+        if line.marked is not None and len(x):  # a point may lie on the frame
+            look |= {"markevery": list(line.marked), "clip_on": False}
     return axes.plot(x, y, color=colour, linewidth=1.3, label=_plain(line.label), **look)[0]
 
 

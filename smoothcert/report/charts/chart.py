@@ -71,7 +71,7 @@ class Chart:
 def chart_svg(chart: Chart, *, legend: bool = True, points: int = 400) -> str:
     """The chart as SVG, each line by at most `points` points; `legend=False` if the page around it has its own."""
     top = chart.frame.x[1], chart.frame.y[1]
-    thinned = [line if line.dots or line.band else _thinned(line, top, points) for line in chart.lines]
+    thinned = [line if line.dots or line.band or line.marked else _thinned(line, top, points) for line in chart.lines]
     return line_chart(
         thinned,
         chart.frame,

@@ -14,6 +14,7 @@ from smoothcert.report.charts.envelopes import envelope_chart
 from smoothcert.report.charts.losses import loss_charts
 from smoothcert.report.charts.overlays import overlay_charts
 from smoothcert.report.measures.attack_curves import attack_families
+from smoothcert.report.measures.confidence import no_confidence
 from smoothcert.report.measures.groups import Grouping
 from smoothcert.report.measures.overlays import overlays
 from smoothcert.report.measures.pairing import reference_place
@@ -55,10 +56,7 @@ def _accuracy(scene: Scene) -> Chart:
 def _confidence(scene: Scene) -> Chart:
     chart = confidence_chart(scene.results)
     if chart is None:
-        raise ConfigError(
-            "a drawing of confidence needs a run whose p_A is known, found none: certificates of chosen radii alone, "
-            "and logs whose path does not name sigma, do not tell it"
-        )
+        raise no_confidence(scene.results, "a drawing")
     return chart
 
 

@@ -22,7 +22,7 @@ BAND = 0.15  # opacity of the area around a line
 class Line:
     """One polyline, or (`dots`) its points alone; by `run`, a place in the report, the page shows and hides it.
 
-    `marker` draws the points on the line too, `full` or `hollow`.
+    `marker` draws the points on the line too, `full` or `hollow`, or (`marked`) those at these places alone.
     `band` is how far the values may lie below and above: an area around the line, or a bar through each point.
     """
 
@@ -34,6 +34,7 @@ class Line:
     dots: bool = False
     band: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None
     marker: Literal["", "full", "hollow"] = ""
+    marked: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -188,7 +189,8 @@ def _drawn(frame: Frame, line: Line) -> str:
     places = [(f"{frame.px(x):.1f}", f"{frame.py(y):.1f}") for x, y in zip(line.x, line.y, strict=True)]
     if line.dots:
         return "".join(f'<circle cx="{x}" cy="{y}" r="4" {fill(line.style)}/>' for x, y in places)
-    circles = "".join(f'<circle cx="{x}" cy="{y}" {_marker(line)}/>' for x, y in places if line.marker)
+    chosen = places if line.marked is None else [places[i] for i in line.marked]
+    circles = "".join(f'<circle cx="{x}" cy="{y}" {_marker(line)}/>' for x, y in chosen if line.marker)
     return f'<polyline {stroke(line.style)} points="{" ".join(map(",".join, places))}"/>{circles}'
 
 

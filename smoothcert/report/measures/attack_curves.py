@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from itertools import combinations
 
 import numpy as np
 
@@ -23,11 +24,15 @@ from smoothcert.report.read.names import labels_of, one_line
 
 @dataclass(frozen=True, eq=False)
 class AttackCurve:
-    """Accuracy that one kind of attack leaves, from radius 0 on; `label` says what tells it from the others."""
+    """Accuracy that one kind of attack leaves, from radius 0 on; `label` says what tells it from the others.
+
+    `attacked` are the radii that were attacked: at 0 the accuracy may be that of the certificates.
+    """
 
     label: str
     radii: Floats
     accuracy: Floats
+    attacked: tuple[float, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +75,10 @@ def attack_families(attacks: Sequence[Attacks], results: Sequence[Certificates])
         )
     shared = reduce(np.intersect1d, [inputs for a, c in found for inputs in (a.inputs, c.idx)])
     if not len(shared):
-        raise ConfigError("the attacks have no input in common with each other and with their certificates")
+        raise ConfigError(
+            f"the attacks have no input in common with each other and with their certificates: {_apart(found)}; attack "
+            "the same images, or name the certificates and those stores of attacks that belong together"
+        )
     labels = {id(c): label for c, label in zip(results, labels_of(results), strict=True)}
     methods = {id(c): (method_of(c) or labels[id(c)], *_data(c)) for _, c in found}
     told = dict(zip([setting_of(a) for a, _ in found], setting_labels([setting_of(a) for a, _ in found]), strict=True))
@@ -92,6 +100,21 @@ def attack_families(attacks: Sequence[Attacks], results: Sequence[Certificates])
     return families
 
 
+def _apart(found: Sequence[tuple[Attacks, Certificates]]) -> str:
+    """Which of the stores it is that shares no input: with its certificates, with all others, or with one of them."""
+    own = [(a.source, np.intersect1d(a.inputs, c.idx)) for a, c in found]
+    if bare := [source for source, inputs in own if not len(inputs)]:
+        return f"{bare[0]} has none that is certified"
+    rests = {source: [inputs for other, inputs in own if other != source] for source, _ in own}
+    odd = [source for source, rest in rests.items() if len(reduce(np.intersect1d, rest))]
+    if len(odd) == 1:
+        return f"{odd[0]} has none of those that the others share"
+    for (one, inputs), (other, others) in combinations(own, 2):
+        if not len(np.intersect1d(inputs, others)):
+            return f"{one} and {other} have none in common"
+    return "no input is in all of them"
+
+
 def _data(c: Certificates) -> tuple[str, str]:
     return one_line(str(c.identity.get("dataset"))), one_line(str(c.identity.get("split")))
 
@@ -107,11 +130,12 @@ def _curve(
             points[best.radius] = _accuracy(here[0], best.radius, shared)
         else:
             gaps.append(best.radius)
+    attacked = tuple(points)
     clean = max([accuracy for c in models if not np.isnan(accuracy := clean_accuracy(c))], default=None)
     if points and clean is not None:
         points.setdefault(0.0, clean)  # PREDICT and CERTIFY answer alike there, but for abstentions
     radii = sorted(points)
-    return AttackCurve(label, np.array(radii), np.array([points[radius] for radius in radii])), gaps
+    return AttackCurve(label, np.array(radii), np.array([points[radius] for radius in radii]), attacked), gaps
 
 
 def _accuracy(a: Attacks, radius: float, shared: np.ndarray) -> float:

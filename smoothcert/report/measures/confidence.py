@@ -6,6 +6,7 @@ p_A close to 1: there the normal quantile function is steep.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from statistics import NormalDist
 
 import numpy as np
@@ -28,7 +29,25 @@ def normal_cdf(x: ArrayLike) -> Floats:
 
 def has_confidence(c: Certificates) -> bool:
     """Whether p_A is known. A store that tested only some radii holds the bound that a radius needs, not p_A."""
-    return c.tested_radii is None and (_stored(c) is not None or (c.sigma is not None and c.norm == "l2"))
+    return not why_unknown(c)
+
+
+def why_unknown(c: Certificates) -> str:
+    """Why p_A is not known; empty where it is."""
+    if c.tested_radii is not None:
+        return "certificates of chosen radii alone do not tell it"
+    if _stored(c) is not None:
+        return ""
+    if c.norm != "l2":
+        found = f"were converted to {c.norm}: leave --norm out" if c.dimension else f"are in norm {c.norm}"
+        return f"a log tells it by l2 radii alone, and its radii {found}"
+    return "logs whose path does not name sigma do not tell it" if c.sigma is None else ""
+
+
+def no_confidence(results: Sequence[Certificates], what: str) -> ConfigError:
+    """The error where `what` is to be made of runs none of whose p_A is known."""
+    reasons = "; ".join(dict.fromkeys(map(why_unknown, results)))
+    return ConfigError(f"{what} of confidence needs a run whose p_A is known, found none: {reasons}")
 
 
 def _stored(c: Certificates) -> Floats | None:

@@ -16,6 +16,7 @@ from smoothcert.report.measures.across_seeds import PROCEDURE
 from smoothcert.report.measures.analysis import average_certified_radius, certified_accuracy, clean_accuracy
 from smoothcert.report.measures.collapse import collapsed
 from smoothcert.report.measures.groups import caveats
+from smoothcert.report.measures.same_data import known_data
 from smoothcert.report.measures.tradeoff import flat, is_number
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import method_in, method_of
@@ -62,6 +63,7 @@ class _Entry:
     where: tuple[str, ...] = ()  # data set and folders, or the table: tells series of one name apart
     notes: tuple[str, ...] = ()
     collapsed: bool = False
+    data: str | None = None  # the data set, where it is known
 
 
 def overlays(
@@ -77,7 +79,7 @@ def overlays(
     setting for each sigma, as most tables do, these are joined along sigma, also if another number was chosen for it.
     """
     entries = [
-        replace(_of_run(c, radii, rounded), notes=tuple(caveats([c])), collapsed=collapsed(c) > 0)
+        replace(_of_run(c, radii, rounded), notes=tuple(caveats([c])), collapsed=collapsed(c) > 0, data=known_data(c))
         for c in results
         if c.labelled and c.tested_radii is None
     ]
@@ -91,7 +93,11 @@ def overlays(
         left = [i for i in left if i not in places]
     found.sort(key=lambda pair: pair[0][0])
     names = _distinct([series for _, series in found], [[entries[i].where for i in places] for places, _ in found])
-    return [replace(series, name=name) for (_, series), name in zip(found, names, strict=True)]
+    told = _conditions([series for _, series in found], [[entries[i] for i in places] for places, _ in found])
+    return [
+        replace(series, name=name, notes=(*note, *series.notes))
+        for (_, series), name, note in zip(found, names, told, strict=True)
+    ]
 
 
 def at_least(series: Sequence[Series], least: float) -> tuple[list[Series], int]:
@@ -111,6 +117,19 @@ def _distinct(series: Sequence[Series], where: Sequence[Sequence[tuple[str, ...]
         told += [str(same.index(place) + 1)] if len(same) > 1 else []
         names.append(entry.name if len(alike) == 1 else f"{entry.name} ({', '.join(told)})")
     return names
+
+
+def _conditions(series: Sequence[Series], entries: Sequence[Sequence[_Entry]]) -> list[tuple[str, ...]]:
+    """A note on the data set and sigma of each series, where the series differ in them: such spots do not compare."""
+    data = [own[0].data for own in entries]  # a series is of one data set
+    noise = [own[0].numbers.get("sigma") for own in entries]
+    noise = [None if one.parameter == "sigma" else sigma for one, sigma in zip(series, noise, strict=True)]
+    notes: list[tuple[str, ...]] = []
+    for name, sigma in zip(data, noise, strict=True):
+        words = [] if name is None or len({*data} - {None}) == 1 else [name]
+        words += [] if sigma is None or len({*noise} - {None}) == 1 else [f"σ={sigma:g}"]
+        notes.append((", ".join(words),) if words else ())
+    return notes
 
 
 def _by_sigma(entries: Sequence[_Entry]) -> list[list[int]]:
@@ -186,9 +205,14 @@ def _of_table(name: str, radii: Sequence[float]) -> list[_Entry]:
             key = method_in({"method": method_settings(row.settings)}) or row.label
             settings = {name: value for name, value in flat(row.settings).items() if name != "seed"}
             family = (name, row.label.partition(",")[0], row.dataset, row.settings.get("model"))
-            entries.append(_entry(row.label, key, settings, family, values, (name,), published=True))
+            entry = _entry(row.label, key, settings, family, values, (name,), published=True)
+            entries.append(replace(entry, data=row.dataset))
     if not entries:
         raise ConfigError(f"{name} prints no clean accuracies, so that it has no trade-off: choose another table")
+    if all(np.isnan(entry.values[1:]).all() for entry in entries):
+        printed = " ".join(f"{r:g}" for r in table.radii if r)
+        asked = f", found {' '.join(f'{r:g}' for r in radii)}" if radii else ""
+        raise ConfigError(f"{name} prints no ACR, but accuracies at radii {printed}: name some by --radii{asked}")
     return entries
 
 

@@ -9,9 +9,12 @@ from typing import NamedTuple
 import numpy as np
 
 from smoothcert.errors import ConfigError
+from smoothcert.report.measures.norms import DIMENSIONS
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, one_line
 
+# How the field's releases call the folders of a data set.
+_FOLDERS = {name: name for name in DIMENSIONS} | {"fmnist": "fashion-mnist", "fashionmnist": "fashion-mnist"}
 DATA = {"dataset": "data sets", "split": "splits"}
 
 
@@ -31,6 +34,15 @@ def data_apart(results: Sequence[Certificates]) -> Apart | None:
             return Apart(one, other, f"were certified on different {words}, {one_line(ours)} and {one_line(theirs)}")
     found = labels_apart(results)
     return Apart(*found, "have other labels at the same indices") if found else None
+
+
+def known_data(c: Certificates) -> str | None:
+    """The data set of a run; of a log the one that its folders name, as those of the field's releases do."""
+    stated = c.identity.get("dataset") or (c.config or {}).get("dataset")
+    if stated is not None:
+        return one_line(str(stated))
+    named = {_FOLDERS[part.lower()] for part in c.source.resolve().parts if part.lower() in _FOLDERS}
+    return named.pop() if len(named) == 1 else None
 
 
 def labels_apart(results: Sequence[Certificates]) -> tuple[int, int] | None:

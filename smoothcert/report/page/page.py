@@ -54,9 +54,9 @@ def write_report(
     """Write tables, charts, notes and provenance of the runs to `path`.
 
     `training` gives the epochs of a run by its name, `images` the data set it was certified on, for the gallery.
-    `corrupted` has an entry for each corruption benchmark, `reference` is the name of the run that differences are
-    taken to (the first, if None), `intervals` adds those of the main table, and `attacks` are shown in a section of
-    their own.
+    `corrupted` has an entry for each corruption benchmark, and may stand without runs. `reference` is the name of the
+    run that differences are taken to (the first, if None), `intervals` adds those of the main table, and `attacks` are
+    shown in a section of their own.
     The same results give the same bytes. Killed at any moment, it leaves the old file or the new one.
     """
     path = Path(path)
@@ -64,6 +64,9 @@ def write_report(
         raise ConfigError(f"{path}: expected the name of a file to write, found a folder; add a file name")
     chosen: dict[str, Any] = {"reference": reference, "intervals": intervals}
     chosen |= {"attacks": attacks, "corrupted": corrupted}
+    if corrupted and not results:
+        write_text(path, render_corruptions(title, corrupted, rounded))
+        return
     text = render_report(results, title, radii, rounded, training or {}, images or {}, **chosen)
     write_text(path, text)
 
@@ -142,6 +145,18 @@ def render_report(
         (name, heading) for name, (heading, shown) in SECTIONS.items() if any(context[entry] for entry in shown)
     ]
     return _filled("page.html.j2", context)
+
+
+def render_corruptions(title: str, corrupted: Sequence[Sequence[Corrupted]], rounded: bool) -> str:
+    """A page of corruption benchmarks alone, without runs on clean images."""
+    context = {
+        **_frame(title, None),
+        "corruptions": sections.corruptions(corrupted, rounded),
+        "files": sum(map(len, corrupted)),
+        "heat": lambda *place: "",
+        "data": {"labels": [], "readings": {}},
+    }
+    return _filled("corruption_page.html.j2", context)
 
 
 def render_waiting(version: str, text: str, *, waiting: bool) -> str:

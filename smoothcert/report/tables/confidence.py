@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smoothcert.errors import ConfigError
-from smoothcert.report.measures.confidence import has_confidence, p_ecdf
+from smoothcert.report.measures.confidence import has_confidence, no_confidence, p_ecdf, why_unknown
 from smoothcert.report.measures.intervals import share_intervals
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
@@ -24,17 +23,14 @@ def confidence_table(results: Sequence[Certificates], intervals: bool = False) -
     notes, ends = [], {}
     for c, label in zip(results, labels_of(results), strict=True):
         if not has_confidence(c):
-            notes.append(f"{label}: p_A is not known")
+            notes.append(f"{label}: p_A is not known: {why_unknown(c)}")
             continue
         shares = p_ecdf(c, LEVELS)
         for j, interval in enumerate(share_intervals(shares, c.rows) if intervals else (), start=2):
             ends[len(rows), j] = (number(100 * interval.low, 1), number(100 * interval.high, 1))
         rows.append((label, inputs_cell(c), *(number(100 * share, 1) for share in shares.tolist())))
     if not rows:
-        raise ConfigError(
-            "a table of confidence needs a run whose p_A is known, found none: certificates of chosen radii alone, "
-            "and logs whose path does not name sigma, do not tell it"
-        )
+        raise no_confidence(results, "a table")
     known = [c for c in results if has_confidence(c)]
     notes += reading_notes(results)
     if any(not c.labelled for c in results):
