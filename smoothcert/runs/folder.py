@@ -65,6 +65,10 @@ class RunFolder:
     def finished(self) -> bool:
         return (self.path / "model.json").is_file()
 
+    @property
+    def has_weights(self) -> bool:
+        return (self.path / "weights.safetensors").is_file()
+
     def config(self) -> TrainConfig:
         if not self.path.exists():
             raise StoreError(f"no run folder at {self.path}: `smoothcert train` makes one")

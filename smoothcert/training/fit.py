@@ -133,7 +133,8 @@ def make_soft_labels(
     """
     run = RunFolder(wanted.model_folder)
     with wanted.lock() if ranks.is_main else nullcontext():
-        if wanted.finished and not run.finished:
+        # without the settings of the model nobody could tell what voted: it is trained again then
+        if ranks.agree(wanted.finished and run.config_path.is_file() and not run.has_weights):
             return soft_labels.read(wanted, data.train)
         train_run(wanted.model, run, ranks, data, (), quiet, every)
         ranks.wait()  # the main rank saves the model, which the others load

@@ -24,7 +24,7 @@ from smoothcert.training.watched import WatchedProgress
 
 @dataclass
 class _BatchGroup:
-    """The labelled or the pseudo-labelled batches of an epoch: the sums of their losses, the graph of their step."""
+    """The labelled or the pseudo-labelled batches: the sums of their losses in an epoch, the graph of their step."""
 
     prefix: str  # of the names of their losses
     weight: float  # of their loss in a step; sums are without it
@@ -54,8 +54,8 @@ class Stepper:
         # several processes add their gradients up between backward and step, which is not captured
         self.capture = capture and ranks.device.type == "cuda" and ranks.world_size == 1
         self._generator = torch.Generator(ranks.device)
-        self._progress = WatchedProgress(Progress(0, 1))
-        self._rates: list[float] = []
+        self._progress = WatchedProgress(0, 1)
+        self._settings: list[dict[str, Any]] = []  # of the optimiser
 
     @property
     def images(self) -> int:
@@ -63,12 +63,15 @@ class Stepper:
         return self._labelled.images
 
     def start_epoch(self, progress: Progress) -> None:
-        rates, later = [group["lr"] for group in self.optimizer.param_groups], self._progress.later(progress)
-        if later is None or rates != self._rates:
-            later = WatchedProgress(progress)
-            for group in self._groups:
+        groups, later = self.optimizer.param_groups, self._progress.later(progress)
+        settings = [{name: value for name, value in group.items() if name != "params"} for group in groups]
+        changed = later is None or settings != self._settings
+        for group in self._groups:
+            if changed and not group.images:  # else they are those of an epoch that is resumed
+                group.sums = {}
+            if changed or group.graph is None:  # the next step makes the sums, which must not happen in a graph
                 group.graph_batch = group.graph = None
-        self._progress, self._rates = later, rates
+        self._progress, self._settings = later or WatchedProgress(progress.epoch, progress.epochs), settings
 
     def take(self, batch: Batch) -> None:
         """One optimiser step for each of the method's chunks of a batch."""
@@ -85,6 +88,8 @@ class Stepper:
                 group.graph_batch = _copy(chunk)
             elif group.graph_batch.images.shape != chunk.images.shape:
                 self._step(chunk, group)  # the last batch of an epoch
+                if len(chunk.images) > len(group.graph_batch.images):  # or the first after it, in a resumed run
+                    group.graph_batch, group.graph = _copy(chunk), None
             else:
                 self._replay(chunk, group)
 

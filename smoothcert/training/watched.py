@@ -12,15 +12,15 @@ class WatchedProgress(Progress):
 
     _asked: dict[tuple[Any, ...], object]  # (name, argument, ...): answer
 
-    def __init__(self, progress: Progress) -> None:
-        super().__init__(progress.epoch, progress.epochs)
+    def __init__(self, epoch: int, epochs: int) -> None:
+        super().__init__(epoch, epochs)
         object.__setattr__(self, "_asked", {})
 
     def later(self, progress: Progress) -> WatchedProgress | None:
         """The same for another epoch; None if it answers otherwise."""
         if any(_answer(progress, *question) != answer for question, answer in self._asked.items()):
             return None
-        found = WatchedProgress(progress)
+        found = WatchedProgress(progress.epoch, progress.epochs)
         found._asked.update(self._asked)
         return found
 
@@ -31,6 +31,7 @@ class WatchedProgress(Progress):
         return bool(self._noted("reached", epoch))
 
     def __getattribute__(self, name: str) -> Any:
+        # losses also read these as they are, and a subclass of a dataclass cannot make properties of them
         return self._noted(name) if name in ("epoch", "epochs") else super().__getattribute__(name)
 
     def _noted(self, *question: Any) -> Any:

@@ -4,7 +4,6 @@ import copy
 
 import pytest
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from smoothcert.attacks.ascent import pgd, smoothed_gradient
 from smoothcert.attacks.objectives import frozen
@@ -118,52 +117,6 @@ def test_a_whole_attack_ends_where_the_plain_one_does():
             for net in (model, fast)
         ]
     assert distance(ends[1] - images, ends[0] - images) < error(1e-3, 0.2)
-
-
-@pytest.mark.parametrize("backward_passes", [1, 2])
-def test_gradients_of_two_passes_are_added_up(backward_passes):
-    model, fast = networks(name="resnet8")
-    twin = copy.deepcopy(model)
-    images, labels, noise = inputs()
-    for network in (fast, twin):
-        network.train()
-        with arithmetic("float32"):
-            losses = [torch.nn.functional.cross_entropy(network(images + some), labels) for some in noise]
-            for loss in losses if backward_passes == 2 else [sum(losses)]:
-                loss.backward()
-    for (name, found), expected in zip(model.named_parameters(), twin.parameters(), strict=True):
-        assert distance(found.grad, expected.grad) < error(1e-4, 0.1), name
-
-
-def test_gradients_of_blocks_are_added_up_and_kept_together():
-    """One sum for all layers, and no copy of what a parameter gets of it."""
-    model, fast = networks(name="resnet8")
-    images, labels, noise = inputs()
-    logits = [fast.train()(images + some) for some in noise]
-    with Operations() as seen:
-        torch.nn.functional.cross_entropy(torch.cat(logits), labels.repeat(2)).backward()
-    block = model[1].layer1[0]
-    convs, norms = [block.conv1.weight, block.conv2.weight], [*block.bn1.parameters(), *block.bn2.parameters()]
-    for parameters in (convs, norms):
-        assert len({parameter.grad.untyped_storage().data_ptr() for parameter in parameters}) == 1
-    shapes = [tuple(shape) for name, shape in seen.found if name == "add"]
-    assert (2, 16, 16, 3, 3) in shapes
-    assert (16, 16, 3, 3) not in shapes
-    assert fast._stages[0][1]._open is None  # what the next step asks for is new
-
-
-class Operations(TorchDispatchMode):
-    """Notes the operations that PyTorch carries out, with the shape of what comes out of them."""
-
-    def __init__(self):
-        super().__init__()
-        self.found = []
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        out = function(*args, **(kwargs or {}))
-        if isinstance(out, torch.Tensor):
-            self.found.append((function.overloadpacket.__name__, out.shape))
-        return out
 
 
 def test_training_is_that_of_the_plain_network():

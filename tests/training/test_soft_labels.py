@@ -229,13 +229,16 @@ def test_runs_share_a_folder(tmp_path):
 def test_finished_labels_need_the_weights_of_their_model_no_more(tmp_path):
     config = dataclasses.replace(SOFT, soft_labels={"n": 40, "epochs": 1, "folder": str(tmp_path / "shared")})
     first = train(tmp_path / "a", config)
-    for name in ("weights.safetensors", "model.json", "state.pt"):
+    for name in ("weights.safetensors", "state.pt"):
         (tmp_path / "shared" / "model" / name).unlink()
     again = train(tmp_path / "b", config)
     assert (first.path / "metrics.jsonl").read_bytes() == (again.path / "metrics.jsonl").read_bytes()
     assert not (tmp_path / "shared" / "model" / "weights.safetensors").exists()
-    (tmp_path / "shared" / "labels.json").unlink()  # now somebody has to vote again
-    train(tmp_path / "c", config)
+    longer = {"n": 40, "epochs": 2, "folder": str(tmp_path / "shared")}
+    with pytest.raises(StoreError, match="epochs: 1 there, 2 asked"):
+        train(tmp_path / "c", dataclasses.replace(config, soft_labels=longer))
+    shutil.rmtree(tmp_path / "shared" / "model")  # nobody can tell what voted: it is trained again
+    train(tmp_path / "d", config)
     assert (tmp_path / "shared" / "model" / "weights.safetensors").exists()
 
 

@@ -148,19 +148,22 @@ def pretend(captured):
     """Lets a stepper capture graphs that are none: they repeat the step they were made of on what their memory holds.
 
     Like a graph, such a step has the learning rate, the weight and the progress of its capture, whatever comes later,
-    and adds to sums that were there then. `captured` gets the epoch and the weight of each.
+    and adds to sums that were there then; sums that it would make itself begin with 0 in every replay. `captured` gets
+    the epoch, the weight and the size of each.
     """
 
     def prepare(stepper):
         def record(kind):
             rate, weight, progress = stepper.optimizer.param_groups[0]["lr"], kind.weight, stepper._progress
-            captured.append((object.__getattribute__(progress, "epoch"), weight))
-            sums = kind.sums
+            captured.append((object.__getattribute__(progress, "epoch"), weight, len(kind.graph_batch.images)))
+            sums, made_by_itself = kind.sums, not kind.sums
 
             def replay():
                 now = stepper.optimizer.param_groups[0]["lr"], kind.weight, stepper._progress, kind.sums
                 stepper.optimizer.param_groups[0]["lr"], kind.weight, stepper._progress = rate, weight, progress
                 kind.sums = sums
+                if made_by_itself:
+                    sums.clear()
                 stepper._step(kind.graph_batch, kind)
                 stepper.optimizer.param_groups[0]["lr"], kind.weight, stepper._progress, kind.sums = now
 
@@ -184,8 +187,10 @@ class Asks(Method):
             "epoch": lambda: 1.0 + progress.epoch,
             "ramp": lambda: progress.ramp(2),
             "reached": lambda: 1.0 + progress.reached(1),
+            "term": lambda: 1.0,
         }[self.how]()
-        return Losses(factor * F.cross_entropy(model(noisy_copies(batch, sigma, 1)), batch.labels))
+        loss = factor * F.cross_entropy(model(noisy_copies(batch, sigma, 1)), batch.labels)
+        return Losses(loss, {"early": loss} if self.how == "term" and not progress.reached(1) else {})
 
 
 @pytest.mark.parametrize(
@@ -195,16 +200,43 @@ def test_steps_are_captured_anew_where_the_rate_or_an_answer_of_the_progress_cha
     rates, captured = (0.01, 0.01, 0.01, 0.001), []
     plain, plain_weights = steps(Asks(how), "cpu", rates=rates)
     fast, fast_weights = steps(Asks(how), "cpu", pretend(captured), rates=rates)
-    assert sorted(captured) == [(epoch, weight) for epoch in epochs for weight in (0.3, 1.0)]
+    assert sorted(captured) == [(epoch, weight, 16) for epoch in epochs for weight in (0.3, 1.0)]
     assert plain == fast
     assert all(torch.equal(value, fast_weights[name]) for name, value in plain_weights.items())
+
+
+@pytest.mark.parametrize("start", [0, 2, 3])
+def test_a_resumed_epoch_of_one_batch_spoils_no_later_one(start):
+    """Of 64, 64, 64 and 8 images, all, two or one are left in the first epoch; sums are those of plain steps."""
+    found, captured = [], []
+    for prepare in (lambda stepper: None, pretend(captured)):
+        model = build_model("lenet", seed=0)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
+        stepper = Stepper(model, optimizer, Asks("never"), 0.5, Ranks(torch.device("cpu")))
+        prepare(stepper)
+        batches = Batches(data(), 64, seed=3)
+        for epoch in range(3):
+            stepper.start_epoch(Progress(epoch, 3))
+            for batch in batches.epoch(epoch, start=0 if epoch else start):
+                stepper.take(batch)
+            found.append(stepper.means())
+    assert found[:3] == found[3:]
+    assert captured[-1][-1] == 64  # whatever came first, full batches are replayed in the end
+
+
+def test_terms_that_end_are_told_no_more():
+    plain, _ = steps(Asks("term"), "cpu")
+    fast, _ = steps(Asks("term"), "cpu", pretend([]))
+    assert plain == fast
+    assert "early" in fast[0]
+    assert "early" not in fast[1]
 
 
 def test_each_kind_is_captured_with_its_own_weight_and_sums():
     captured, method = [], build_method({"name": "consistency", "noises": 2})
     plain, plain_weights = steps(method, "cpu")
     fast, fast_weights = steps(method, "cpu", pretend(captured))
-    assert sorted(captured) == [(0, 0.3), (0, 1.0)]
+    assert sorted(captured) == [(0, 0.3, 8), (0, 1.0, 8)]
     assert plain == fast
     assert {"loss", "pseudo_labelled_loss", "pseudo_labelled_divergence"} <= plain[0].keys()
     assert all(torch.equal(value, fast_weights[name]) for name, value in plain_weights.items())

@@ -8,14 +8,13 @@
 // Images in shared memory have a border of zeros, one pixel wide, and their channels in pieces of 8 (16 bytes). Pieces
 // of a pixel are exchanged with each other (`piece_at`) such that 8 neighbouring pixels, which an instruction reads at
 // once, are in different banks. Rows are a multiple of 8 pixels apart, so that what lies below a piece is at a distance
-// that the compiler knows: working out where things are took half of the time before.
+// that the compiler knows.
 //
 // A product is pixels [16, 16 channels] times weights [16 channels, 8 outputs] (mma.m16n8k16). The 16 pixels lie side
 // by side in a row, in a row of both images if they are 8 wide. A warp computes a unit: 16 outputs of ROWS such
 // sixteens, one below the other. For each column of taps it loads ROWS + 2 of them, which serve all three rows of taps.
 
 typedef unsigned int u32;
-typedef unsigned short u16;
 
 constexpr int THREADS = 512;
 constexpr int WARPS = THREADS / 32;

@@ -23,21 +23,24 @@ class Routes:
         self._layers = layers
         self._open: tuple[object, Tensor, Tensor] | None = None
 
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_open": None}  # a copy of a network, or a stored one, begins anew
+
     def towards(self) -> tuple[Tensor, Tensor]:
         """What stands for the weights of all convolutions, and for beta and gamma of the norms in turn.
 
         They have no values, only gradients: [layers, ...] and [2 * layers, channels].
         """
-        device = self._layers[0][0].weight.device
+        weights = [conv.weight for conv, _ in self._layers]
+        norms = [parameter for _, norm in self._layers for parameter in (norm.bias, norm.weight)]
+        device = weights[0].device
         stream = torch.cuda.current_stream(device) if device.type == "cuda" else None  # gradients go back on that one
-        if self._open is None or self._open[0] != stream or not torch.is_grad_enabled():
-            weights = [conv.weight for conv, _ in self._layers]
-            norms = [parameter for _, norm in self._layers for parameter in (norm.bias, norm.weight)]
-            self._open = stream, _gathered(weights, self._close), _gathered(norms, self._close)
-        _, to_weights, to_norms = self._open
-        if not torch.is_grad_enabled():
-            self._close()
-        return to_weights, to_norms
+        # a pass whose gradients never went back may have left ways to what the parameters were then
+        key = stream, torch.is_grad_enabled(), [(id(p), p.requires_grad) for p in (*weights, *norms)]
+        if self._open is None or self._open[0] != key:
+            self._open = None
+            self._open = key, _gathered(weights, self._close), _gathered(norms, self._close)
+        return self._open[1:]
 
     def _close(self) -> None:
         self._open = None

@@ -2,7 +2,8 @@
 
 A training pass normalises, adds the shortcut and applies ReLU in one go (norm.py). An attack step is a forward and an
 input gradient in eval mode, with frozen parameters: BatchNorm is folded into the convolutions there, at every call.
-Blocks without a stride have convolutions of their own, too (residual.py).
+Blocks without a stride have convolutions of their own, too (residual.py); in bfloat16 and where a GPU allows it, all
+frozen ones of a stage are one kernel (frozen_stage.py).
 """
 
 from __future__ import annotations
