@@ -29,7 +29,7 @@ from smoothcert.recipes.shipped import shipped_settings
 from smoothcert.recipes.tables import namesakes, unknown_table
 from smoothcert.report import average_certified_radius, certified_accuracy, read_store
 from smoothcert.report.measures.analysis import default_radii
-from smoothcert.report.measures.published_comparison import find_published, measurement_differences
+from smoothcert.report.measures.published_comparison import differences_in_making, find_published
 from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.store import ResultStore
 
@@ -260,7 +260,7 @@ def published_outcome(row: PublishedRow | None, found: Any) -> dict[str, Any] | 
         "std": row.std,
         "source": row.source,
         "allowed_difference": round(allowed, 4),
-        "reproduced": None if measurement_differences(found, row) else near,  # None: not measured alike, so not decided
+        "reproduced": None if differences_in_making(found, row) else near,  # None: not made alike, so not decided
     }
 
 

@@ -23,8 +23,8 @@ from smoothcert.report.measures.envelope import upper_envelope
 from smoothcert.report.measures.intervals import run_intervals
 from smoothcert.report.measures.published_comparison import (
     deviation,
+    differences_in_making,
     find_published,
-    measurement_differences,
     published_notes,
 )
 from smoothcert.report.measures.same_data import comparable
@@ -63,7 +63,7 @@ def certificate_table(
         raise ConfigError("a table needs at least one run, found none")
     radii = default_radii(results) if radii is None else checked_radii(radii)
     published = [find_published(c) for c in results]
-    alike = [row is not None and not measurement_differences(c, row) for c, row in zip(results, published, strict=True)]
+    alike = [row is not None and not differences_in_making(c, row) for c, row in zip(results, published, strict=True)]
     columns = PUBLISHED[: any(published) + any(alike)]  # no column of differences where there is none
     norms = {c.norm for c in results}
     # columns of their own, since CSV has no notes
@@ -161,7 +161,7 @@ def published_table(results: Sequence[Certificates], radii: Sequence[float]) -> 
     rows: list[tuple[str, ...]] = []
     for c, label in zip(results, labels_of(results), strict=True):
         row = find_published(c)
-        if row is None or row.acr is None or measurement_differences(c, row):
+        if row is None or row.acr is None or differences_in_making(c, row):
             continue
         ours = certified_accuracy(c, radii, rounded=True).tolist()
         theirs = [row.accuracy_at(r) for r in radii]
