@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, add_json, add_numbers, option, place, print_json, read_numbers
+from smoothcert.cli.options import Options, add_json, add_numbers, option, place, print_json
 from smoothcert.cli.report_data import (
     Pictures,
+    asked_radii,
     check_norm,
     check_outputs,
     check_values,
@@ -137,7 +138,7 @@ def _report(
     say = partial(print, file=sys.stderr) if options.json else print
     for alarm in alarms(attacks, stored_certificates(options, results) if attacks else []):  # whatever is asked for
         print(alarm, file=sys.stderr)
-    radii = read_numbers(options.radii, "--radii")
+    radii = asked_radii(options)
     corrupted, chosen = _corrupted(options, results), {"rounded": options.rounded, "reference": options.reference}
     given = {
         "corrupted": corrupted,
@@ -244,7 +245,7 @@ def _draw(options: Options, results: list[Certificates], attacks: list[Attacks])
         drawing=name,
         rounded=options.rounded,
         reference=options.reference,
-        radii=read_numbers(options.radii, "--radii") or (),
+        radii=asked_radii(options) or (),
         attacks=attacks,
         by=options.group_by or "method",
         published=options.published or (),
@@ -258,7 +259,7 @@ def _serve(options: Options, pictures: Pictures) -> None:
     from smoothcert.report.page.live import LiveReport, serve
     from smoothcert.report.page.page import TITLE, render_report
 
-    radii = read_numbers(options.radii, "--radii")
+    radii = asked_radii(options)
 
     def page(version: str) -> str:
         results, _ = read_certificates(options)

@@ -109,11 +109,17 @@ def check_norm(options: Options) -> None:
         raise ConfigError("--dimension is the number of values of an input, for --norm linf, which is not given")
 
 
+def asked_radii(options: Options) -> tuple[float, ...] | None:
+    """Those of --radii, each once."""
+    given = read_numbers(options.radii, "--radii")
+    return None if given is None else tuple(dict.fromkeys(given))
+
+
 def check_values(options: Options) -> None:
     """Whether numbers are what they must be, whatever asks for them later."""
     from smoothcert.report.tables.tables import checked_radii
 
-    checked_radii(read_numbers(options.radii, "--radii") or ())
+    checked_radii(asked_radii(options) or ())
     if options.least_accuracy is not None and not 0 <= options.least_accuracy <= 1:
         raise ConfigError(f"--least-accuracy is a share from 0 to 1, for example 0.6, found {options.least_accuracy:g}")
 
