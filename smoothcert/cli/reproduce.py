@@ -156,7 +156,10 @@ def _measured(options: Options) -> list[str]:
     given += [f"--n {options.n}"] if options.n != N else []
     if not given:
         return []
-    return [f"Ours were certified with {' '.join(given)}; published: n = {N:,}, on as many images as the papers say."]
+    from smoothcert.recipes.published import N as PUBLISHED
+
+    theirs = f"n = {PUBLISHED:,}, on as many images as the papers say"
+    return [f"Ours were certified with {' '.join(given)}; published: {theirs}."]
 
 
 def _write(

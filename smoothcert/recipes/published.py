@@ -16,10 +16,10 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from smoothcert.recipes.tables import Table, TableRow, method_defaults, tables_by_preference
+from smoothcert.recipes.tables import Table, TableRow, measured, method_defaults, tables_by_preference
 from smoothcert.statistics.saturation import saturation_radius
 
-N, ALPHA = 100_000, 0.001  # of every published row
+N, ALPHA = int(measured()["n"]), float(measured()["alpha"])  # of every published row
 
 _TRAINING = (
     *("epochs", "batch_size", "optimizer", "lr", "momentum", "weight_decay", "lr_step", "lr_factor", "lr_late"),
