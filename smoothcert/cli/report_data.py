@@ -14,7 +14,7 @@ from smoothcert.config import check_choice
 from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 
 if TYPE_CHECKING:
-    from smoothcert.report import Attacks, Certificates, Training
+    from smoothcert.report import Attacks, Certificates, Corrupted, Training
 
 
 def read_certificates(options: Options) -> tuple[list[Certificates], list[str]]:
@@ -52,6 +52,18 @@ def read_attacked(options: Options) -> tuple[list[Attacks], list[str]]:
         warnings.simplefilter("always")
         attacks = read_attack_stores(*map(local, options.results))
     return attacks, [str(warning.message) for warning in caught]
+
+
+def read_corrupted(options: Options, results: list[Certificates]) -> tuple[list[list[Corrupted]], list[str]]:
+    """The corruption benchmarks among the results and those given expressly, and which logs were left out of these."""
+    from smoothcert.report import corrupted_stores, read_corruptions
+    from smoothcert.runs.remote import local
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        given = [read_corruptions(local(folder)) for folder in options.corruptions or ()]
+    found = [entries for entries in (corrupted_stores(results), *given) if entries]
+    return found, [str(warning.message) for warning in caught]
 
 
 def read_epochs(options: Options) -> tuple[list[Training], list[str]]:
