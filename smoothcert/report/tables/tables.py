@@ -18,6 +18,7 @@ from smoothcert.report.measures.analysis import (
     clean_accuracy,
     default_radii,
 )
+from smoothcert.report.measures.bootstrap import NO_INTERVAL
 from smoothcert.report.measures.classes import per_class
 from smoothcert.report.measures.envelope import upper_envelope
 from smoothcert.report.measures.intervals import run_intervals
@@ -100,17 +101,22 @@ def certificate_table(
 def _with_intervals(table: Table, results: Sequence[Certificates], radii: Sequence[float], rounded: bool) -> Table:
     mean = table.head.index("ACR" if table.group == ACCURACY else "mean radius")
     places = [mean, table.head.index("abstain %"), *range(len(table.head), len(table.columns))]
-    ends = {}
-    for i, c in enumerate(results):
+    ends, untold = {}, []
+    for i, (c, label) in enumerate(zip(results, labels_of(results), strict=True)):
         found = run_intervals(c, radii, np.random.default_rng(0), rounded)
         values = [
             (found.mean, 1.0, radius_digits(c)),
             *((share, 100.0, 1) for share in (found.abstention, *found.shares)),
         ]
         for j, (interval, scale, digits) in zip(places, values, strict=True):
-            if table.rows[i][j] not in ("", "-"):
+            if table.rows[i][j] in ("", "-"):
+                continue
+            if np.isnan(interval.low):
+                untold.append(label)
+            else:
                 ends[i, j] = (number(scale * interval.low, digits), number(scale * interval.high, digits))
-    return replace(table, intervals=ends, notes=(*table.notes, INTERVALS))
+    told = [f"{', '.join(untold)}: the {table.head[mean]} {NO_INTERVAL}"] if untold else []
+    return replace(table, intervals=ends, notes=(*table.notes, *told, INTERVALS))
 
 
 def envelope_table(results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False) -> Table:
