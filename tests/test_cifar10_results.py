@@ -14,19 +14,19 @@ from smoothcert.cli import main
 
 SCRIPT = Path(__file__).parents[1] / "results" / "cifar10.py"
 LOGS = {sigma: f"cifar10/noise_{sigma:g}/cohen/noise_{sigma:g}.tsv" for sigma in (0.25, 0.5)}  # of Gaussian training
-LABELS = [3, 3, 3, 9]
+LABELS = [3, 3, 3, 9] * 2  # of enough images that differences have intervals
 SMALL = ["--epochs", "6", "--evaluate-every", "0", "--lr", "0.01"]
 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Gaussian training at sigma 0.25, and at sigma 0.5 with two seeds, certified on the same four images.
+    """Gaussian training at sigma 0.25, and at sigma 0.5 with two seeds, certified on the same eight images.
 
     The second seed with fewer samples: both learn their images by heart, and would have the same radii else.
     """
     folder, rng = tmp_path_factory.mktemp("cifar10"), np.random.default_rng(0)
-    images, labels = rng.integers(0, 256, (16, 28, 28), dtype=np.uint8), np.array([*LABELS, *[3] * 12])
-    arrays = {"train_images": images, "train_labels": labels, "test_images": images[:4], "test_labels": labels[:4]}
+    images, labels = rng.integers(0, 256, (16, 28, 28), dtype=np.uint8), np.array([*LABELS, *[3] * 8])
+    arrays = {"train_images": images, "train_labels": labels, "test_images": images[:8], "test_labels": labels[:8]}
     np.savez(folder / "tiny.npz", **arrays)
     for name, seed, n in (("gaussian-0.25", 0, 200), ("gaussian-0.50/seed0", 0, 200), ("gaussian-0.50/seed1", 1, 100)):
         words = ["train", f"mnist/{name.partition('/')[0]}", "--dataset", f"npz:{folder / 'tiny.npz'}", *SMALL]
@@ -71,17 +71,17 @@ def test_runs_beside_their_logs(monkeypatch, runs):
     far, near = round(single + 0.05, 2), round(mean - 0.01, 2)  # at most 0.005 from what is meant
     for sigma, radius in ((0.25, far), (0.5, near)):
         rows = [(index, label, radius) for index, label in enumerate(LABELS)]
-        write_log(runs.parent, sigma, [*rows, (7, 1, 1.75), (9, 2, 1.75)])
+        write_log(runs.parent, sigma, [*rows, (11, 1, 1.75), (13, 2, 1.75)])
     first, second = compare(monkeypatch, runs)
 
-    assert (first["recipe"], first["inputs"]) == ("cifar10/gaussian-0.25", 4)
+    assert (first["recipe"], first["inputs"]) == ("cifar10/gaussian-0.25", 8)
     assert (first["acr"], first["log"]["acr"]) == pytest.approx((single, far), abs=6e-5)
     assert first["difference"] == pytest.approx(single - far, abs=6e-5)
     assert (first["reproduced"], first["allowed_difference"]) == (False, 0.02)
-    assert first["log"]["acr_on_all_images"] == pytest.approx((4 * far + 2 * 1.75) / 6, abs=6e-5)
+    assert first["log"]["acr_on_all_images"] == pytest.approx((8 * far + 2 * 1.75) / 10, abs=6e-5)
     assert first["log"]["certified_accuracy"] == {f"{r / 4:g}": float(r / 4 <= far) for r in range(11)}
 
-    assert (second["recipe"], second["inputs"], second["reproduced"]) == ("cifar10/gaussian-0.50", 4, True)
+    assert (second["recipe"], second["inputs"], second["reproduced"]) == ("cifar10/gaussian-0.50", 8, True)
     assert second["acr"] == pytest.approx(mean, abs=6e-5)
     assert second["difference"] == pytest.approx(mean - near, abs=6e-5)
     assert [each["seed"] for each in second["seeds"]] == [0, 1]
@@ -110,9 +110,9 @@ def test_rows_whose_certificates_are_elsewhere_stay(monkeypatch, runs):
 @pytest.mark.parametrize(
     ("indices", "labels", "said"),
     [
-        (range(4, 8), LABELS, "no input in common"),
-        (range(4), [3, 3, 3, 8], "other labels at the same indices"),
-        (range(1, 4), LABELS[1:], "images were certified that the log does not have"),
+        (range(8, 16), LABELS, "no input in common"),
+        (range(8), [*LABELS[:-1], 8], "other labels at the same indices"),
+        (range(1, 8), LABELS[1:], "images were certified that the log does not have"),
     ],
 )
 def test_what_cannot_be_paired_is_refused_and_nothing_is_written(monkeypatch, runs, indices, labels, said):

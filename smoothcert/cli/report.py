@@ -10,15 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, add_json, add_numbers, option, place, print_json, read_numbers
+from smoothcert.cli.options import Options, add_json, add_numbers, option, place, print_json
 from smoothcert.cli.report_data import (
     Pictures,
+    asked_radii,
     check_norm,
     check_outputs,
     check_values,
     check_words,
     read_attacked,
     read_certificates,
+    read_corrupted,
     read_epochs,
     stored_certificates,
     training_of,
@@ -120,16 +122,28 @@ def run(options: Options) -> None:
             print(f"note: {shown(str(error))}", file=sys.stderr)
     else:
         attacks, not_yet = read_attacked(options)
-        left_out += not_yet
-        for reason in left_out:
-            print(f"note: {shown(reason)}", file=sys.stderr)
-        _report(options, results, attacks, left_out, pictures)
+        corrupted, aside = read_corrupted(options, results)
+        left_out += [*not_yet, *aside]
+        _tell(left_out)
+        _report(options, results, attacks, corrupted, left_out, pictures)
     if options.serve:
         _serve(options, pictures)
 
 
+def _tell(left_out: Sequence[str]) -> None:
+    from smoothcert.runs.remote import shown
+
+    for reason in left_out:
+        print(f"note: {shown(reason)}", file=sys.stderr)
+
+
 def _report(
-    options: Options, results: list[Certificates], attacks: list[Attacks], left_out: list[str], pictures: Pictures
+    options: Options,
+    results: list[Certificates],
+    attacks: list[Attacks],
+    corrupted: list[list[Corrupted]],
+    left_out: list[str],
+    pictures: Pictures,
 ) -> None:
     from smoothcert.report import Material, alarms, report_tables, write_report
     from smoothcert.report.measures.pairing import reference_place
@@ -137,8 +151,8 @@ def _report(
     say = partial(print, file=sys.stderr) if options.json else print
     for alarm in alarms(attacks, stored_certificates(options, results) if attacks else []):  # whatever is asked for
         print(alarm, file=sys.stderr)
-    radii = read_numbers(options.radii, "--radii")
-    corrupted, chosen = _corrupted(options, results), {"rounded": options.rounded, "reference": options.reference}
+    radii = asked_radii(options)
+    chosen = {"rounded": options.rounded, "reference": options.reference}
     given = {
         "corrupted": corrupted,
         "attacks": attacks,
@@ -191,15 +205,6 @@ def _values(options: Options, material: Material, tables: Collection[str]) -> di
     }
 
 
-def _corrupted(options: Options, results: list[Certificates]) -> list[list[Corrupted]]:
-    """The corruption benchmarks among the results, and those given expressly."""
-    from smoothcert.report import corrupted_stores, read_corruptions
-    from smoothcert.runs.remote import local
-
-    found = (corrupted_stores(results), *(read_corruptions(local(folder)) for folder in options.corruptions or ()))
-    return [entries for entries in found if entries]
-
-
 def _corruptions_alone(options: Options) -> None:
     """Tables and page of the logs that --corruptions names; everything else is about runs."""
     from smoothcert.report import Material, report_tables, write_report
@@ -214,7 +219,9 @@ def _corruptions_alone(options: Options) -> None:
         raise ConfigError(
             f"name run folders, stores or logs to report{asked}; only tables and page of --corruptions FOLDER need none"
         )
-    material = Material([], rounded=options.rounded, corrupted=_corrupted(options, []))
+    corrupted, left_out = read_corrupted(options, [])
+    _tell(left_out)
+    material = Material([], rounded=options.rounded, corrupted=corrupted)
     _put_out(options, report_tables(material, chosen), print)
     if options.html is not None:
         write_report([], options.html, rounded=options.rounded, corrupted=material.corrupted)
@@ -235,19 +242,17 @@ def _put_out(options: Options, tables: Mapping[str, Sequence[Table]], say: Calla
 
 def _draw(options: Options, results: list[Certificates], attacks: list[Attacks]) -> None:
     from smoothcert.report import save_figure
-    from smoothcert.runs.remote import shown
 
     name = options.draw or "accuracy"
     trainings, left_out = read_epochs(options) if name == "losses" else ([], [])
-    for reason in left_out:
-        print(f"note: {shown(reason)}", file=sys.stderr)
+    _tell(left_out)
     save_figure(
         results,
         options.figure,
         drawing=name,
         rounded=options.rounded,
         reference=options.reference,
-        radii=read_numbers(options.radii, "--radii") or (),
+        radii=asked_radii(options) or (),
         attacks=attacks,
         by=options.group_by or "method",
         published=options.published or (),
@@ -261,13 +266,13 @@ def _serve(options: Options, pictures: Pictures) -> None:
     from smoothcert.report.page.live import LiveReport, serve
     from smoothcert.report.page.page import TITLE, render_report
 
-    radii = read_numbers(options.radii, "--radii")
+    radii = asked_radii(options)
 
     def page(version: str) -> str:
         results, _ = read_certificates(options)
         shown = training_of(results), pictures.of(results)
         chosen = {"reference": options.reference, "intervals": options.intervals, "version": version}
-        chosen |= {"attacks": read_attacked(options)[0], "corrupted": _corrupted(options, results)}
+        chosen |= {"attacks": read_attacked(options)[0], "corrupted": read_corrupted(options, results)[0]}
         return render_report(results, TITLE, radii, options.rounded, *shown, **chosen)
 
     serve(LiveReport(options.results, page), options.port or 0)

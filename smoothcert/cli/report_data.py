@@ -14,7 +14,7 @@ from smoothcert.config import check_choice
 from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 
 if TYPE_CHECKING:
-    from smoothcert.report import Attacks, Certificates, Training
+    from smoothcert.report import Attacks, Certificates, Corrupted, Training
 
 
 def read_certificates(options: Options) -> tuple[list[Certificates], list[str]]:
@@ -52,6 +52,18 @@ def read_attacked(options: Options) -> tuple[list[Attacks], list[str]]:
         warnings.simplefilter("always")
         attacks = read_attack_stores(*map(local, options.results))
     return attacks, [str(warning.message) for warning in caught]
+
+
+def read_corrupted(options: Options, results: list[Certificates]) -> tuple[list[list[Corrupted]], list[str]]:
+    """The corruption benchmarks among the results and those given expressly, and which logs were left out of these."""
+    from smoothcert.report import corrupted_stores, read_corruptions
+    from smoothcert.runs.remote import local
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        given = [read_corruptions(local(folder)) for folder in options.corruptions or ()]
+    found = [entries for entries in (corrupted_stores(results), *given) if entries]
+    return found, [str(warning.message) for warning in caught]
 
 
 def read_epochs(options: Options) -> tuple[list[Training], list[str]]:
@@ -109,11 +121,17 @@ def check_norm(options: Options) -> None:
         raise ConfigError("--dimension is the number of values of an input, for --norm linf, which is not given")
 
 
+def asked_radii(options: Options) -> tuple[float, ...] | None:
+    """Those of --radii, each once."""
+    given = read_numbers(options.radii, "--radii")
+    return None if given is None else tuple(dict.fromkeys(given))
+
+
 def check_values(options: Options) -> None:
     """Whether numbers are what they must be, whatever asks for them later."""
     from smoothcert.report.tables.tables import checked_radii
 
-    checked_radii(read_numbers(options.radii, "--radii") or ())
+    checked_radii(asked_radii(options) or ())
     if options.least_accuracy is not None and not 0 <= options.least_accuracy <= 1:
         raise ConfigError(f"--least-accuracy is a share from 0 to 1, for example 0.6, found {options.least_accuracy:g}")
 

@@ -42,7 +42,7 @@ def add_options(parser: ArgumentParser) -> None:
 
 def run(options: Options) -> None:
     seeds = tuple(dict.fromkeys(read_whole_numbers(options.seeds, "--seeds"))) or (0,)  # each once
-    _check(options)
+    _check(options, seeds)
     machine = ["--device", options.device, *(["--data-dir", str(options.data_dir)] if options.data_dir else [])]
     train = [*machine, *([] if options.epochs is None else ["--epochs", str(options.epochs)])]
     certify = ["--n", str(options.n), *([] if options.max is None else ["--max", str(options.max)])]
@@ -54,13 +54,15 @@ def run(options: Options) -> None:
         raise SmoothcertError("; ".join(failures))
 
 
-def _check(options: Options) -> None:
+def _check(options: Options, seeds: Sequence[int]) -> None:
     """Refuse what `train` and `certify` would refuse, before the first of them is started."""
     from smoothcert.statistics.bounds import check_samples
 
     for name in ("jobs", "epochs", "every", "max"):
         if options[name] is not None and options[name] < 1:
             raise ConfigError(f"--{name} must be at least 1, found {options[name]}")
+    if min(seeds) < 0:
+        raise ConfigError(f"--seeds must be 0 or above, for example 0 1 2, found {min(seeds)}")
     check_samples(N0, options.n, ALPHA)
     there = next(place for place in (options.out.absolute(), *options.out.absolute().parents) if place.exists())
     if not there.is_dir():
@@ -78,7 +80,8 @@ def _recipes(options: Options, seeds: Sequence[int], train: list[str], certify: 
     rows = [job.named for job in plan(options.what, folder, ["*"])]
     collected = _collected(options, rows, [job.named for job in jobs])
     done, failures = _run(options, jobs, train, certify)
-    outcomes = [found for job in done if (found := outcome(job, train, certify)) is not None]
+    made = [outcome(job, train, certify, comparable=_as_published(options)) for job in done]
+    outcomes = [found for found in made if found is not None]
     return [*failures, *_write(options, collected, outcomes, results_table)]
 
 
@@ -153,7 +156,10 @@ def _measured(options: Options) -> list[str]:
     given += [f"--n {options.n}"] if options.n != N else []
     if not given:
         return []
-    return [f"Ours were certified with {' '.join(given)}; published: n = {N:,}, on as many images as the papers say."]
+    from smoothcert.recipes.published import N as PUBLISHED
+
+    theirs = f"n = {PUBLISHED:,}, on as many images as the papers say"
+    return [f"Ours were certified with {' '.join(given)}; published: {theirs}."]
 
 
 def _write(

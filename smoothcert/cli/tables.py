@@ -5,7 +5,7 @@ from __future__ import annotations
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, aligned
-from smoothcert.recipes.tables import Table, load_table, table_names
+from smoothcert.recipes.tables import Table, load_table, measured, table_names
 
 ABOUT = "List the published tables that can be made again, or print one of them with its values."
 
@@ -29,10 +29,16 @@ def run(options: Options) -> None:
 
 
 def _print(table: Table) -> None:
-    print(f"{table.title}\n{table.cited}\n")
+    print(f"{table.title}\n{table.cited}\n{_measured()}\n")
     print(aligned(_best(table) if table.best else _models(table)))
     for note in table.notes:
         print(f"note on {note}")
+
+
+def _measured() -> str:
+    found = measured()
+    budget = f"n0 = {found['n0']}, n = {found['n']:,}, alpha = {found['alpha']:g}"
+    return f"published with {budget}, and radii rounded to {found['digits']} significant digits"
 
 
 def _best(table: Table) -> list[tuple[str, ...]]:

@@ -74,17 +74,15 @@ def best_outcomes(
     """
     found = []
     for contest in contests:
-        ready = [(source, planned) for source, planned in contest.models if planned.job in done]
-        runs = [
-            (planned, {"table": source.name, "row": planned.row.label, **result})
-            for source, planned in ready
-            if (result := outcome(planned.job, train, certify, table.radii, published_row(source, planned.row)))
-        ]
+        runs = []
+        for source, planned in contest.models:
+            printed = published_row(source, planned.row)
+            if planned.job in done and (
+                result := outcome(planned.job, train, certify, table.radii, printed, comparable=comparable)
+            ):
+                runs.append((planned, {"table": source.name, "row": planned.row.label, **result}))
         if not runs:
             continue
-        if not comparable:
-            for _, run in runs:
-                run["published"]["reproduced"] = None
         stores = [read_store(planned.job.store) for planned, _ in runs]
         winners = upper_envelope(stores, table.radii, rounded=True)
         best = [

@@ -68,6 +68,7 @@ def reanalyse(
         correct=(predict == stored.label) & stored.labelled,  # an abstention, -1, is no missing label
         p_lower=p,
         norm=norm or stored.norm,
+        bound=bound,
         dimension=dimension,
         warnings=(*stored.warnings, *_told(identity, stored.alpha, bound)),
     )

@@ -27,9 +27,9 @@ from smoothcert.recipes import load_recipe, recipe_names
 from smoothcert.recipes.published import PublishedRow
 from smoothcert.recipes.shipped import shipped_settings
 from smoothcert.recipes.tables import namesakes, unknown_table
-from smoothcert.report import average_certified_radius, certified_accuracy, read_store
+from smoothcert.report import Certificates, average_certified_radius, certified_accuracy, read_store
 from smoothcert.report.measures.analysis import default_radii
-from smoothcert.report.measures.published_comparison import find_published, measurement_differences
+from smoothcert.report.measures.published_comparison import differences_in_making, find_published
 from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.store import ResultStore
 
@@ -211,10 +211,13 @@ def outcome(
     certify: Sequence[str] = (),
     radii: Sequence[float] = (),
     printed: PublishedRow | None = None,
+    *,
+    comparable: bool = True,
 ) -> dict[str, Any] | None:
     """What came out of a finished job, with all that is needed to make it again; None if it is not finished.
 
-    `printed` is the row that it is compared with, where that is not to be found by its settings.
+    `printed` is the row that it is compared with, where that is not to be found by its settings. `comparable` says
+    whether the job was asked to be as published: if not, there is no verdict.
     """
     run, store = RunFolder(job.folder), ResultStore(job.store)
     if not run.finished or not store.exists:
@@ -243,24 +246,25 @@ def outcome(
         "certified_accuracy": dict(
             zip((f"{r:g}" for r in radii), certified_accuracy(found, radii, rounded=True).tolist(), strict=True)
         ),
-        "published": published_outcome(printed or find_published(found), found),
+        "published": published_outcome(printed or find_published(found), found, comparable),
     }
 
 
-def published_outcome(row: PublishedRow | None, found: Any) -> dict[str, Any] | None:
+def published_outcome(row: PublishedRow | None, found: Certificates, comparable: bool = True) -> dict[str, Any] | None:
     if row is None:
         return None
     acr = average_certified_radius(found, rounded=True)
     allowed = CLOSE_TO_ONE_RUN if row.std is None else max(3 * row.std, CLOSE)
     values = [value for value in (row.mean, row.acr) if value is not None]
     near = any(abs(acr - value) <= allowed for value in values) if values else None
+    alike = comparable and not differences_in_making(found, row)
     return {
         "acr": row.acr,
         "mean": row.mean,
         "std": row.std,
         "source": row.source,
         "allowed_difference": round(allowed, 4),
-        "reproduced": None if measurement_differences(found, row) else near,  # None: not measured alike, so not decided
+        "reproduced": near if alike else None,  # None: not decided
     }
 
 

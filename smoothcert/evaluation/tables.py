@@ -140,12 +140,10 @@ def table_outcomes(
     found = []
     for planned in jobs:
         printed = published_row(table, planned.row)
-        result = outcome(planned.job, train, certify, table.radii, printed)
-        if result is None:
-            continue
-        if table.corruptions or not comparable:
-            result["published"]["reproduced"] = None
-        found.append({**planned.named(table), **result})
+        decided = comparable and not table.corruptions
+        result = outcome(planned.job, train, certify, table.radii, printed, comparable=decided)
+        if result is not None:
+            found.append({**planned.named(table), **result})
     return found
 
 

@@ -2,8 +2,8 @@
 
 A row belongs to a configuration with the same data set, network, sigma, method and hyperparameters. A hyperparameter
 that is not given has the method's default. Numbers agree within 1 %: the papers' 255/255 is the code's 255/256.
-The training schedule counts only where rows of the same settings have different ones: then those with the schedule of
-the configuration are its own, else those with the schedule of the recipe.
+The other settings of training choose among the rows that are left: those with all settings of the configuration are its
+own, else those with the settings of the recipe, and `training_differences` says in what these differ.
 """
 
 from __future__ import annotations
@@ -16,12 +16,16 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from smoothcert.recipes.tables import Table, TableRow, method_defaults, tables_by_preference
+from smoothcert.recipes.tables import Table, TableRow, measured, method_defaults, tables_by_preference
 from smoothcert.statistics.saturation import saturation_radius
 
-N, ALPHA = 100_000, 0.001  # of every published row
+N, ALPHA = int(measured()["n"]), float(measured()["alpha"])  # of every published row
 
-_SCHEDULE = ("epochs", "batch_size", "lr", "lr_step", "lr_late", "lr_drops", "weight_decay", "normalisation")
+_TRAINING = (
+    *("epochs", "batch_size", "optimizer", "lr", "momentum", "weight_decay", "lr_step", "lr_factor", "lr_late"),
+    *("lr_drops", "model_options", "normalisation", "augment"),
+)
+_FREE = ("n", "folder", "settings", "seed", "precision", "kernels", "evaluate_every")  # of soft labels, by no paper
 
 
 @dataclass(frozen=True)
@@ -35,14 +39,15 @@ class PublishedRow:
     inputs: int
     source: str
     step: float
+    every: int | None = None  # of which every k-th image was taken, where the number of inputs does not tell
     acr: float | None = None
     mean: float | None = None
     std: float | None = None
     seeds: int = 1  # how many the mean is over
     accuracy: tuple[float | None, ...] = ()
     note: str = ""
-    schedule: Mapping[str, Any] = field(default_factory=dict)
-    of_recipe: bool = True  # whether the schedule is the recipe's own
+    training: Mapping[str, Any] = field(default_factory=dict)  # what the row fixes of it beside the method
+    of_recipe: bool = True  # whether that is the recipe's own
 
     @property
     def reference(self) -> float:
@@ -76,7 +81,7 @@ def published_rows(dataset: str | None = None) -> tuple[PublishedRow, ...]:
             if dataset not in (None, printed.dataset) or (printed.acr is None and printed.mean is None):
                 continue
             row = published_row(table, printed)
-            place = (row.dataset, row.model, row.sigma, row.inputs, dict(row.method), dict(row.schedule))
+            place = (row.dataset, row.model, row.sigma, row.inputs, dict(row.method), dict(row.training))
             key = json.dumps(place, sort_keys=True)
             found[key] = _together(found[key], row) if key in found else row
     return tuple(found.values())
@@ -93,14 +98,15 @@ def published_row(table: Table, row: TableRow) -> PublishedRow:
         inputs=row.inputs,
         source=table.cited,
         step=table.radii[1] if len(table.radii) > 1 else 0.25,
+        every=row.every,
         acr=row.acr,
         mean=row.mean,
         std=row.std,
         seeds=row.seeds,
         accuracy=tuple(None if percent is None else percent / 100 for percent in row.accuracy),
         note=row.note,
-        schedule=_schedule(settings),
-        of_recipe=not {*_SCHEDULE} & row.change.keys(),
+        training=_training({**_defaults(), **settings}),
+        of_recipe=not {*_TRAINING} & row.change.keys(),
     )
 
 
@@ -136,16 +142,40 @@ def rows_of(config: Mapping[str, Any]) -> list[PublishedRow]:
     own, rows = method_settings(config), published_rows(str(config.get("dataset")))
     place = config.get("model"), config.get("sigma")
     fits = [row for row in rows if (row.model, row.sigma) == place and _equal(row.method, own)]
-    given = {name: config[name] for name in _SCHEDULE if name in config}
-    same = [row for row in fits if _equal({name: row.schedule[name] for name in given}, given)]
+    given = _training(config)
+    same = [row for row in fits if _equal({name: row.training[name] for name in given}, given)]
     return same or [row for row in fits if row.of_recipe]
 
 
-def _schedule(settings: Mapping[str, Any]) -> dict[str, Any]:
+def training_differences(config: Mapping[str, Any], row: PublishedRow) -> list[str]:
+    """How a configuration of the row's method differs from how its model was trained, in settings that papers fix."""
+    return [
+        f"{name} = {ours} here, {row.training[name]} there"
+        for name, ours in _training(config).items()
+        if name in row.training and ours != row.training[name]
+    ]
+
+
+def _training(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Those that papers fix, as far as they are given; those of the model behind soft labels together."""
+    given = {name: settings[name] for name in _TRAINING if name in settings}
+    soft = settings.get("soft_labels")
+    if isinstance(soft, Mapping):
+        beside = {**soft, **(soft.get("settings") or {})}
+        given["soft_labels"] = {name: value for name, value in beside.items() if name not in _FREE}
+    return given
+
+
+@cache
+def _defaults() -> dict[str, Any]:
     from smoothcert.config import TrainConfig  # loads a YAML parser, which reports of logs can do without
 
-    fields = {entry.name: entry for entry in dataclasses.fields(TrainConfig)}
-    return {name: settings.get(name, [] if name == "lr_drops" else fields[name].default) for name in _SCHEDULE}
+    fields = [entry for entry in dataclasses.fields(TrainConfig) if entry.name in _TRAINING]
+    values = {
+        entry.name: entry.default if entry.default_factory is dataclasses.MISSING else entry.default_factory()
+        for entry in fields
+    }
+    return {**values, "soft_labels": {}}
 
 
 def _equal(row: Mapping[str, Any], own: Mapping[str, Any]) -> bool:

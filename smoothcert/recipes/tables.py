@@ -195,6 +195,11 @@ def tables_by_preference() -> list[Table]:
     return [load_table(name) for name in dict.fromkeys([*preferred, *table_names()])]
 
 
+def measured() -> dict[str, Any]:
+    """With what all published values were measured: n0, n and alpha, and the digits that radii were rounded to."""
+    return dict(_catalogue()["measured"])
+
+
 def method_defaults() -> dict[str, dict[str, Any]]:
     """The default hyperparameters of each method.
 

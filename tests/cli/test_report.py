@@ -111,7 +111,9 @@ def test_another_alpha_is_for_all_inputs_together_where_the_first_was(capsys, ce
     assert "note: certified by float noise: not formally sound" in run(capsys, "attack", certified, *attack)
 
 
-@pytest.mark.parametrize("words", [["--radii", "0", "0.5"], ["--radius", "0,0.5"], ["--radii", "0,0.5"]])
+@pytest.mark.parametrize(
+    "words", [["--radii", "0", "0.5"], ["--radius", "0,0.5"], ["--radii", "0,0.5"], ["--radii", "0", "0,0.5", "0.5"]]
+)
 def test_radii_with_spaces_or_commas_between_them(capsys, certified, words):
     head = run(capsys, "report", certified / "certify" / "six", *words).splitlines()[0]
     assert head.split()[-2:] == ["r=0.00", "r=0.50"]

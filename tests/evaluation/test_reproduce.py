@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +19,10 @@ from smoothcert.recipes import load_recipe, recipe_names
 from smoothcert.recipes.published import published_rows
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.runs.folder import RunFolder
+from smoothcert.verification.unpack import unpack
 from tests.processes import PATIENCE, Child
+
+PACK = Path(__file__).parents[2] / "results" / "mnist-gaussian-0.50.zip"
 
 LED = """
 import functools
@@ -119,6 +123,7 @@ def test_a_failed_run_is_named_and_the_others_are_tabulated(capsys, shared_run, 
         ("--max", "0", "--max must be at least 1, found 0"),
         ("--n", "0", "n = 0 samples cannot certify anything"),
         ("--jobs", "0", "jobs must be at least 1, found 0"),
+        ("--seeds", "-1", "--seeds must be 0 or above, for example 0 1 2, found -1"),
     ],
 )
 def test_numbers_that_nothing_can_be_made_with_are_refused_at_once(capsys, tmp_path, what, option, value, said):
@@ -230,6 +235,20 @@ def test_a_single_published_run_is_met_less_closely():
         radius = np.where(np.arange(10_000) < twos, 2.0, 1.0)
         found = Certificates("x", np.arange(10_000), ones, ones, radius, ones.astype(bool), 0.5, 100, 100_000, 0.001)
         assert published_outcome(row, found)["reproduced"] is reproduced
+
+
+def test_no_verdict_where_epochs_were_given(capsys, monkeypatch, tmp_path):
+    """Neither for a data set: a first look is told to be no comparison, whatever its epochs."""
+    run = tmp_path / "mnist" / "gaussian-0.50" / "seed0"
+    run.parent.mkdir(parents=True)
+    unpack(PACK, tmp_path).rename(run)
+    monkeypatch.setattr("smoothcert.cli.reproduce._run", lambda options, jobs, *_: (jobs, []))
+    for given, verdict in (((), "yes"), (("--epochs", "90"), "-")):
+        main(["reproduce", "mnist", "--rows", "gaussian-0.50", "--out", str(tmp_path), *given])
+        printed = capsys.readouterr().out
+        assert printed.splitlines()[2].endswith(f"| {verdict} |")
+        assert ("not comparable" in printed) == bool(given)
+        (tmp_path / "mnist" / "results.json").unlink()
 
 
 def test_the_table_is_markdown():

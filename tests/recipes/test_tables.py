@@ -142,7 +142,9 @@ def test_the_list_and_a_table_are_printed_without_torch_or_numpy(capsys):
     assert ["smoothmix-supplement/table-8", "mnist", "6"] in listed
     assert ["smoothadv/table-17", "cifar10", "5"] in listed
     main(["tables", "smoothadv/table-17"])
-    assert "smoothadv-logs/cifar10-finetuned    10000   80 (90)  62 (81)" in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert "smoothadv-logs/cifar10-finetuned    10000   80 (90)  62 (81)" in printed
+    assert "published with n0 = 100, n = 100,000, alpha = 0.001, and radii rounded to 3 significant" in printed
     main(["tables", "consistency-supplement/table-7"])
     printed = capsys.readouterr().out
     assert "cifar10/consistency-0.25  10000   0.552  75.8  67.6  58.1  46.7" in printed

@@ -1,5 +1,6 @@
 """mACR and mAcc of corruption benchmarks, from the field's layout and from our stores."""
 
+import json
 import re
 
 import pytest
@@ -26,8 +27,23 @@ def graded(write_log, tmp_path):
     for severity, rows in ((1, FULL), (2, ROW)):
         write_log(rows, f"c/severity_{severity}/cohen/fog.tsv")
         write_log(ROW, f"c/severity_{severity}/cohen/snow.tsv")
-    write_log(FULL, "c/cohen/fog.tsv")  # all severities in one file, as the release has too: left aside
     return tmp_path / "c"
+
+
+def test_logs_elsewhere_are_left_out_and_told(capsys, graded, write_log, write_store):
+    before = corruption_table(read_corruptions(graded))
+    write_log(FULL, "c/cohen/fog.tsv")  # all severities in one file, as the release has too
+    with pytest.warns(UserWarning, match=r"left out: 1 log of .*c beside those at severity_K/MODEL/CORRUPTION.tsv"):
+        assert corruption_table(read_corruptions(graded)) == before
+    write_log(FULL, "c/severity_1/fog.tsv")
+    run = write_store([(0, 1, 1, 0.5)], inputs=1)
+    told = "note: left out: 2 logs of"
+    for words in ([], [str(run)], [str(run), "--json"]):
+        main(["report", *words, "--corruptions", str(graded)])
+        printed = capsys.readouterr()
+        assert told in printed.err
+        assert "such as cohen/fog.tsv" in printed.err
+    assert told.removeprefix("note: ") in json.loads(printed.out)["left_out"][0]
 
 
 def test_means_over_types_then_over_severities(graded):

@@ -1,9 +1,12 @@
 """The page tells how its numbers were made, and by which commands they are made again."""
 
 import re
+import shlex
 
 import pytest
 
+from smoothcert.cli import main
+from smoothcert.evaluation.reanalysis import reanalyse
 from smoothcert.report import read_store
 from tests.report.page import Page, report
 
@@ -49,6 +52,24 @@ def test_the_command_has_all_that_decides_the_certificates(make, tmp_path, write
     page = Page(report(tmp_path, [read_store(folder)]))
     (commands,) = (part for part in page.text if part.startswith("smoothcert certify"))
     assert options(words).items() <= options(commands.splitlines()[0]).items()
+
+
+@pytest.mark.parametrize(
+    ("again", "shown", "words"),
+    [
+        ({}, {}, ""),
+        ({}, {"rounded": True, "radii": [0.0, 0.5], "intervals": True}, "--radii 0.0 0.5 --rounded --intervals"),
+        ({"alpha": 0.01, "bound": "multiclass"}, {}, "--alpha 0.01 --bound multiclass"),
+        ({"norm": "linf", "values": 784}, {"rounded": True}, "--norm linf --dimension 784 --rounded"),
+    ],
+)
+def test_the_command_of_the_report_has_all_that_changes_what_is_shown(tmp_path, write_store, again, shown, words):
+    folder = write_store([(0, 1, 1, 0.5)], inputs=1, dataset="mnist", split="test")
+    results = [reanalyse(folder, **again)]
+    page = Page(report(tmp_path, results, **shown))
+    (commands,) = (part for part in page.text if part.startswith("smoothcert certify"))
+    assert commands.splitlines()[-1] == f"smoothcert report {folder.as_posix()} {words}".rstrip()
+    main(["report", *shlex.split(commands.splitlines()[-1])[2:]])  # it is one that can be given
 
 
 @pytest.mark.parametrize("odd", [{"every": None}, {"every": 0}, {"dataset": "a b"}])

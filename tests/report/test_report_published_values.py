@@ -1,12 +1,15 @@
 """How a run finds its published row, and how the two stand beside each other."""
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
 
-from smoothcert.report import certificate_table, find_published
-from smoothcert.report.measures.published_comparison import OF_ROUNDED, deviation
+from smoothcert.recipes.published import published_row, training_differences
+from smoothcert.recipes.recipe import load_recipe
+from smoothcert.recipes.tables import tables_by_preference
+from smoothcert.report import certificate_table, find_published, report_values
+from smoothcert.report.measures.published_comparison import OF_ROUNDED, deviation, differences_in_making
 from smoothcert.report.tables.tables import published_table
 
 
@@ -112,3 +115,67 @@ def test_published_accuracies_radius_by_radius(make):
         ("", "difference", "-1.053", "+0.8", "+1.7", "-", "-89.7", "+0.0"),
     )
     assert published_table([make([0.5])], [0.0]) is None
+
+
+def trained(recipe, **changes):
+    """The config.yaml of a run of this recipe."""
+    return asdict(load_recipe(recipe, changes).config)
+
+
+@pytest.mark.parametrize(
+    ("recipe", "changes", "told"),
+    [
+        ("mnist/gaussian-0.50", {"epochs": 1}, ["epochs = 1 here, 90 there"]),
+        ("mnist/gaussian-0.50", {"epochs": 91}, ["epochs = 91 here, 90 there"]),
+        ("mnist/gaussian-0.50", {"lr": 0.1, "lr_step": 9}, ["lr = 0.1 here, 0.01 there", "lr_step = 9 here, 30 there"]),
+        ("mnist/gaussian-0.50", {"batch_size": 64, "lr_late": False}, ["batch_size = 64 here, 256 there"]),
+        ("mnist/gaussian-0.50", {"augment": "crop-flip"}, ["augment = crop-flip here, none there"]),
+        ("mnist/gaussian-0.50", {"optimizer": "adam", "lr_factor": 0.5}, ["optimizer = adam here, sgd there"]),
+        ("mnist/catrs-0.50", {"soft_labels": {"epochs": 1}}, ["soft_labels = {'epochs': 1} here, {} there"]),
+        # what no paper fixes
+        ("mnist/gaussian-0.50", {"seed": 7, "precision": "bfloat16", "kernels": "off", "evaluate_every": 5}, []),
+        ("mnist/catrs-0.50", {"soft_labels": {"n": 50, "folder": "votes", "precision": "bfloat16"}}, []),
+    ],
+)
+def test_a_run_that_was_trained_otherwise_shows_no_difference(make, recipe, changes, told):
+    c = of_settings(make, trained(recipe, **changes), name="mine", n=100_000, alpha=0.001)
+    differs = differences_in_making(c, find_published(c))
+    assert set(told) <= set(differs)
+    assert bool(differs) == bool(told)
+    table, values = certificate_table([c]), report_values([c])
+    assert ("difference" in table.head) == (not told)
+    assert (values["rows"][0]["published"]["difference"] is None) == bool(told)
+    notes = [note for note in table.notes if "not trained or measured as the published value" in note]
+    assert len(notes) == bool(told)
+    assert all(part in notes[0] for part in told)
+    assert (published_table([c], [0.0]) is None) == bool(told)
+
+
+def test_every_row_was_trained_as_its_recipe_with_its_changes_says():
+    for table in tables_by_preference():
+        for printed in table.rows:
+            config = trained(printed.recipe, **printed.change)
+            assert training_differences(config, published_row(table, printed)) == [], (table.name, printed.label)
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"idx": np.arange(500) * 20}, None),
+        ({"idx": np.arange(500)}, "images = 0, 1, 2, ... here, 0, 20, 40, ... there"),
+        ({"idx": np.arange(500) * 20 + 1}, "images = 1, 21, 41, ... here, 0, 20, 40, ... there"),
+        ({"idx": np.append(np.arange(499) * 20, 9999)}, "images = 9960, 9999, ... here, 9960, 9980, ... there"),
+        ({"idx": np.arange(500) * 20, "bound": "multiclass"}, "bound = multiclass here, binary there"),
+        ({"split": "train"}, "split = train here, test there"),
+        ({"simultaneous": True}, "alpha = 2e-06 here, 0.001 there"),
+        ({"tolerance": 0.01}, "tolerance = 0.01 here, 0 there"),
+    ],
+)
+def test_a_run_that_was_measured_otherwise_shows_no_difference(make, changes, told):
+    """SmoothAdv's logs of CIFAR-10 have every 20th image."""
+    identity = {key: changes.pop(key) for key in ("split", "simultaneous", "tolerance") if key in changes}
+    changes = {"idx": np.arange(500) * 20, "manifest": {"identity": identity}} | changes
+    c = of_settings(make, trained("cifar10/gaussian-1.00"), 500, n=100_000, alpha=0.001, **changes)
+    assert find_published(c).inputs == 500
+    assert differences_in_making(c, find_published(c)) == ([] if told is None else [told])
+    assert ("difference" in certificate_table([c]).head) == (told is None)

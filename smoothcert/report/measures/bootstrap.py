@@ -12,6 +12,9 @@ from smoothcert.errors import ConfigError
 from smoothcert.report.measures.analysis import Floats, input_radii
 from smoothcert.report.read.certificates import Certificates
 
+FEWEST = 6
+NO_INTERVAL = f"has no interval: the bootstrap takes {FEWEST} inputs or more whose values are not all equal"
+
 
 @dataclass(frozen=True)
 class Interval:
@@ -47,8 +50,8 @@ def paired_bootstrap(
 
     For the ACR a_i = correct_i R_i, for CA(r) it is 1 if correct_i and R_i >= r, else 0. Both runs must have
     certified the same inputs. The intervals are about chance in the test inputs, not in training. Those of CA(r) are
-    widened for inputs unlike all that were seen (`_with_unseen`). The ACR has none (nan) where no input differs: how
-    far radii of other inputs would, nothing tells.
+    widened for inputs unlike all that were seen (`_with_unseen`). The ACR has none (nan) where the bootstrap cannot
+    tell (`tells`): how far radii of other inputs would differ is not known.
     """
     _same_inputs(first, second)
     if not (0 < level < 1 and resamples >= 1):
@@ -59,7 +62,7 @@ def paired_bootstrap(
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)
     value = d.mean(axis=0)
     low[1:], high[1:] = _with_unseen(value[1:], low[1:], high[1:], len(d), level)
-    if not d[:, 0].any():
+    if not tells(d[:, 0]):
         low[0] = high[0] = np.nan
     intervals = [Interval(*map(float, entry)) for entry in zip(value, low, high, strict=True)]
     return Difference(intervals[0], tuple(intervals[1:]))
@@ -103,6 +106,15 @@ def _with_unseen(value: Floats, low: Floats, high: Floats, inputs: int, level: f
     """
     q = 1 - (1 - level) ** (1 / inputs)
     return np.minimum(low, value - q * (1 + value)), np.maximum(high, value + q * (1 - value))
+
+
+def tells(values: Floats) -> bool:
+    """Whether draws of these values say how far their mean may lie from that over all inputs.
+
+    Drawn means never leave the values, so that equal ones give an interval of width 0. Even the whole range of N values
+    lies on one side of the median of all with probability 2^(1 - N), which is below 5 % from N = 6 on.
+    """
+    return len(values) >= FEWEST and bool(np.ptp(values) > 0)
 
 
 def draw_inputs(inputs: int, rng: np.random.Generator) -> NDArray[np.intp]:

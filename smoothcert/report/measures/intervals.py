@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from smoothcert.report.measures.analysis import Floats, abstention_rate, curve_values, input_radii
-from smoothcert.report.measures.bootstrap import Interval, draw_inputs
+from smoothcert.report.measures.bootstrap import Interval, draw_inputs, tells
 from smoothcert.report.read.certificates import Certificates
 
 LEVEL = 0.95
@@ -40,7 +40,12 @@ def share_intervals(shares: ArrayLike, inputs: int, level: float = LEVEL) -> lis
 
 
 def mean_interval(values: Floats, rng: np.random.Generator, *, level: float = LEVEL, resamples: int = 1000) -> Interval:
-    """The percentile interval of the mean of N values, where each resample draws N of them with replacement."""
+    """The percentile interval of the mean of N values, where each resample draws N of them with replacement.
+
+    There is none (nan) where the bootstrap cannot tell (`tells`).
+    """
+    if not tells(values):
+        return Interval(float(values.mean()), np.nan, np.nan)
     means = np.array([values @ draw_inputs(len(values), rng) for _ in range(resamples)]) / len(values)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(values.mean()), float(low), float(high))

@@ -1,11 +1,13 @@
-"""A run beside its published row: which row that is, the difference, and whether both were measured alike."""
+"""A run beside its published row: which row that is, the difference, and whether both were made alike."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from smoothcert.recipes.published import ALPHA, N, PublishedRow, rows_of
+import numpy as np
+
+from smoothcert.recipes.published import ALPHA, N, PublishedRow, rows_of, training_differences
 from smoothcert.report.measures.analysis import average_certified_radius, is_rounded
 from smoothcert.report.read.certificates import Certificates
 
@@ -46,12 +48,21 @@ def deviation(c: Certificates, row: PublishedRow) -> Deviation:
     return Deviation(difference, difference / row.std if row.std else None)
 
 
+def differences_in_making(c: Certificates, row: PublishedRow) -> list[str]:
+    """How a run was trained and measured otherwise than its published row. If none, their ACRs can be compared."""
+    return [*training_differences(c.config or {}, row), *measurement_differences(c, row)]
+
+
 def measurement_differences(c: Certificates, row: PublishedRow) -> list[str]:
-    """How the measurement of a run differs from its published row's. If it does not, their ACRs can be compared."""
+    """How the measurement of a run differs from its published row's."""
     measured = (
+        ("split", c.identity.get("split"), "test"),
         ("inputs", c.rows, row.inputs),
+        *([("images", *places)] if (places := _other_images(c, row)) else []),
         ("n", c.n, N),
-        ("alpha", c.alpha, ALPHA),
+        ("alpha", c.alpha_each, ALPHA),
+        ("tolerance", c.identity.get("tolerance"), 0),
+        ("bound", c.bound, "binary"),
         ("norm", c.norm, "l2"),
         ("radii", "all" if c.tested_radii is None else "some", "all"),
     )
@@ -62,8 +73,23 @@ def measurement_differences(c: Certificates, row: PublishedRow) -> list[str]:
     ]
 
 
+def _other_images(c: Certificates, row: PublishedRow) -> tuple[str, str] | None:
+    """As many images as the row has but not the same, from the last on that both begin with: ours, and the row's."""
+    if c.rows != row.inputs:
+        return None
+    from smoothcert.data import DATASETS
+
+    every = row.every or DATASETS[row.dataset].test_size // row.inputs
+    unlike = np.flatnonzero(c.idx != np.arange(row.inputs) * every)
+    if not len(unlike):
+        return None
+    first = max(0, int(unlike[0]) - 1)
+    ours, theirs = c.idx[first : first + 3].tolist(), [every * place for place in range(first, row.inputs)][:3]
+    return f"{', '.join(map(str, ours))}, ...", f"{', '.join(map(str, theirs))}, ..."
+
+
 def published_notes(results: Sequence[Certificates], labels: Sequence[str], rounded: bool = False) -> list[str]:
-    """Notes on runs that were not measured as their published rows were, the notes of these rows, and `OF_ROUNDED`."""
+    """Notes on runs that were not made as their published rows were, the notes of these rows, and `OF_ROUNDED`."""
     labels_by_difference: dict[str, list[str]] = {}  # one note for all runs with the same differences
     notes = []
     unlike = False
@@ -71,13 +97,13 @@ def published_notes(results: Sequence[Certificates], labels: Sequence[str], roun
         row = find_published(c)
         if row is None:
             continue
-        if differs := measurement_differences(c, row):
+        if differs := differences_in_making(c, row):
             labels_by_difference.setdefault("; ".join(differs), []).append(label)
         elif not rounded and not is_rounded(c):
             unlike = True
         if row.note:
             notes.append(f"{label}, published value: {row.note}")
     return [
-        f"{', '.join(runs)}: not measured as the published value ({differs}), so no difference is shown"
+        f"{', '.join(runs)}: not trained or measured as the published value ({differs}), so no difference is shown"
         for differs, runs in labels_by_difference.items()
     ] + [*([OF_ROUNDED] if unlike else []), *notes]

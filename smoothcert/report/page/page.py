@@ -103,6 +103,7 @@ def render_report(
     attacks: Sequence[Attacks] = (),
 ) -> str:
     """The page as text. A `version` makes it one that asks its server whether there is a newer one (live.py)."""
+    asked = _options(radii, rounded, intervals)
     table, everything = certificate_table(results, radii, rounded, intervals), results
     told = (INTERVALS, OF_ROUNDED, *settings_notes(results))  # by columns and words of the page's own
     notes = tuple(note for note in table.notes if note not in told)
@@ -132,7 +133,7 @@ def render_report(
         "measured": sum(c.tested_radii is None for c in results),
         "saturated": any(saturation(c) is not None for c in results),
         "verified": verified(results, labels),
-        "runs": [provenance(c, label) for c, label in zip(everything, labels_of(everything), strict=True)],
+        "runs": [provenance(c, label, asked) for c, label in zip(everything, labels_of(everything), strict=True)],
         "labelled": results[0].labelled,
         "data": {
             "labels": labels,
@@ -157,6 +158,12 @@ def render_corruptions(title: str, corrupted: Sequence[Sequence[Corrupted]], rou
         "data": {"labels": [], "readings": {}},
     }
     return _filled("corruption_page.html.j2", context)
+
+
+def _options(radii: Sequence[float] | None, rounded: bool, intervals: bool) -> list[str]:
+    """The words of `smoothcert report` that change what is shown of a run; others are about several of them."""
+    words = [] if radii is None else ["--radii", *map(str, radii)]
+    return words + ["--rounded"] * rounded + ["--intervals"] * intervals
 
 
 def render_waiting(version: str, text: str, *, waiting: bool) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +30,8 @@ class Provenance:
     manifest: str  # JSON; empty where there is none
 
 
-def provenance(c: Certificates, label: str) -> Provenance:
+def provenance(c: Certificates, label: str, asked: Sequence[str] = ()) -> Provenance:
+    """`asked` are the options of `smoothcert report` by which the whole page was made, as far as they change a run."""
     identity, environment = (_part(c.manifest, key) for key in ("identity", "environment"))
     clean, median, limit, published = clean_accuracy(c), median_radius(c), saturation(c), find_published(c)
     settings = {
@@ -62,10 +64,10 @@ def provenance(c: Certificates, label: str) -> Provenance:
     if published is not None:
         settings["published value"] = f"{published.printed()}, {published.source}"
     manifest = "" if c.manifest is None else json.dumps(c.manifest, indent=2, ensure_ascii=False)
-    return Provenance(label, settings, _commands(c, identity), _yaml(c.config), manifest)
+    return Provenance(label, settings, _commands(c, identity, asked), _yaml(c.config), manifest)
 
 
-def _commands(c: Certificates, identity: dict[str, Any]) -> str:
+def _commands(c: Certificates, identity: dict[str, Any], asked: Sequence[str]) -> str:
     """Train, certify and report again; a log of the field can only be reported."""
     lines = []
     folder = c.source
@@ -75,7 +77,15 @@ def _commands(c: Certificates, identity: dict[str, Any]) -> str:
             out = run.rsplit("/", 1)[-1] if is_remote(run) else run  # training writes to this machine
             lines.append(_line("train", f"{run}/config.yaml", "--out", f"{out}-again"))
         lines.append(_line("certify", run, "--name", folder.name, *_options(c)))
-    return "\n".join([*lines, _line("report", shown(folder.as_posix()))])
+    return "\n".join([*lines, _line("report", shown(folder.as_posix()), *_analysis(c), *asked)])
+
+
+def _analysis(c: Certificates) -> list[str]:
+    """The words of `smoothcert report` by which the stored counts were analysed again, if they were."""
+    stored = c.identity.get("alpha")
+    words = [] if stored in (None, c.alpha) else ["--alpha", str(c.alpha)]
+    words += [] if c.bound == "binary" else ["--bound", c.bound]
+    return words + ([] if c.dimension is None else ["--norm", "linf", "--dimension", str(c.dimension)])
 
 
 def _options(c: Certificates) -> list[str]:

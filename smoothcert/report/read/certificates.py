@@ -42,6 +42,7 @@ class Certificates:
     alpha: float | None = None
     noise: str | None = None
     norm: str = "l2"  # of the radii
+    bound: str = "binary"  # that gave them
     dimension: int | None = None  # values of an input, where l-infinity radii were made of l2 radii by it
     expected: int | None = None
     source: Path = field(default_factory=Path)

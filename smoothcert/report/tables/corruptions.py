@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from smoothcert.errors import ConfigError, StoreError
+from smoothcert.progress import noun
 from smoothcert.report.measures.analysis import average_certified_radius, clean_accuracy
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import METHODS, method_of, recognised_method
@@ -42,13 +44,23 @@ class Means:
 
 
 def read_corruptions(folder: str | Path) -> list[Corrupted]:
-    """Read the field's logs, `severity_K/MODEL/CORRUPTION.tsv`, or `MODEL/CORRUPTION.tsv` without severities."""
+    """Read the field's logs, `severity_K/MODEL/CORRUPTION.tsv`, or `MODEL/CORRUPTION.tsv` without severities.
+
+    A release may have both, where the second are all severities in one: these are left out, with a warning.
+    """
     folder = Path(folder)
     graded = sorted(folder.glob("severity_*/*/*.tsv"))
     paths = graded or sorted(folder.glob("*/*.tsv"))
     if not paths:
         raise StoreError(
             f"{folder}: expected logs as severity_K/MODEL/CORRUPTION.tsv or MODEL/CORRUPTION.tsv, found none"
+        )
+    if others := sorted({*folder.rglob("*.tsv")} - {*paths}):
+        layout = "severity_K/MODEL/CORRUPTION.tsv" if graded else "MODEL/CORRUPTION.tsv"
+        first = others[0].relative_to(folder).as_posix()
+        warnings.warn(
+            f"left out: {len(others)} {noun(len(others), 'log')} of {folder} beside those at {layout}, such as {first}",
+            stacklevel=2,
         )
     return [
         Corrupted(path.parent.name, path.stem, _severity(path) if graded else None, read_log(path)) for path in paths

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from smoothcert.report.measures.bootstrap import Interval
+from smoothcert.report.measures.bootstrap import NO_INTERVAL, Interval
 from smoothcert.report.measures.pairing import differences, paired, rounding_needed
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
@@ -16,7 +16,6 @@ from smoothcert.report.tables.tables import radius_digits, radius_labels, signed
 
 POINTS = "difference of certified accuracy (points) at r"
 ALL_ROUNDED = "some runs have radii of 3 digits, as in published logs: all radii are rounded so for the differences"
-ALIKE = "no radius differs, so the ACR has no interval: others may differ by any radius"
 
 
 def difference_table(
@@ -35,7 +34,7 @@ def difference_table(
     labels = labels_of(results)
     pairs, left_out = paired(results, reference)
     rows: list[tuple[str, ...]] = []
-    certain, ends, alike = set(), {}, []
+    certain, ends, untold = set(), {}, []
     for i, (pair, found) in enumerate(differences(pairs[:most], radii, rounded)):
         entries = [(found.acr, 1.0, radius_digits(pair.run)), *((interval, 100.0, 1) for interval in found.accuracy)]
         rows.append((labels[pair.place], str(pair.run.rows), *(_value(*entry) for entry in entries)))
@@ -47,11 +46,11 @@ def difference_table(
             if interval.excludes_zero:
                 certain.add((i, j))
         if np.isnan(found.acr.low) and not np.isnan(found.acr.value):
-            alike.append(f"{labels[pair.place]}: {ALIKE}")
+            untold.append(labels[pair.place])
     notes = [f"{labels[place]} is left out: {reason}" for place, reason in left_out.items()]
     compared = [results[reference], *(results[pair.place] for pair in pairs)]
     notes += [
-        *alike,
+        *([f"{', '.join(untold)}: the difference of the ACR {NO_INTERVAL}"] if untold else []),
         *copy_notes(compared),
         *budget_notes(compared),
         *settings_notes(compared),

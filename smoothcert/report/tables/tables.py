@@ -18,13 +18,14 @@ from smoothcert.report.measures.analysis import (
     clean_accuracy,
     default_radii,
 )
+from smoothcert.report.measures.bootstrap import NO_INTERVAL
 from smoothcert.report.measures.classes import per_class
 from smoothcert.report.measures.envelope import upper_envelope
 from smoothcert.report.measures.intervals import run_intervals
 from smoothcert.report.measures.published_comparison import (
     deviation,
+    differences_in_making,
     find_published,
-    measurement_differences,
     published_notes,
 )
 from smoothcert.report.measures.same_data import comparable
@@ -63,7 +64,7 @@ def certificate_table(
         raise ConfigError("a table needs at least one run, found none")
     radii = default_radii(results) if radii is None else checked_radii(radii)
     published = [find_published(c) for c in results]
-    alike = [row is not None and not measurement_differences(c, row) for c, row in zip(results, published, strict=True)]
+    alike = [row is not None and not differences_in_making(c, row) for c, row in zip(results, published, strict=True)]
     columns = PUBLISHED[: any(published) + any(alike)]  # no column of differences where there is none
     norms = {c.norm for c in results}
     # columns of their own, since CSV has no notes
@@ -100,17 +101,22 @@ def certificate_table(
 def _with_intervals(table: Table, results: Sequence[Certificates], radii: Sequence[float], rounded: bool) -> Table:
     mean = table.head.index("ACR" if table.group == ACCURACY else "mean radius")
     places = [mean, table.head.index("abstain %"), *range(len(table.head), len(table.columns))]
-    ends = {}
-    for i, c in enumerate(results):
+    ends, untold = {}, []
+    for i, (c, label) in enumerate(zip(results, labels_of(results), strict=True)):
         found = run_intervals(c, radii, np.random.default_rng(0), rounded)
         values = [
             (found.mean, 1.0, radius_digits(c)),
             *((share, 100.0, 1) for share in (found.abstention, *found.shares)),
         ]
         for j, (interval, scale, digits) in zip(places, values, strict=True):
-            if table.rows[i][j] not in ("", "-"):
+            if table.rows[i][j] in ("", "-"):
+                continue
+            if np.isnan(interval.low):
+                untold.append(label)
+            else:
                 ends[i, j] = (number(scale * interval.low, digits), number(scale * interval.high, digits))
-    return replace(table, intervals=ends, notes=(*table.notes, INTERVALS))
+    told = [f"{', '.join(untold)}: the {table.head[mean]} {NO_INTERVAL}"] if untold else []
+    return replace(table, intervals=ends, notes=(*table.notes, *told, INTERVALS))
 
 
 def envelope_table(results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False) -> Table:
@@ -161,7 +167,7 @@ def published_table(results: Sequence[Certificates], radii: Sequence[float]) -> 
     rows: list[tuple[str, ...]] = []
     for c, label in zip(results, labels_of(results), strict=True):
         row = find_published(c)
-        if row is None or row.acr is None or measurement_differences(c, row):
+        if row is None or row.acr is None or differences_in_making(c, row):
             continue
         ours = certified_accuracy(c, radii, rounded=True).tolist()
         theirs = [row.accuracy_at(r) for r in radii]

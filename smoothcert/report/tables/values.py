@@ -24,7 +24,7 @@ from smoothcert.report.measures.confidence import has_confidence, p_ecdf, satura
 from smoothcert.report.measures.intervals import run_intervals, share_intervals
 from smoothcert.report.measures.overlays import Spot, at_least, overlays
 from smoothcert.report.measures.pairing import differences, paired, rounding_needed
-from smoothcert.report.measures.published_comparison import deviation, find_published, measurement_differences
+from smoothcert.report.measures.published_comparison import deviation, differences_in_making, find_published
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.tables.confidence import LEVELS
 from smoothcert.report.tables.corruptions import Corrupted, corruption_means
@@ -171,9 +171,9 @@ def _ends(interval: Interval) -> list[float]:
 
 
 def _published(c: Certificates) -> dict[str, Any] | None:
-    """The row of the papers for the settings of a run; the difference only where both were measured alike."""
+    """The row of the papers for the settings of a run; the difference only where both were made alike."""
     row = find_published(c)
     if row is None:
         return None
-    difference = None if measurement_differences(c, row) else deviation(c, row).acr
+    difference = None if differences_in_making(c, row) else deviation(c, row).acr
     return {"acr": row.reference, "std": row.std, "source": row.source, "difference": difference}
