@@ -156,9 +156,9 @@ def _measured(options: Options) -> list[str]:
     given += [f"--n {options.n}"] if options.n != N else []
     if not given:
         return []
-    from smoothcert.recipes.published import N as PUBLISHED
+    from smoothcert.recipes.published import budget
 
-    theirs = f"n = {PUBLISHED:,}, on as many images as the papers say"
+    theirs = f"n = {budget().n:,}, on as many images as the papers say"
     return [f"Ours were certified with {' '.join(given)}; published: {theirs}."]
 
 

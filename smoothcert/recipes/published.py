@@ -14,18 +14,27 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from smoothcert.recipes.tables import Table, TableRow, measured, method_defaults, tables_by_preference
 from smoothcert.statistics.saturation import saturation_radius
-
-N, ALPHA = int(measured()["n"]), float(measured()["alpha"])  # of every published row
 
 _TRAINING = (
     *("epochs", "batch_size", "optimizer", "lr", "momentum", "weight_decay", "lr_step", "lr_factor", "lr_late"),
     *("lr_drops", "model_options", "normalisation", "augment"),
 )
 _FREE = ("n", "folder", "settings", "seed", "precision", "kernels", "evaluate_every")  # of soft labels, by no paper
+
+
+class Budget(NamedTuple):
+    n: int
+    alpha: float
+
+
+def budget() -> Budget:
+    """Of every published row."""
+    found = measured()
+    return Budget(int(found["n"]), float(found["alpha"]))
 
 
 @dataclass(frozen=True)
@@ -61,7 +70,7 @@ class PublishedRow:
             return None
         if column < len(self.accuracy):
             return self.accuracy[int(column)]
-        return 0.0 if radius > saturation_radius(self.sigma, N, ALPHA) else None
+        return 0.0 if radius > saturation_radius(self.sigma, *budget()) else None
 
     def printed(self) -> str:
         if self.mean is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from smoothcert.recipes.published import ALPHA, N, PublishedRow, rows_of, training_differences
+from smoothcert.recipes.published import PublishedRow, budget, rows_of, training_differences
 from smoothcert.report.measures.analysis import average_certified_radius, is_rounded
 from smoothcert.report.read.certificates import Certificates
 
@@ -59,8 +59,8 @@ def measurement_differences(c: Certificates, row: PublishedRow) -> list[str]:
         ("split", c.identity.get("split"), "test"),
         ("inputs", c.rows, row.inputs),
         *([("images", *places)] if (places := _other_images(c, row)) else []),
-        ("n", c.n, N),
-        ("alpha", c.alpha_each, ALPHA),
+        ("n", c.n, budget().n),
+        ("alpha", c.alpha_each, budget().alpha),
         ("tolerance", c.identity.get("tolerance"), 0),
         ("bound", c.bound, "binary"),
         ("norm", c.norm, "l2"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from smoothcert.errors import ConfigError, StoreError
-from smoothcert.recipes.published import ALPHA, N
+from smoothcert.recipes.published import budget
 from smoothcert.report.read.certificates import law_of
 from smoothcert.runs.store import Manifest
 from smoothcert.statistics import bounds
@@ -75,7 +75,8 @@ def possible_radius(manifest: Manifest, proof: str, folder: Path, counted: bool)
             f"{folder / 'manifest.json'}: no radius of this store can be checked: {proof}. Restore it, or read it with "
             "the version of smoothcert that made it"
         )
-    n, alpha = min(max(identity.get("n", N), 1), _MOST_SAMPLES), identity.get("alpha", ALPHA)
+    n, alpha = identity.get("n", budget().n), identity.get("alpha", budget().alpha)
+    n = min(max(n, 1), _MOST_SAMPLES)
     try:
         return saturation_radius(
             bounds.check_sigma(identity.get("sigma", 0)), n, bounds.check_alpha(alpha), law_of(identity.get("noise"))
