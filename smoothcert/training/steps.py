@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from smoothcert.errors import ConfigError
 from smoothcert.methods.base import Batch, Losses, Method, Progress
 from smoothcert.training.ranks import Ranks
-from smoothcert.training.watched import WatchedProgress
 
 
 @dataclass
@@ -32,6 +31,44 @@ class _BatchGroup:
     sums: dict[str, Tensor] = field(default_factory=dict)
     graph_batch: Batch | None = None  # the memory that the graph reads each batch from
     graph: torch.cuda.CUDAGraph | None = None
+
+
+class WatchedProgress(Progress):
+    """As long as all that was asked has the same answers, a step that was captured is the step that is wanted."""
+
+    _asked: dict[tuple[Any, ...], object]  # (name, argument, ...): answer
+
+    def __init__(self, epoch: int, epochs: int) -> None:
+        super().__init__(epoch, epochs)
+        object.__setattr__(self, "_asked", {})
+
+    def later(self, progress: Progress) -> WatchedProgress | None:
+        """The same for another epoch; None if it answers otherwise."""
+        if any(_answer(progress, *question) != answer for question, answer in self._asked.items()):
+            return None
+        found = WatchedProgress(progress.epoch, progress.epochs)
+        found._asked.update(self._asked)
+        return found
+
+    def ramp(self, warmup: int) -> float:
+        return float(self._noted("ramp", warmup))
+
+    def reached(self, epoch: int) -> bool:
+        return bool(self._noted("reached", epoch))
+
+    def __getattribute__(self, name: str) -> Any:
+        # losses also read these as they are, and a subclass of a dataclass cannot make properties of them
+        return self._noted(name) if name in ("epoch", "epochs") else super().__getattribute__(name)
+
+    def _noted(self, *question: Any) -> Any:
+        fields = super().__getattribute__
+        answer = self._asked[question] = _answer(Progress(fields("epoch"), fields("epochs")), *question)
+        return answer
+
+
+def _answer(progress: Progress, name: str, *arguments: Any) -> Any:
+    found = getattr(progress, name)
+    return found(*arguments) if arguments else found
 
 
 class Stepper:
