@@ -36,7 +36,7 @@ def emulated(tmp_path_factory):
 def stage(request, monkeypatch):
     """`staged_blocks`, on whatever there is."""
     if DEVICE.type == "cuda":
-        if not frozen_stage._usable(DEVICE):
+        if not frozen_stage.has_room(DEVICE):
             pytest.skip("this GPU has too little shared memory")
         return frozen_stage.staged_blocks
     library = request.getfixturevalue("emulated")
@@ -184,8 +184,9 @@ def test_attacks_by_it_are_as_near_to_float64_as_those_by_single_convolutions(mo
             model(x)  # statistics of its own
     model.eval().requires_grad_(False)
     fast = FastResNetTraining(model, model, torch.bfloat16)
-    if not frozen_stage.takes(x, torch.bfloat16):
+    if not frozen_stage.has_room(DEVICE):
         pytest.skip("this GPU has too little shared memory")
+    assert frozen_stage.takes(x, torch.bfloat16)
     ours = both_ways(fast, x)
     monkeypatch.setattr(frozen_stage, "takes", lambda x, dtype: False)
     single = both_ways(fast, x)

@@ -125,14 +125,18 @@ def _in_one(parts: Sequence[Tensor]) -> Tensor:
     return parts[0].as_strided((sum(map(len, parts)),), (1,))
 
 
+def has_room(device: torch.device) -> bool:
+    room = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0)
+    return torch.version.hip is None and room >= max(map(shared_bytes, _ROWS))
+
+
 @cache
 def _usable(device: torch.device) -> bool:
     """Whether the kernels are to be had there and compute what PyTorch does; if they should and do not, why is logged.
 
     Errors that say nothing of the kernels are not remembered.
     """
-    room = getattr(torch.cuda.get_device_properties(device), "shared_memory_per_block_optin", 0)
-    if torch.version.hip is not None or room < max(map(shared_bytes, _ROWS)):
+    if not has_room(device):
         return False
     if torch.cuda.is_current_stream_capturing():
         raise RuntimeError("the first attack compiles a kernel, which cannot be captured: run one before")
