@@ -22,15 +22,26 @@ from smoothcert.training.ranks import Ranks
 
 
 @dataclass
+class _Recorded:
+    """The step of batches of one size; it is captured when such a batch comes for the second time."""
+
+    batch: Batch  # the memory that the graph reads each batch from
+    graph: torch.cuda.CUDAGraph | None = None
+
+
+@dataclass
 class _BatchGroup:
-    """The labelled or the pseudo-labelled batches: the sums of their losses in an epoch, the graph of their step."""
+    """The labelled or the pseudo-labelled batches: the sums of their losses in an epoch, the graphs of their steps."""
 
     prefix: str  # of the names of their losses
     weight: float  # of their loss in a step; sums are without it
     images: int = 0
     sums: dict[str, Tensor] = field(default_factory=dict)
-    graph_batch: Batch | None = None  # the memory that the graph reads each batch from
-    graph: torch.cuda.CUDAGraph | None = None
+    recorded: dict[int, _Recorded] = field(default_factory=dict)  # by the number of images: the last ones have fewer
+
+    @property
+    def captured(self) -> bool:
+        return any(step.graph is not None for step in self.recorded.values())
 
 
 class WatchedProgress(Progress):
@@ -106,8 +117,8 @@ class Stepper:
         for group in self._groups:
             if changed and not group.images:  # else they are those of an epoch that is resumed
                 group.sums = {}
-            if changed or group.graph is None:  # the next step makes the sums, which must not happen in a graph
-                group.graph_batch = group.graph = None
+            if changed or not group.captured:  # the next step makes the sums, which must not happen in a graph
+                group.recorded = {}
         self._progress, self._settings = later or WatchedProgress(progress.epoch, progress.epochs), settings
 
     def take(self, batch: Batch) -> None:
@@ -120,15 +131,11 @@ class Stepper:
             group.images += chunk.total
             if not self.capture:
                 self._step(chunk, group)
-            elif group.graph_batch is None:
-                self._step(chunk, group)  # not captured: momentum and sums are created outside of a graph
-                group.graph_batch = _copy(chunk)
-            elif group.graph_batch.images.shape != chunk.images.shape:
-                self._step(chunk, group)  # the last batch of an epoch
-                if len(chunk.images) > len(group.graph_batch.images):  # or the first after it, in a resumed run
-                    group.graph_batch, group.graph = _copy(chunk), None
+            elif recorded := group.recorded.get(len(chunk.images)):
+                self._replay(chunk, group, recorded)
             else:
-                self._replay(chunk, group)
+                self._step(chunk, group)  # not captured: momentum and sums are created outside of a graph
+                group.recorded[len(chunk.images)] = _Recorded(_copy(chunk))
 
     def means(self) -> dict[str, float]:
         """Mean of each loss over the images of its group in the epoch (of all ranks); empties the sums."""
@@ -139,7 +146,7 @@ class Stepper:
                 for name, value in zip(group.sums, sums, strict=True):
                     found[group.prefix + name] = value / group.images
             group.images = 0
-            if group.graph is None:
+            if not group.captured:
                 group.sums = {}
             for value in group.sums.values():  # a graph adds to this memory
                 value.zero_()
@@ -157,30 +164,28 @@ class Stepper:
             sums = state.get(f"{group.prefix}sums", {})
             group.sums = {name: value.to(self.ranks.device) for name, value in sums.items()}
 
-    def _replay(self, chunk: Batch, group: _BatchGroup) -> None:
-        if group.graph is None and not self._record(group):
+    def _replay(self, chunk: Batch, group: _BatchGroup, recorded: _Recorded) -> None:
+        if recorded.graph is None and not self._record(group, recorded):
             self._step(chunk, group)
             return
-        assert group.graph_batch is not None
-        assert group.graph is not None
-        for mine, theirs in zip(_tensors(group.graph_batch), _tensors(chunk), strict=True):
+        assert recorded.graph is not None
+        for mine, theirs in zip(_tensors(recorded.batch), _tensors(chunk), strict=True):
             mine.copy_(theirs)
-        group.graph.replay()
+        recorded.graph.replay()
 
-    def _record(self, group: _BatchGroup) -> bool:
+    def _record(self, group: _BatchGroup, recorded: _Recorded) -> bool:
         """Capture one step; False (and plain steps from now on) if the method cannot be captured."""
-        assert group.graph_batch is not None
         graph = self._graph()
         try:
             with torch.cuda.graph(graph):
-                self._step(group.graph_batch, group)
+                self._step(recorded.batch, group)
         except RuntimeError as error:
             reason = str(error).splitlines()[0]
             warnings.warn(f"this method's step cannot be captured ({reason}): training goes on, slower", stacklevel=2)
             self.capture = False
             self._close_generators()
             return False
-        group.graph = graph
+        recorded.graph = graph
         return True
 
     def _close_generators(self) -> None:

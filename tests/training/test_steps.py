@@ -153,9 +153,9 @@ def pretend(captured):
     """
 
     def prepare(stepper):
-        def record(kind):
+        def record(kind, recorded):
             rate, weight, progress = stepper.optimizer.param_groups[0]["lr"], kind.weight, stepper._progress
-            captured.append((object.__getattribute__(progress, "epoch"), weight, len(kind.graph_batch.images)))
+            captured.append((object.__getattribute__(progress, "epoch"), weight, len(recorded.batch.images)))
             sums, made_by_itself = kind.sums, not kind.sums
 
             def replay():
@@ -164,10 +164,10 @@ def pretend(captured):
                 kind.sums = sums
                 if made_by_itself:
                     sums.clear()
-                stepper._step(kind.graph_batch, kind)
+                stepper._step(recorded.batch, kind)
                 stepper.optimizer.param_groups[0]["lr"], kind.weight, stepper._progress, kind.sums = now
 
-            kind.graph = types.SimpleNamespace(replay=replay)
+            recorded.graph = types.SimpleNamespace(replay=replay)
             return True
 
         stepper.capture, stepper._record = True, record
@@ -194,13 +194,21 @@ class Asks(Method):
 
 
 @pytest.mark.parametrize(
-    ("how", "epochs"), [("never", [0, 3]), ("epoch", [0, 1, 2, 3]), ("ramp", [0, 1, 3]), ("reached", [0, 1, 3])]
+    ("how", "epochs", "last"),
+    [
+        ("never", [0, 3], [1]),
+        ("epoch", [0, 1, 2, 3], []),
+        ("ramp", [0, 1, 3], [2]),
+        ("reached", [0, 1, 3], [2]),
+    ],
 )
-def test_steps_are_captured_anew_where_the_rate_or_an_answer_of_the_progress_changes(how, epochs):
+def test_steps_are_captured_anew_where_the_rate_or_an_answer_of_the_progress_changes(how, epochs, last):
+    """In the epochs that are given; the smaller labelled batch, which comes last and once, in those of `last`."""
     rates, captured = (0.01, 0.01, 0.01, 0.001), []
     plain, plain_weights = steps(Asks(how), "cpu", rates=rates)
     fast, fast_weights = steps(Asks(how), "cpu", pretend(captured), rates=rates)
-    assert sorted(captured) == [(epoch, weight, 16) for epoch in epochs for weight in (0.3, 1.0)]
+    full = [(epoch, weight, 16) for epoch in epochs for weight in (0.3, 1.0)]
+    assert sorted(captured) == sorted(full + [(epoch, 1.0, 8) for epoch in last])
     assert plain == fast
     assert all(torch.equal(value, fast_weights[name]) for name, value in plain_weights.items())
 
@@ -221,7 +229,7 @@ def test_a_resumed_epoch_of_one_batch_spoils_no_later_one(start):
                 stepper.take(batch)
             found.append(stepper.means())
     assert found[:3] == found[3:]
-    assert captured[-1][-1] == 64  # whatever came first, full batches are replayed in the end
+    assert [size for _, _, size in captured] == [64, 8]  # whatever came first, each size once
 
 
 def test_terms_that_end_are_told_no_more():
@@ -236,7 +244,7 @@ def test_each_kind_is_captured_with_its_own_weight_and_sums():
     captured, method = [], build_method({"name": "consistency", "noises": 2})
     plain, plain_weights = steps(method, "cpu")
     fast, fast_weights = steps(method, "cpu", pretend(captured))
-    assert sorted(captured) == [(0, 0.3, 8), (0, 1.0, 8)]
+    assert sorted(captured) == [(0, 0.3, 8), (0, 1.0, 4), (0, 1.0, 8)]  # two parts of each batch
     assert plain == fast
     assert {"loss", "pseudo_labelled_loss", "pseudo_labelled_divergence"} <= plain[0].keys()
     assert all(torch.equal(value, fast_weights[name]) for name, value in plain_weights.items())
