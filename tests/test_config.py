@@ -39,6 +39,15 @@ def test_values_outside_their_domain_are_refused(change, message):
         dataclasses.replace(TrainConfig(**GOOD), **change)
 
 
+@pytest.mark.parametrize("kind", [TrainConfig, CertifyConfig, AttackConfig])
+def test_seeds_are_those_that_a_manifest_can_hold(kind):
+    values = GOOD if kind is TrainConfig else {"sigma": 0.5, "radii": [0.5]}
+    for seed in (-1, -(2**63), 2**63, 2**64, 10**100):
+        with pytest.raises(ConfigError, match=rf"^seed must be a whole number from 0 to .*, found {seed}$"):
+            kind(**values, seed=seed)
+    assert [kind(**values, seed=seed).seed for seed in (0, 2**63 - 1)] == [0, 2**63 - 1]
+
+
 def config(**nested):
     return TrainConfig("mnist", "lenet", 0.5, {"name": "gaussian"}, **nested)
 

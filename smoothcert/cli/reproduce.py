@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_machine, add_numbers, option, read_whole_numbers
-from smoothcert.config import ALPHA, N0, N
+from smoothcert.config import ALPHA, N0, N, check_seed
 from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 from smoothcert.progress import noun
 
@@ -61,8 +61,8 @@ def _check(options: Options, seeds: Sequence[int]) -> None:
     for name in ("jobs", "epochs", "every", "max"):
         if options[name] is not None and options[name] < 1:
             raise ConfigError(f"--{name} must be at least 1, found {options[name]}")
-    if min(seeds) < 0:
-        raise ConfigError(f"--seeds must be 0 or above, for example 0 1 2, found {min(seeds)}")
+    for seed in seeds:
+        check_seed("each of --seeds", seed)
     check_samples(N0, options.n, ALPHA)
     there = next(place for place in (options.out.absolute(), *options.out.absolute().parents) if place.exists())
     if not there.is_dir():

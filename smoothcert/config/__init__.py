@@ -22,7 +22,7 @@ if TYPE_CHECKING:
         TrainingPrecision,
         check_choice,
     )
-    from smoothcert.config.settings import ALPHA, N0, NOISE, N, as_options, option_of, setting, settings_of
+    from smoothcert.config.settings import ALPHA, N0, NOISE, N, as_options, check_seed, option_of, setting, settings_of
     from smoothcert.config.training import PRETRAINED, SelfTraining, SoftLabels, TrainConfig, dump_config, read_config
 
 _HOME = {
@@ -32,7 +32,7 @@ _HOME = {
         *("AttackName", "ExecutorName", "Kernels", "NoiseMode", "Precision", "TrainingPrecision"),
         "check_choice",
     ),
-    "settings": ("ALPHA", "N", "N0", "NOISE", "as_options", "option_of", "setting", "settings_of"),
+    "settings": ("ALPHA", "N", "N0", "NOISE", "as_options", "check_seed", "option_of", "setting", "settings_of"),
     "training": ("PRETRAINED", "SelfTraining", "SoftLabels", "TrainConfig", "dump_config", "read_config"),
 }
 
@@ -56,6 +56,7 @@ __all__ = [
     "as_options",
     "build_dataclass",
     "check_choice",
+    "check_seed",
     "dump_config",
     "option_of",
     "read_config",

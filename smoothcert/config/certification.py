@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from smoothcert.config.choices import AttackName, Kernels, NoiseMode, Precision, check_choice
-from smoothcert.config.settings import ALPHA, KERNELS_HELP, N0, NOISE, N, setting
+from smoothcert.config.settings import ALPHA, KERNELS_HELP, N0, NOISE, N, check_seed, setting
 from smoothcert.errors import ConfigError
 
 
@@ -43,6 +43,7 @@ class CertifyConfig:
         check_choice("noise mode", self.noise, NoiseMode)
         check_choice("precision", self.precision, Precision)
         check_choice("setting of kernels", self.kernels, Kernels)
+        check_seed("seed", self.seed)
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,7 @@ class AttackConfig:
         check_choice("noise mode", self.noise, NoiseMode)
         check_choice("precision", self.precision, Precision)
         check_choice("setting of kernels", self.kernels, Kernels)
+        check_seed("seed", self.seed)
         if self.noises < 1 or self.steps < 1:
             raise ConfigError(f"an attack needs noises >= 1 and steps >= 1, found {self.noises} and {self.steps}")
         if self.noise in ("uniform", "laplace"):

@@ -8,6 +8,7 @@ from dataclasses import field
 from typing import Any
 
 from smoothcert.config.choices import NoiseMode
+from smoothcert.errors import ConfigError
 
 N0, N, ALPHA = 100, 100_000, 0.001
 """Samples of the two stages and failure probability of the field's tables."""
@@ -23,6 +24,12 @@ def setting(text: str, *, flag: str | None = None, nested: bool = False, **defau
     A `nested` field is a dataclass that the owner makes of a mapping by itself.
     """
     return field(metadata={"help": text, "flag": flag, "nested": nested}, **default)
+
+
+def check_seed(name: str, seed: int | None) -> None:
+    """Seeds are of 63 bits and not negative, as the keys that are derived from them: a manifest holds no more."""
+    if seed is not None and not 0 <= seed < 2**63:
+        raise ConfigError(f"{name} must be a whole number from 0 to 2**63 - 1, for example 0, found {seed}")
 
 
 def as_options(kind: type[Any], values: Mapping[str, Any]) -> list[str]:

@@ -97,6 +97,12 @@ def test_a_store_is_named_by_the_number_that_keyed_its_noise(tmp_path):
     assert np.unique([row["seed"] for row in store.rows()]).tolist() == [str(seed)]
 
 
+def test_the_largest_seed_makes_a_store_that_is_read_again(tmp_path):
+    data, model = load_dataset("mnist-mini"), nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+    store = certify_with(model, data, tmp_path, selection=Selection(max=2), **SETTINGS, seed=2**63 - 1)
+    assert verify(store.folder)[0].answer == "verified"
+
+
 @pytest.mark.parametrize("more", [{}, {"radii": (0.25, 0.5)}, {"simultaneous": True}, {"seed": 3}, {"beacon": "b"}])
 def test_a_chosen_seed_is_not_passed_off_as_derived(tmp_path, more):
     """Whoever tries seeds until he likes the outcome cannot hide it: verify knows which one nobody chose."""

@@ -123,7 +123,8 @@ def test_a_failed_run_is_named_and_the_others_are_tabulated(capsys, shared_run, 
         ("--max", "0", "--max must be at least 1, found 0"),
         ("--n", "0", "n = 0 samples cannot certify anything"),
         ("--jobs", "0", "jobs must be at least 1, found 0"),
-        ("--seeds", "-1", "--seeds must be 0 or above, for example 0 1 2, found -1"),
+        ("--seeds", "0,-1", "--seeds must be a whole number from 0 to 2**63 - 1, for example 0, found -1"),
+        ("--seeds", f"0,{2**63}", f"for example 0, found {2**63}"),
     ],
 )
 def test_numbers_that_nothing_can_be_made_with_are_refused_at_once(capsys, tmp_path, what, option, value, said):
