@@ -61,8 +61,9 @@ def at_once(name):
 @pytest.mark.parametrize("name", METHODS)
 def test_captured_steps_equal_plain_steps(name):
     method = at_once(name)
-    plain, plain_weights, _ = train(method, "cuda", capture=False)
-    fast, fast_weights, stepper = train(method, "cuda", capture=True)
+    with products("float32"):  # in TF32 two captured trainings already differ by 1e-3, since cuDNN's sums do
+        plain, plain_weights, _ = train(method, "cuda", capture=False)
+        fast, fast_weights, stepper = train(method, "cuda", capture=True)
     assert stepper.capture, "this method should be capturable"
     for one, two in zip(plain, fast, strict=True):
         assert one == pytest.approx(two, rel=2e-4, abs=1e-6)
