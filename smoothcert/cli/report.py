@@ -241,10 +241,12 @@ def _put_out(options: Options, tables: Mapping[str, Sequence[Table]], say: Calla
 
 
 def _draw(options: Options, results: list[Certificates], attacks: list[Attacks]) -> None:
-    from smoothcert.report import save_figure
+    from smoothcert.report import attack_families, save_figure
 
     name = options.draw or "accuracy"
     trainings, left_out = read_epochs(options) if name == "losses" else ([], [])
+    if name == "attacks":
+        left_out = [note for family in attack_families(attacks, results) for note in family.notes]
     _tell(left_out)
     save_figure(
         results,

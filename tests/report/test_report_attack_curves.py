@@ -19,6 +19,7 @@ from smoothcert.report.charts.axes import draw_charts
 from smoothcert.report.charts.chart import chart_svg
 from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.attack_curves import setting_labels
+from tests.cli.commands import ends
 from tests.report.attack_stores import ABOUT, RIGHT, WRONG, both, write_attacks
 
 
@@ -118,27 +119,48 @@ def test_curves_are_about_the_inputs_that_all_attacks_share(run):
         "pgd, m=1": [1.0, 1.0],
         "pgd, m=128": [1.0, 1.0, 1.0],
     }
+
+
+def test_a_store_that_shares_no_input_is_left_out_and_named(run, tmp_path, capsys):
+    """One store on an image of its own: the others are drawn, and every way to draw them tells what is missing."""
+    write_attacks(run / "attack" / "few", {(i, 0.25): RIGHT for i in (0, 1)}, noises=1)
     write_attacks(run / "attack" / "others", {(3, 0.25): RIGHT}, noises=2)
-    attacks, results = both(run)
-    with pytest.raises(ConfigError, match=r"/few and .*/attack/others have none in common; attack the same"):
-        attack_families(attacks, results)
-    write_report(results, run / "page.html", attacks=attacks)  # its table stands without the curves
-    assert "<li>the attacks have no input in common" in (run / "page.html").read_text()
+    note = "run/test, others: left out of the curves of attacks, since it has none of the inputs that they are about"
+    figure, page = tmp_path / "f.svg", tmp_path / "page.html"
+    status, said = ends(capsys, "report", run, "--draw", "attacks", "--figure", figure, "--html", page)
+    assert (status, said.err) == (0, f"note: {note}\n")
+    assert len(points(figure.read_text())) == 3  # certified, pgd and few
+    assert f"Note: {note}." in figure.read_text()
+    assert f"<li>{note}</li>" in page.read_text()
+    assert 'aria-labelledby="attacks-title' in page.read_text()
 
 
-def test_stores_of_attacks_that_share_no_input_are_named(run):
-    def told(**inputs):
+def test_the_most_stores_that_share_an_input_are_drawn(run):
+    def drawn(**inputs):
+        """How many inputs the curves are about, and the notes without their common words."""
         for name, places in inputs.items():
             write_attacks(run / "attack" / name, {(i, 0.25): RIGHT for i in places}, noises=len(name))
         attacks, results = both(run)
-        with pytest.raises(ConfigError) as caught:
-            attack_families([a for a in attacks if a.name in inputs], results)
-        return str(caught.value).replace(f"{run}/attack/", "")
+        (family,) = attack_families([a for a in attacks if a.name in inputs], results)
+        notes = [note.replace("left out of the curves of attacks, since ", "") for note in family.notes]
+        return family.models[0].rows, [note.removeprefix("run/test, ") for note in notes]
 
-    assert "certificates: first and second have none in common; attack" in told(first=[0, 1], second=[2])
-    assert "certificates: four has none of those that the others share; attack" in told(x=[0], yy=[0], four=[1])
-    assert "certificates: a and ccc have none in common; attack" in told(a=[0], bb=[0], ccc=[1], dddd=[1])
-    assert "certificates: far has none that is certified; attack" in told(far=[77])
+    assert drawn(x=[0], yy=[0], four=[1, 2, 3]) == (1, ["four: it has none of the inputs that they are about"])
+    assert drawn(first=[3], second=[0, 1]) == (2, ["first: it has none of the inputs that they are about"])
+    assert drawn(eq=[3], equal=[0]) == (1, ["equal: it has none of the inputs that they are about"])
+    assert drawn(near=[0, 1], far=[77]) == (2, ["far: none of its inputs is certified"])
+
+
+def test_inputs_that_are_not_certified_have_no_curves(run):
+    write_attacks(run / "attack" / "far", {(77, 0.25): RIGHT})
+    attacks, results = both(run)
+    with pytest.raises(ConfigError, match=r"both attacked and certified, found none in .*/attack/far: certify the"):
+        attack_families([a for a in attacks if a.name == "far"], results)
+    write_report(results, run / "page.html", attacks=[a for a in attacks if a.name == "far"])
+    page = (run / "page.html").read_text()
+    assert "<li>curves of attacks need inputs" in page
+    assert 'id="attacks-head"' in page  # its table stands without them
+    assert 'aria-labelledby="attacks-title' not in page
 
 
 def test_a_store_of_radius_0_alone_is_called_no_attack(run):

@@ -52,7 +52,8 @@ def attack_chart(families: Sequence[Family], first_run: int = 0) -> Chart:
         f"{counted}. An attack takes m noises and T steps, PREDICT n samples. "
         "Points are the radii that were attacked. "
         "A bound holds for all larger radii too, also beyond the largest that was attacked. "
-        f"{'; '.join(map(_summary, families))}.",
+        f"{'; '.join(map(_summary, families))}."
+        + "".join(f" Note: {note}." for family in families for note in family.notes),
         labels=(f"radius r ({norm_names(['l2'])})", "accuracy"),
         name="attacks",
     )

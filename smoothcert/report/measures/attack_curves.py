@@ -6,12 +6,11 @@ under attack, which would reward the attack that fails.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
-from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from smoothcert.errors import ConfigError
 from smoothcert.report.measures.analysis import Floats, certified_curve, clean_accuracy
@@ -63,8 +62,9 @@ class Family:
 def attack_families(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> list[Family]:
     """The curves of all attacks whose certificates are among the results, one family per method and data set.
 
-    Stores that are still being made are left out as long as others are complete: the curves are about the inputs that
-    all stores share, which would be few.
+    The curves are about the inputs that all stores share. Stores that are still being made are left out as long as
+    others are complete, since these inputs would be few. Stores that share none with the others are left out too, and
+    the notes of the first family name them.
     """
     attacks = [a for a in attacks if not a.partial] or attacks
     found = [(a, c) for a in attacks if (c := certificates_of(a, results)) is not None]
@@ -73,16 +73,11 @@ def attack_families(attacks: Sequence[Attacks], results: Sequence[Certificates])
             "curves of attacks need l2 certificates of the attacked networks, with the same sigma and images, found "
             + ("none for these attacks: certify the run too" if attacks else "no attack: `smoothcert attack` makes one")
         )
-    shared = reduce(np.intersect1d, [inputs for a, c in found for inputs in (a.inputs, c.idx)])
-    if not len(shared):
-        raise ConfigError(
-            f"the attacks have no input in common with each other and with their certificates: {_apart(found)}; attack "
-            "the same images, or name the certificates and those stores of attacks that belong together"
-        )
     labels = {id(c): label for c, label in zip(results, labels_of(results), strict=True)}
+    found, shared, left_out = _together(found, labels)
     methods = {id(c): (method_of(c) or labels[id(c)], *_data(c)) for _, c in found}
     told = dict(zip([setting_of(a) for a, _ in found], setting_labels([setting_of(a) for a, _ in found]), strict=True))
-    families = []
+    families: list[Family] = []
     for method in dict.fromkeys(methods.values()):  # of one method and one data set
         own = [(a, c) for a, c in found if methods[id(c)] == method]
         models = {id(c): c.where(np.isin(c.idx, shared)) for _, c in own}
@@ -96,23 +91,35 @@ def attack_families(attacks: Sequence[Attacks], results: Sequence[Certificates])
             notes += [
                 f"{name}: the best certified run at r = {r:g} was not attacked there by {curve.label}" for r in gaps
             ]
+        notes = notes if families else [*left_out, *notes]
         families.append(Family(name, tuple(models.values()), tuple(curves), tuple(notes)))
     return families
 
 
-def _apart(found: Sequence[tuple[Attacks, Certificates]]) -> str:
-    """Which of the stores it is that shares no input: with its certificates, with all others, or with one of them."""
-    own = [(a.source, np.intersect1d(a.inputs, c.idx)) for a, c in found]
-    if bare := [source for source, inputs in own if not len(inputs)]:
-        return f"{bare[0]} has none that is certified"
-    rests = {source: [inputs for other, inputs in own if other != source] for source, _ in own}
-    odd = [source for source, rest in rests.items() if len(reduce(np.intersect1d, rest))]
-    if len(odd) == 1:
-        return f"{odd[0]} has none of those that the others share"
-    for (one, inputs), (other, others) in combinations(own, 2):
-        if not len(np.intersect1d(inputs, others)):
-            return f"{one} and {other} have none in common"
-    return "no input is in all of them"
+def _together(
+    found: Sequence[tuple[Attacks, Certificates]], labels: Mapping[int, str]
+) -> tuple[list[tuple[Attacks, Certificates]], NDArray[np.int64], list[str]]:
+    """The stores to draw, the certified inputs that all of them share, and a note for each store that is left out.
+
+    As many stores as have an input in common; of several such choices the one with the most inputs, then the first.
+    """
+    own = [np.intersect1d(a.inputs, c.idx) for a, c in found]
+    inputs = np.unique(np.concatenate(own))
+    if not len(inputs):
+        raise ConfigError(
+            "curves of attacks need inputs that are both attacked and certified, found none in "
+            f"{', '.join(str(a.source) for a, _ in found)}: certify the images that were attacked"
+        )
+    has = np.stack([np.isin(inputs, its) for its in own], axis=1)  # a line for each input, a column for each store
+    choices, sizes = (values.tolist() for values in np.unique(has, axis=0, return_counts=True))
+    _, _, drawn = max((sum(stores), size, stores) for stores, size in zip(choices, sizes, strict=True))
+    shared = inputs[has[:, drawn].all(axis=1)]
+    notes = []
+    for (a, c), its, kept in zip(found, own, drawn, strict=True):
+        if not kept:
+            reason = "it has none of the inputs that they are about" if len(its) else "none of its inputs is certified"
+            notes.append(f"{labels[id(c)]}, {one_line(a.name)}: left out of the curves of attacks, since {reason}")
+    return [pair for pair, kept in zip(found, drawn, strict=True) if kept], shared, notes
 
 
 def _data(c: Certificates) -> tuple[str, str]:
