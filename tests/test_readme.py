@@ -99,6 +99,15 @@ def test_tables_are_those_of_the_results(page, tables):
     subprocess.run([sys.executable, "-c", code], cwd=ROOT / "results", check=True)
 
 
+def test_the_differences_of_the_readme_are_to_the_means_as_it_says():
+    assert "*difference*: ours minus that\nmean." in README
+    number = r"([+-]?\d\.\d{4})"
+    rows = re.findall(rf"\| {number} \| \d\.\d{{3}}; {number} ± {number} \| {number} \|", README)
+    assert len(rows) == 6
+    for ours, mean, _, difference in rows:
+        assert abs(float(ours) - float(mean) - float(difference)) < 0.00015  # each of them is rounded
+
+
 def test_the_readme_shows_six_results_and_the_results_page_all():
     rows = r"^\| `(?:mnist|fashion-mnist)/"
     assert len(re.findall(rows, README, re.MULTILINE)) == 6
