@@ -3,7 +3,8 @@
 A step of a small network is hundreds of kernels that each run for microseconds, so that launching them one by one
 costs far more than running them. On CUDA, the second step is captured and the later ones replayed: the same kernels on
 the same numbers, launched at once. If the learning rate changes, or what the loss has asked of its progress, steps are
-captured anew; labelled and pseudo-labelled batches have a graph each, since their losses have different weights.
+captured anew; labelled and pseudo-labelled batches have graphs of their own, since their losses have different weights,
+and so have the smaller batches at the end of epochs.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from smoothcert.devices.memory import is_out_of_memory
 from smoothcert.errors import ConfigError
 from smoothcert.methods.base import Batch, Losses, Method, Progress
 from smoothcert.training.ranks import Ranks
@@ -27,6 +29,7 @@ class _Recorded:
 
     batch: Batch  # the memory that the graph reads each batch from
     graph: torch.cuda.CUDAGraph | None = None
+    plain: bool = False  # there was no memory for its graph
 
 
 @dataclass
@@ -165,7 +168,7 @@ class Stepper:
             group.sums = {name: value.to(self.ranks.device) for name, value in sums.items()}
 
     def _replay(self, chunk: Batch, group: _BatchGroup, recorded: _Recorded) -> None:
-        if recorded.graph is None and not self._record(group, recorded):
+        if recorded.graph is None and (recorded.plain or not self._record(group, recorded)):
             self._step(chunk, group)
             return
         assert recorded.graph is not None
@@ -174,15 +177,21 @@ class Stepper:
         recorded.graph.replay()
 
     def _record(self, group: _BatchGroup, recorded: _Recorded) -> bool:
-        """Capture one step; False (and plain steps from now on) if the method cannot be captured."""
+        """Capture one step; False (and plain steps from now on) if that cannot be done.
+
+        If only memory is short while others are captured, steps of this size alone are plain: graphs hold theirs.
+        """
         graph = self._graph()
         try:
             with torch.cuda.graph(graph):
                 self._step(recorded.batch, group)
         except RuntimeError as error:
-            reason = str(error).splitlines()[0]
-            warnings.warn(f"this method's step cannot be captured ({reason}): training goes on, slower", stacklevel=2)
-            self.capture = False
+            if is_out_of_memory(error) and any(each.captured for each in self._groups):
+                recorded.plain = True
+            else:
+                reason = str(error).splitlines()[0]
+                warnings.warn(f"this method's step cannot be captured ({reason}): it goes on, slower", stacklevel=2)
+                self.capture = False
             self._close_generators()
             return False
         recorded.graph = graph

@@ -66,7 +66,7 @@ def test_captured_steps_equal_plain_steps(name):
         fast, fast_weights, stepper = train(method, "cuda", capture=True)
     assert stepper.capture, "this method should be capturable"
     for one, two in zip(plain, fast, strict=True):
-        assert one == pytest.approx(two, rel=2e-4, abs=1e-6)
+        assert one == pytest.approx(two, rel=2e-4, abs=2e-5 * one["loss"])  # that of mixes is 1e-3 of SmoothMix's loss
     for key, value in plain_weights.items():
         assert torch.allclose(value, fast_weights[key], atol=2e-3), key  # attacks amplify the last bits of sums
 
@@ -106,6 +106,28 @@ def test_a_method_that_cannot_be_captured_trains_plainly():
     assert not stepper.capture
     assert [entry["loss"] for entry in fast] == pytest.approx([entry["loss"] for entry in plain], rel=0.1)
     assert torch.rand(3, device="cuda").isfinite().all()  # and the generators work as before
+
+
+@dataclasses.dataclass(frozen=True)
+class RunsOut(Method):
+    """Finds no memory for the graph of a last batch."""
+
+    def loss(self, model, batch, sigma, progress):
+        if len(batch.images) == 8 and torch.cuda.is_current_stream_capturing():
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return Losses(F.cross_entropy(model(noisy_copies(batch, sigma, 1)), batch.labels))
+
+
+@pytest.mark.cuda
+def test_without_memory_for_another_graph_only_last_batches_are_plain():
+    with products("float32"):
+        plain, _, _ = train(RunsOut(), "cuda", capture=False, epochs=4)
+        fast, _, stepper = train(RunsOut(), "cuda", capture=True, epochs=4)
+    assert stepper.capture
+    assert [entry["loss"] for entry in fast] == pytest.approx([entry["loss"] for entry in plain], rel=1e-4)
+    recorded = stepper._labelled.recorded
+    assert recorded[64].graph is not None
+    assert recorded[8].plain
 
 
 def test_on_the_cpu_steps_are_plain_and_means_are_over_images():
