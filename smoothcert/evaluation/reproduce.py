@@ -183,7 +183,7 @@ def _run(job: Job, command: list[str], parallel: int) -> str | None:
     threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // parallel))} if parallel > 1 else {}
     job.folder.parent.mkdir(parents=True, exist_ok=True)
     if command[0] == "train":
-        print(f"{job.folder}: train begins, its progress is in {job.log}", flush=True)
+        _say(f"{job.folder}: train begins, its progress is in {job.log}")
     called = f"$ smoothcert {' '.join(command)}\n"
     with job.log.open("a") as file:
         file.write(called)
@@ -194,8 +194,13 @@ def _run(job: Job, command: list[str], parallel: int) -> str | None:
     if code:
         said = _error(job.log.read_text().rpartition(called)[2]) or f"exit status {code}"
         return f"{job.recipe}, seed {job.seed}: `{command[0]}` failed ({said}); see {job.log}"
-    print(f"{job.folder}: {command[0]} done", flush=True)  # rows of one recipe differ in their folders
+    _say(f"{job.folder}: {command[0]} done")  # rows of one recipe differ in their folders
     return None
+
+
+def _say(line: str) -> None:
+    """In one piece: `print` writes the end of a line by itself, and another thread may come between."""
+    print(f"{line}\n", end="", flush=True)
 
 
 def _error(output: str) -> str:

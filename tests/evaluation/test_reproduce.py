@@ -2,10 +2,13 @@
 
 import contextlib
 import dataclasses
+import io
 import json
 import os
 import shutil
+import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +17,7 @@ import pytest
 from smoothcert.cli import main
 from smoothcert.config import dump_config
 from smoothcert.errors import ConfigError
-from smoothcert.evaluation.reproduce import outcome, plan, published_outcome, results_table, run_jobs
+from smoothcert.evaluation.reproduce import _say, outcome, plan, published_outcome, results_table, run_jobs
 from smoothcert.recipes import load_recipe, recipe_names
 from smoothcert.recipes.published import published_rows
 from smoothcert.report.read.certificates import Certificates
@@ -262,3 +265,16 @@ def test_the_table_is_markdown():
     assert lines[3] == "| `mnist/a-0.50` | 0 | 10000 | 1.5551 | - | - | - |"
     assert lines[4] == "| `mnist/a-0.50` | 0 | 10000 | 1.5551 | 1.553 | +0.0021 | yes |"
     assert lines[5] == "| `mnist/a-0.50` | 0 | 10000 | 1.5551 | 1.553; 1.5581 ± 0.0016 | - | - |"
+
+
+def test_what_jobs_say_side_by_side_are_whole_lines(monkeypatch):
+    class Slow(io.StringIO):
+        def write(self, text):
+            time.sleep(0.001)
+            return super().write(text)
+
+    said = Slow()
+    monkeypatch.setattr(sys, "stdout", said)
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(_say, "abcdefgh"))
+    assert sorted(said.getvalue().splitlines()) == list("abcdefgh")
