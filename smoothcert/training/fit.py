@@ -104,6 +104,7 @@ def train_run(
     data = replace(data, pseudo=pseudo)
     if labels is not None:
         soft_labels.check(labels, data.train)
+    _check_chunks(config, method.chunks, len(data.train))
     check_trackers(track)
     beginning = begin(config, method, data.train)
     if not run.finished:  # a finished run needs its sources no more
@@ -121,6 +122,16 @@ def train_run(
         votes = None if labels is None else make_soft_labels(labels, ranks, data, quiet, every)
         Loop(config, method, beginning, run, ranks, data, votes).run_epochs(
             track if ranks.is_main else (), every, quiet
+        )
+
+
+def _check_chunks(config: TrainConfig, chunks: int, images: int) -> None:
+    largest = min(config.batch_size, images)
+    if largest < chunks:
+        raise ConfigError(
+            f"the method cuts each batch into {chunks} parts, and the largest batch has {largest} of {images} images, "
+            "so that no step could be taken: raise --batch-size, give more images, or let it cut fewer "
+            "(--method.noises, if it is a published one)"
         )
 
 

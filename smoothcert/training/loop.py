@@ -171,7 +171,7 @@ class Loop:
         if self.data.test is not None and config.evaluate_every and (epoch + 1) % config.evaluate_every == 0:
             # before the sums of the epoch are emptied: until then it can be interrupted
             measured = self._evaluate(self.data.test, check)
-        metrics = {"epoch": epoch, "lr": config.learning_rate(epoch), **self._means(), **measured}
+        metrics = {"epoch": epoch, "lr": config.learning_rate(epoch), **self.stepper.means(), **measured}
         if self.sampling is not None:
             metrics["kept_images"] = int((self.sampling > 0).sum())
         loss = metrics["loss"] + metrics.get("pseudo_labelled_loss", 0.0)  # finite only if both are
@@ -197,14 +197,6 @@ class Loop:
             record = {"epoch": epoch, "seconds": round(seconds, 3), "steps": steps, "device": str(self.ranks.device)}
             self.run.append("timing.jsonl", record)
         return metrics
-
-    def _means(self) -> dict[str, float]:
-        if not self.stepper.images:
-            raise ConfigError(
-                f"no optimiser step was taken: the method cuts each batch into {self.method.chunks} parts, and "
-                f"{len(self.data.train)} images in batches of {self.config.batch_size} are too few for that"
-            )
-        return self.stepper.means()
 
     def _evaluate(self, test: Dataset | LazyDataset, check: Callable[[], object]) -> dict[str, float]:
         seed = derive(self.config.seed, "evaluate")

@@ -50,8 +50,13 @@ def test_a_method_of_yours_cuts_batches_into_steps(tmp_path, monkeypatch):
 
 def test_too_few_images_for_the_method_are_named(tmp_path):
     config = dataclasses.replace(CONFIG, batch_size=1, method={"name": f"{HERE}.Halves"})
-    with pytest.raises(ConfigError, match="no optimiser step was taken: the method cuts each batch into 2 parts"):
+    with pytest.raises(ConfigError, match="cuts each batch into 2 parts, and the largest batch has 1 of 150 images"):
         train(tmp_path / "run", config)
+    assert not (tmp_path / "run" / "config.yaml").exists()  # the folder is free for better settings
+    config = dataclasses.replace(config, batch_size=1000, epochs=1)
+    with pytest.raises(ConfigError, match="into 2 parts, and the largest batch has 1 of 1 images"):
+        train(tmp_path / "run", config, tiny(size=1))
+    train(tmp_path / "run", config, tiny(size=2))
 
 
 def test_the_optimiser_is_plain_sgd_with_weight_decay_on_everything(tmp_path):
