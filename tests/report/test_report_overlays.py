@@ -112,6 +112,29 @@ def test_series_on_other_data_or_of_another_sigma_say_so(make):
         assert overlays([log], [], [TABLE])[0].notes == notes
 
 
+def numbers_of_rings(runs, name):
+    """The numbers beside the published spots of a series in the chart of the ACR, by where they stand."""
+    found = overlays(runs, [], [TABLE])
+    (chart,) = overlay_charts(found, [])
+    (published,) = [entry for entry in found if entry.published and entry.name == name]
+    spots = {(spot.values[0], spot.values[1]) for spot in published.spots}
+    return [text.text for text in chart.texts if (text.x, text.y) in spots]
+
+
+def test_published_numbers_are_left_out_only_where_ours_carry_them(run, make):
+    every = ["1", "5", "10", "15", "20", "25"]
+    assert numbers_of_rings([run([0.5], lam=lam, sigma=1.0) for lam in (1.0, 5.0)], "Consistency") == every[2:]
+    assert numbers_of_rings([run([0.5], lam=5.0, sigma=1.0)], "Consistency") == every  # a single one has no number
+    assert numbers_of_rings([run([0.5], lam=lam, sigma=0.5) for lam in (1.0, 5.0)], "Consistency") == every
+    assert numbers_of_rings([run([0.5], lam=5.0, sigma=sigma) for sigma in (0.5, 1.0)], "Consistency") == every
+    for data, numbers in (("cifar10", every), ("mnist", every[2:])):
+        logs = [
+            make([0.5], sigma=1.0, source=Path("/logs", data, "consistency", f"lbd_{lam}", "noise_1.0.tsv"))
+            for lam in (1, 5)
+        ]
+        assert numbers_of_rings(logs, "Consistency") == numbers
+
+
 def test_a_table_without_acr_needs_radii_that_it_prints(run):
     table = "smoothmix-supplement/table-4"
     with pytest.raises(ConfigError, match=r"no ACR, but accuracies at radii 0.5 1 1.5 2 2.5: name some by --radii$"):

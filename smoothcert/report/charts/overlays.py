@@ -20,8 +20,8 @@ def overlay_charts(
     """Clean accuracy against the ACR, then against the certified accuracy at each radius: right and up is better.
 
     Spots of a method are joined in the order of what varies, and have its values beside them, where there is room.
-    Those of published rows are hollow, and have values only where the method has none of ours. Spots with a clean
-    accuracy below `least` are left out, and counted below the axis.
+    Those of published rows are hollow, and have no value where a spot of ours has the same one beside it (`_carried`).
+    Spots with a clean accuracy below `least` are left out, and counted below the axis.
     """
     series, left_out = at_least(series, least)
     if not any(entry.spots for entry in series):
@@ -30,35 +30,33 @@ def overlay_charts(
             f"{least:g}, found none"
         )
     styles = styles_of([entry.key for entry in series])
-    ours = {entry.key for entry in series if not entry.published}
     measures = ["average certified radius", *(f"certified accuracy at r = {r:g}" for r in radii)]
     measures = [name + ", 3-digit radii" * rounded for name in measures]
     clean = "accuracy at r = 0" + (f" ({left_out} below {100 * least:g} % left out)" if left_out else "")
     width = 460 if radii else 720
-    charts = [
-        _chart(series, styles, ours, column, (clean, name), width) for column, name in enumerate(measures, start=1)
-    ]
+    charts = [_chart(series, styles, column, (clean, name), width) for column, name in enumerate(measures, start=1)]
     return [chart for chart in charts if chart is not None]
 
 
 def _chart(
     series: Sequence[Series],
     styles: Sequence[LineStyle],
-    ours: set[str],
     column: int,
     labels: tuple[str, str],
     width: int,
 ) -> Chart | None:
     lines, words, told = [], [], []
     for place, (entry, style) in enumerate(zip(series, styles, strict=True)):
-        spots = [spot for spot in entry.spots if np.isfinite([spot.values[0], spot.values[column]]).all()]
+        spots = _drawn(entry, column)
         if not spots:
             continue
         x, y = (np.array([spot.values[k] for spot in spots]) for k in (0, column))
         lines.append(Line(_label(entry), x, y, style, place, marker="hollow" if entry.published else "full"))
         told.append(f"{_label(entry)}: " + ", ".join(map(_told, spots, x, y)))
-        if entry.parameter and not (entry.published and entry.key in ours):
-            words += [Text(spot.values[0], spot.values[column], f"{spot.value:g}") for spot in spots]
+        if entry.parameter:
+            carried = _carried(entry, series, column)
+            named = [spot for spot in spots if spot.value not in carried]
+            words += [Text(spot.values[0], spot.values[column], f"{spot.value:g}") for spot in named]
     if not lines:
         return None
     x, y = (np.concatenate([getattr(line, axis) for line in lines]) for axis in ("x", "y"))
@@ -81,6 +79,23 @@ def _chart(
         name=f"trade-off-{column}",
         texts=tuple(words),
     )
+
+
+def _drawn(entry: Series, column: int) -> list[Spot]:
+    return [spot for spot in entry.spots if np.isfinite([spot.values[0], spot.values[column]]).all()]
+
+
+def _carried(entry: Series, series: Sequence[Series], column: int) -> set[float | None]:
+    """The values of a published series that stand beside spots of ours already: they would be there twice.
+
+    Those spots are of the same method and parameter, and on the same data at the same sigma: where these differ, the
+    notes of each series say its own, and those of published rows say nothing else.
+    """
+    if not entry.published:
+        return set()
+    what = entry.key, entry.parameter
+    ours = [own for own in series if not own.published and (own.key, own.parameter) == what]
+    return {spot.value for own in ours if {*entry.notes} <= {*own.notes} for spot in _drawn(own, column)}
 
 
 def _told(spot: Spot, x: float, y: float) -> str:
