@@ -142,7 +142,25 @@ def _run(options: Options, jobs: Sequence[Job], train: list[str], certify: list[
     from smoothcert.evaluation.reproduce import check_data, run_jobs
 
     check_data(jobs, options.data_dir)
+    for job in jobs:
+        _check_store(job, n=options.n, every=job.every or options.every or 1)
     return run_jobs(jobs, train, certify, options.jobs)
+
+
+def _check_store(job: Job, **asked: int) -> None:
+    """Certificates that could not be continued are told before hours of training."""
+    from smoothcert.runs.store import ResultStore
+
+    store = ResultStore(job.store)
+    there = store.manifest().identity if store.exists else {}
+    unlike = [
+        f"{name} = {there[name]}, not {asked[name]}" for name in asked if there.get(name, asked[name]) != asked[name]
+    ]
+    if unlike:
+        raise StoreError(
+            f"{job.store} was certified with {' and '.join(unlike)}: give the same, or another --out, where copies of "
+            "the runs need no training"
+        )
 
 
 def _as_published(options: Options) -> bool:

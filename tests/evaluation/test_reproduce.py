@@ -109,11 +109,20 @@ def test_a_table_is_made_row_by_row_and_made_again_without_work(capsys, tmp_path
 def test_a_failed_run_is_named_and_the_others_are_tabulated(capsys, shared_run, tmp_path):
     run = shutil.copytree(shared_run, tmp_path / "mnist-mini" / "gaussian-0.50" / "seed0")  # trained already
     (run / "certify" / "six").rename(run / "certify" / "test")
-    printed = fails(capsys, "reproduce", "mnist-mini", "--out", str(tmp_path), "--rows", "gaussian-0.50", "--n", "300")
+    printed = fails(capsys, "reproduce", "mnist-mini", "--out", str(tmp_path), "--rows", "gaussian-0.50", "--n", "200")
     assert "mnist-mini/gaussian-0.50, seed 0: `certify` failed (error: " in printed
-    assert "n: 200 there, 300 asked" in printed
+    assert "there, 0 asked" in printed  # of noise_seed
     assert not (tmp_path / "mnist-mini" / "results.json").exists()
     assert "takes whole numbers" in fails(capsys, "reproduce", "mnist-mini", "--seeds", "a", "--out", str(tmp_path))
+
+
+def test_certificates_of_other_settings_are_told_before_training(capsys, shared_run, tmp_path):
+    store = tmp_path / "mnist-mini" / "gaussian-0.50" / "seed0" / "certify" / "test"
+    shutil.copytree(shared_run / "certify" / "six", store)  # of a run that has yet to be trained
+    command = ["reproduce", "mnist-mini", "--out", str(tmp_path), "--rows", "gaussian-0.50", "--n", "300", "--every"]
+    assert f"{store} was certified with n = 200, not 300: give" in fails(capsys, *command, "1")
+    assert "with n = 200, not 300 and every = 1, not 2: give" in fails(capsys, *command, "2")
+    assert not (store.parents[1] / "config.yaml").exists()
 
 
 @pytest.mark.parametrize("what", ["mnist-mini", "smoothmix-supplement/table-8", "smoothadv/table-1"])
@@ -154,7 +163,18 @@ def test_a_run_of_other_settings_is_not_tabulated_as_what_was_asked(capsys, shar
     assert outcome(job)["inputs"] == 6
     earlier = tmp_path / "mnist-mini" / "results.json"
     earlier.write_text("[]")
-    words = ["reproduce", "mnist-mini", "--rows", "gaussian-0.50", "--epochs", "7", "--out", str(tmp_path)]
+    words = [
+        "reproduce",
+        "mnist-mini",
+        "--rows",
+        "gaussian-0.50",
+        "--epochs",
+        "7",
+        "--n",
+        "200",
+        "--out",
+        str(tmp_path),
+    ]
     assert "belongs to another configuration (epochs" in fails(capsys, *words)
     assert earlier.read_text() == "[]"
 
