@@ -7,6 +7,7 @@ import sys
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_json, add_machine, add_trust, option, place, print_json
+from smoothcert.errors import ConfigError
 
 ABOUT = "Check stored certificates: nothing lost or edited, every bound and radius recomputed by other code."
 
@@ -29,6 +30,8 @@ def run(options: Options) -> None:
     from smoothcert.verification.verdict import STATUS
     from smoothcert.verification.verify import verify
 
+    if options.seed is not None and options.resample is None:
+        raise ConfigError("--seed chooses the inputs of --resample, which is not given: add --resample 1%, for example")
     again = None
     if options.resample is not None:
         again = Resampling(options.resample, options.seed, options.device, options.json, options.trust_code)

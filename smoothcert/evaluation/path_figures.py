@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from smoothcert.config import check_seed
 from smoothcert.data import Dataset, LazyDataset, require_labels
 from smoothcert.devices.pick import pick_device
 from smoothcert.errors import ConfigError
@@ -40,6 +41,7 @@ def explain_runs(
     """Write one figure per run and index, and one of the mixing ratios of all runs; yields the files written."""
     if ratios < 0:
         raise ConfigError(f"--ratios is a number of images, found {ratios}")
+    check_seed("seed", seed)
     if not indices and not ratios:
         raise ConfigError(
             "nothing to explain: give --index for adversarial paths, --ratios N for mixing ratios, or both"

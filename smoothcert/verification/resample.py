@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from smoothcert.config import CertifyConfig
+from smoothcert.config import CertifyConfig, check_seed
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.rows import CHECK
@@ -40,6 +40,7 @@ class Resampling:
 
     def __post_init__(self) -> None:
         self.inputs(100)  # refuses what is no amount
+        check_seed("seed", self.seed)  # Python takes -5 for 5
 
     def inputs(self, rows: int) -> int:
         """How many of so many rows, at least one."""
