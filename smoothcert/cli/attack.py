@@ -21,7 +21,7 @@ from smoothcert.cli.options import (
     read_settings,
 )
 from smoothcert.config import AttackConfig
-from smoothcert.errors import StoreError
+from smoothcert.errors import ConfigError, StoreError, none_of
 
 if TYPE_CHECKING:
     from smoothcert.report import Attacks
@@ -32,7 +32,7 @@ ABOUT = "Accuracy of the smoothed classifier under attack, beside what was certi
 
 def add_options(parser: ArgumentParser) -> None:
     add_run(parser)
-    option(parser, "--against", str, "test", "store of the certificates to compare with")
+    option(parser, "--against", str, None, "store of the certificates to compare with; default: test, if there is one")
     option(parser, "--name", str, None, "name of the attack's store; default: the attack's")
     add_inputs(parser)
     add_settings(parser, AttackConfig)
@@ -47,12 +47,11 @@ def run(options: Options) -> None:
     from smoothcert.runs.attack_rows import unlike
     from smoothcert.runs.data_of import data_of_run
     from smoothcert.runs.folder import RunFolder
-    from smoothcert.runs.store import ResultStore
     from smoothcert.statistics.printed import doubt
 
     folder, name = RunFolder(options.run), check_name(options.name or options.attack)
     model, spec = folder.load_model(trust_code=options.trust_code)
-    certificates = ResultStore(folder.path / "certify" / options.against)
+    certificates = _certificates(folder.path, options.against)
     store = attack_dataset(
         model,
         data_of_run(spec, options.split, options.data_dir),
@@ -77,6 +76,20 @@ def run(options: Options) -> None:
         print(f"note: certified by {told}")
     if options.svg is not None:
         _draw(attacked, certificates, folder.path.name, options.svg)
+
+
+def _certificates(run: Path, name: str | None) -> ResultStore:
+    """Those to compare with. What the user names must be there, or a misspelt name would switch the alarm off."""
+    from smoothcert.runs.find import stores_of
+    from smoothcert.runs.store import ResultStore
+
+    folder = run / "certify"
+    there = [store.name for store in stores_of(run) if ResultStore(store).exists]
+    if name is not None and not there:
+        raise ConfigError(f"--against {name} is a store of certificates, and {folder} has none: certify first")
+    if name is not None and name not in there:
+        raise none_of(f"--against, the name of a store in {folder},", name, there)
+    return ResultStore(folder / ("test" if name is None else check_name(name)))
 
 
 def _print(attacked: Attacks) -> None:

@@ -2,6 +2,9 @@
 
 import json
 import re
+import shutil
+
+import pytest
 
 from tests.cli.commands import ends, fails, run
 
@@ -23,8 +26,25 @@ def test_attack_prints_both_accuracies_and_draws_them(capsys, certified, tmp_pat
     assert [row["radius"] for row in told["attacked"]] == [0.0, 0.5]
     assert all(row["certified"] <= row["empirical"] + row["abstained"] for row in told["attacked"])
     assert "Under attack" in (tmp_path / "page.html").read_text()
-    again = ["--radius", 0.5, "--noises", 4, "--steps", 3, "--n", 100, "--max", 3, "--against", "none", "--name", "b"]
+    again = ["--radius", 0.5, "--noises", 4, "--steps", 3, "--n", 100, "--max", 3, "--name", "b"]  # no `test`
     assert "draws certificates too" in fails(capsys, "attack", certified, *again, "--svg", tmp_path / "b.svg")
+
+
+@pytest.mark.parametrize("name", ["sixx", "../certify/six", ""])
+def test_certificates_that_are_named_must_be_there(capsys, certified, name):
+    """Without them there would be no alarm, and nobody would know."""
+    told = fails(capsys, "attack", certified, "--radius", 0.5, "--against", name, "--name", "c")
+    stores = f"the name of a store in {certified / 'certify'}, is one of six"
+    assert re.search(rf"{re.escape(stores)}.*, found '{re.escape(name)}'; ", told)
+    assert not (certified / "attack" / "c").exists()
+
+
+def test_certificates_of_a_run_that_has_none(capsys, certified, tmp_path):
+    bare = shutil.copytree(certified, tmp_path / "bare", ignore=shutil.ignore_patterns("certify", "attack"))
+    told = fails(capsys, "attack", bare, "--radius", 0.5, "--against", "six")
+    assert f"--against six is a store of certificates, and {bare / 'certify'} has none: certify first" in told
+    few = ["--radius", 0.5, "--noises", 1, "--steps", 1, "--n", 100, "--max", 1]
+    assert re.search(r"0\.5 +1 +\d+\.\d +\d+\.\d +- ", run(capsys, "attack", bare, *few))  # the default may be absent
 
 
 def test_an_alarm_is_printed_loudly(capsys, certified, tmp_path):
