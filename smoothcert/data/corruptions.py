@@ -7,7 +7,7 @@ Both are folders of .npy files, unpacked below a data directory:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -41,6 +41,22 @@ EXTRA = {
 SEVERITIES = (1, 2, 3, 4, 5)
 _FOLDERS = {"cifar10-c": "CIFAR-10-C", "mnist-c": "mnist_c"}
 _IMAGES = 10_000  # of one severity
+
+
+def benchmarks_of(types: Collection[str], graded: bool) -> tuple[str, ...]:
+    """The benchmark that logs of these types are of; several if it may be any of them, none if it is another.
+
+    A few strange types among many, such as a misspelt one, make no other benchmark. Only CIFAR-10-C is `graded`.
+    """
+
+    def shared(name: str) -> tuple[int, int]:
+        return len({*types} & {*CORRUPTIONS[name], *EXTRA[name]}), len({*types} & {*CORRUPTIONS[name]})
+
+    most = max(map(shared, CORRUPTIONS))
+    if 2 * most[0] <= len(types):
+        return ()
+    found = tuple(name for name in CORRUPTIONS if shared(name) == most)
+    return ("cifar10-c",) if graded and "cifar10-c" in found else found
 
 
 def load_corrupted(name: str, corruption: str, severity: int | None = None, data_dir: Path | None = None) -> Dataset:

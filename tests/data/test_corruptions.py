@@ -3,7 +3,14 @@
 import numpy as np
 import pytest
 
-from smoothcert.data.corruptions import CORRUPTIONS, EXTRA, load_corrupted, read_cifar10_c, read_mnist_c
+from smoothcert.data.corruptions import (
+    CORRUPTIONS,
+    EXTRA,
+    benchmarks_of,
+    load_corrupted,
+    read_cifar10_c,
+    read_mnist_c,
+)
 from smoothcert.errors import ConfigError, DataError
 
 
@@ -64,6 +71,25 @@ def test_place_can_come_from_the_environment(mnist, monkeypatch):
 def test_each_benchmark_has_15_types_in_its_means():
     assert {name: len(set(types)) for name, types in CORRUPTIONS.items()} == {"cifar10-c": 15, "mnist-c": 15}
     assert not {*CORRUPTIONS["mnist-c"]} & {*EXTRA["mnist-c"]}
+
+
+@pytest.mark.parametrize(
+    ("types", "graded", "found"),
+    [
+        ({"fog", "snow"}, False, ("cifar10-c",)),
+        ({"fog", "zigzag"}, False, ("mnist-c",)),
+        ({"fog", "saturate"}, False, ("cifar10-c",)),
+        ({"fog", "identity"}, False, ("mnist-c",)),
+        ({"fog", "spatter"}, False, ("mnist-c",)),  # CIFAR-10-C has it too, but beside its 15
+        ({"fog"}, False, ("cifar10-c", "mnist-c")),
+        ({"fog"}, True, ("cifar10-c",)),  # MNIST-C has no severities
+        ({"fog", "snow", "snwo"}, True, ("cifar10-c",)),
+        ({"fog", "rain", "night"}, True, ()),
+        ({"rain"}, False, ()),
+    ],
+)
+def test_logs_are_of_the_benchmark_that_has_their_types(types, graded, found):
+    assert benchmarks_of(types, graded) == found
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import re
 import pytest
 
 from smoothcert.cli import build_parser, main
+from smoothcert.data.corruptions import CORRUPTIONS
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import (
     corrupted_stores,
@@ -111,7 +112,53 @@ def test_without_severities_and_without_the_uncorrupted_images(write_log, tmp_pa
     assert len(entries) == 2
     (means,) = corruption_means(entries).values()
     assert [(m.severity, m.acr) for m in means] == [(None, pytest.approx(0.2))]
-    assert corruption_table(entries).rows == (("cat-rs", "0.200", "50.0"),)
+    table = corruption_table(entries)
+    assert table.rows == (("cat-rs", "0.200", "50.0"),)
+    assert "left out of the means, which are over the 15 types of mnist-c: identity" in table.notes
+    assert corruption_types_table(entries).rows == (("fog", "0.200"), ("mACR", "0.200"))  # no corruption at all
+
+
+def test_types_outside_of_the_benchmark_stand_below_the_means_and_do_not_change_them(write_log, tmp_path):
+    for kind in CORRUPTIONS["cifar10-c"]:
+        write_log(ROW, f"c/severity_1/cohen/{kind}.tsv")
+    before = read_corruptions(tmp_path / "c")
+    for kind in ("spatter", "saturate", "fogg"):  # spatter is one of the 15 of MNIST-C; the last is misspelt
+        write_log(FULL, f"c/severity_1/cohen/{kind}.tsv")
+    entries = read_corruptions(tmp_path / "c")
+    assert len(entries) == 18
+    assert corruption_means(entries) == corruption_means(before)
+    left_out = "left out of the means, which are over the 15 types of cifar10-c: fogg, saturate, spatter"
+    assert (corruption_table(before).notes, corruption_table(entries).notes) == ((), (left_out,))
+    for accuracy, mean, other in ((False, "0.200", "0.600"), (True, "50.0", "100.0")):
+        table = corruption_types_table(entries, 1, accuracy=accuracy)
+        assert table.rows[:16] == corruption_types_table(before, 1, accuracy=accuracy).rows
+        assert table.rows[15] == ("mAcc %" if accuracy else "mACR", mean)
+        assert table.rows[16:] == (("fogg", other), ("saturate", other), ("spatter", other))
+        assert left_out in table.notes
+
+
+def test_spatter_is_in_the_means_of_mnist_c_but_not_in_those_of_cifar10_c(write_store):
+    def entries(dataset, graded):
+        kinds = (("fog", ROW), ("spatter", FULL))
+        folders = [
+            write_store(rows, run=dataset, name=kind, inputs=2, dataset=dataset, split=f"{kind}{graded}")
+            for kind, rows in kinds
+        ]
+        return corrupted_stores([read_store(folder) for folder in folders])
+
+    found = {name: corruption_means(entries(name, graded)) for name, graded in (("cifar10-c", "/1"), ("mnist-c", ""))}
+    accuracies = {name: [mean.accuracy for mean in means[name]] for name, means in found.items()}
+    assert accuracies == {"cifar10-c": [0.5, 0.5], "mnist-c": [0.75]}
+
+
+def test_a_model_of_types_without_a_mean_has_none(write_log, tmp_path):
+    write_log(FULL, "s/severity_1/cohen/saturate.tsv")
+    entries = read_corruptions(tmp_path / "s")
+    table = corruption_table(entries)
+    assert table.rows == (("cohen", "-", "-"),)
+    assert table.notes == ("left out of the means, which are over the 15 types of cifar10-c: saturate",)
+    assert "cohen & - & -" in table.to_latex()
+    assert corruption_types_table(entries, 1).rows == (("mACR", "-"), ("saturate", "0.600"))
 
 
 def test_a_mean_over_fewer_types_is_told(graded, write_log):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from smoothcert.data.corruptions import CORRUPTIONS, benchmarks_of
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.progress import noun
 from smoothcert.report.measures.analysis import average_certified_radius, clean_accuracy
@@ -17,8 +18,8 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import METHODS, method_of, recognised_method
 from smoothcert.report.read.names import distinct_names, doubted, one_line
 from smoothcert.report.read.reading import read_log
+from smoothcert.report.tables.corruption_notes import corruption_notes
 from smoothcert.report.tables.formats import Table, number
-from smoothcert.report.tables.notes import ROUNDED, norm_notes
 
 MEANS = "Means over the types of corruption"
 CLEAN = "identity"  # MNIST-C's uncorrupted images: read, but no part of the means
@@ -26,12 +27,23 @@ CLEAN = "identity"  # MNIST-C's uncorrupted images: read, but no part of the mea
 
 @dataclass(frozen=True)
 class Corrupted:
-    """The certificates of one model on one corruption; `severity` is None where the benchmark has none."""
+    """The certificates of one model on one corruption; `severity` is None where the benchmark has none.
+
+    `benchmarks` is the one that it is of: none if we do not know it, two if the types of logs fit both.
+    """
 
     model: str
     corruption: str
     severity: int | None
     certificates: Certificates
+    benchmarks: tuple[str, ...] = ()
+
+    @property
+    def in_means(self) -> bool:
+        """A benchmark publishes more types than the 15 of its means; uncorrupted images are in no mean at all."""
+        if not self.benchmarks:
+            return self.corruption != CLEAN
+        return any(self.corruption in CORRUPTIONS[name] for name in self.benchmarks)
 
 
 @dataclass(frozen=True)
@@ -62,8 +74,10 @@ def read_corruptions(folder: str | Path) -> list[Corrupted]:
             f"left out: {len(others)} {noun(len(others), 'log')} of {folder} beside those at {layout}, such as {first}",
             stacklevel=2,
         )
+    benchmarks = benchmarks_of({path.stem for path in paths}, bool(graded))
     return [
-        Corrupted(path.parent.name, path.stem, _severity(path) if graded else None, read_log(path)) for path in paths
+        Corrupted(path.parent.name, path.stem, _severity(path) if graded else None, read_log(path), benchmarks)
+        for path in paths
     ]
 
 
@@ -78,7 +92,8 @@ def corrupted_stores(results: Sequence[Certificates]) -> list[Corrupted]:
     corrupted = [c for c in results if c.corruption is not None]
     for c, model in zip(corrupted, _model_names(corrupted), strict=True):
         kind, severity = c.corruption or ("", "")
-        entry = Corrupted(model, kind, int(severity) if severity.isdecimal() else None, c)
+        benchmarks = tuple(name for name in CORRUPTIONS if name == c.identity.get("dataset"))
+        entry = Corrupted(model, kind, int(severity) if severity.isdecimal() else None, c, benchmarks)
         known = found.setdefault((model, kind, entry.severity), entry).certificates
         if (c.rows, c.n or 0) > (known.rows, known.n or 0):
             found[model, kind, entry.severity] = entry
@@ -91,7 +106,7 @@ def corruption_means(entries: Sequence[Corrupted], rounded: bool = False) -> dic
         raise ConfigError("a corruption benchmark needs at least one log, found none")
     cells: dict[str, dict[int | None, list[tuple[float, float]]]] = {}
     for entry in entries:
-        if entry.corruption != CLEAN:
+        if entry.in_means:
             values = average_certified_radius(entry.certificates, rounded), clean_accuracy(entry.certificates)
             cells.setdefault(entry.model, {}).setdefault(entry.severity, []).append(values)
     means: dict[str, list[Means]] = {}
@@ -108,7 +123,7 @@ def corruption_means(entries: Sequence[Corrupted], rounded: bool = False) -> dic
 def corruption_table(entries: Sequence[Corrupted], rounded: bool = False) -> Table:
     """One row per model: mACR at each severity and over all, then mAcc in %, as the field prints them."""
     found = corruption_means(entries, rounded)
-    means = {model: found[model] for model in _models(entries) if model in found}
+    means = {model: found.get(model, []) for model in _models(entries)}
     severities = sorted({mean.severity for row in means.values() for mean in row if mean.severity is not None})
     rows = []
     for model, row in means.items():
@@ -120,14 +135,20 @@ def corruption_table(entries: Sequence[Corrupted], rounded: bool = False) -> Tab
     names = [f"{measure} {severity}" for measure in ("ACR", "acc %") for severity in severities]
     head = ("model", *names[: len(severities)], "mACR", *names[len(severities) :], "mAcc %")
     best = [(i, j) for j in range(1, len(head)) for i in _largest([row[j] for row in rows])]
-    return Table(head, tuple(rows), notes=tuple(_notes(entries, rounded)), best=frozenset(best), caption=MEANS)
+    return Table(
+        head, tuple(rows), notes=tuple(corruption_notes(entries, rounded)), best=frozenset(best), caption=MEANS
+    )
 
 
 def corruption_types_table(
     entries: Sequence[Corrupted], severity: int | None = None, *, accuracy: bool = False, rounded: bool = False
 ) -> Table:
-    """One row per corruption type, one column per model: ACR, or clean accuracy in %; the means stand last."""
-    chosen = [entry for entry in entries if entry.severity == severity and entry.corruption != CLEAN]
+    """One row per corruption type, one column per model: ACR, or clean accuracy in %; then the means.
+
+    Types that are in no mean stand below it; uncorrupted images are no corruption.
+    """
+    at_severity = [entry for entry in entries if entry.severity == severity]
+    chosen = [entry for entry in at_severity if entry.corruption != CLEAN]
     if not chosen:
         known = sorted({str(entry.severity) for entry in entries})
         raise ConfigError(f"no certificates of severity {severity}; known: {', '.join(known)}")
@@ -142,16 +163,21 @@ def corruption_types_table(
     def shown(value: float | None) -> str:
         return "-" if value is None else number(100 * value, 1) if accuracy else number(value, 3)
 
-    rows = [(name, *(shown(values.get((name, model))) for model in models)) for name in _types(chosen)]
-    columns = [[value for (_, m), value in values.items() if m == model] for model in models]
-    last = ("mAcc %" if accuracy else "mACR", *(shown(float(np.mean(column))) for column in columns))
-    best = [(i, 1 + j) for i, row in enumerate((*rows, last)) for j in _largest(row[1:])]
+    def row(name: str) -> tuple[str, ...]:
+        return (name, *(shown(values.get((name, model))) for model in models))
+
+    counted = _types([entry for entry in chosen if entry.in_means])
+    columns = [[values[name, model] for name in counted if (name, model) in values] for model in models]
+    means = [float(np.mean(column)) if column else None for column in columns]
+    rows = [*map(row, counted), ("mAcc %" if accuracy else "mACR", *map(shown, means))]
+    rows += map(row, _types([entry for entry in chosen if not entry.in_means]))
+    best = [(i, 1 + j) for i, cells in enumerate(rows) for j in _largest(cells[1:])]
     measure = "Accuracy in %" if accuracy else "Average certified radius"
     short = "accuracy %" if accuracy else "ACR"  # CSV has no caption
     return Table(
         (short if severity is None else f"{short}, severity {severity}", *(_shown(model, chosen) for model in models)),
-        (*rows, last),
-        notes=tuple(_notes(chosen, rounded and not accuracy)),
+        tuple(rows),
+        notes=tuple(corruption_notes(at_severity, rounded and not accuracy)),
         best=frozenset(best),
         caption=f"{measure} by type of corruption" + ("" if severity is None else f", severity {severity}"),
     )
@@ -175,8 +201,6 @@ def _models(entries: Sequence[Corrupted]) -> list[str]:
 
 def _types(entries: Sequence[Corrupted]) -> list[str]:
     """Each type once, in the order of its benchmark."""
-    from smoothcert.data.corruptions import CORRUPTIONS
-
     found = list(dict.fromkeys(entry.corruption for entry in entries))
     known = next((types for types in CORRUPTIONS.values() if {*found} <= {*types}), ())
     return sorted(found, key=known.index) if known else found
@@ -186,24 +210,6 @@ def _largest(cells: Sequence[str]) -> list[int]:
     """Where the largest of several numbers stands, as printed; ties share it."""
     numbers = {place: float(cell) for place, cell in enumerate(cells) if cell not in ("", "-")}
     return [place for place, value in numbers.items() if len(numbers) > 1 and value == max(numbers.values())]
-
-
-def _notes(entries: Sequence[Corrupted], rounded: bool) -> list[str]:
-    """Why means should not be compared: missing corruption types, other numbers of inputs, other norms."""
-    types = {entry.corruption for entry in entries} - {CLEAN}
-    groups: dict[tuple[str, int | None], set[str]] = {}
-    for entry in entries:
-        groups.setdefault((entry.model, entry.severity), set()).add(entry.corruption)
-    notes = [
-        f"{model}{'' if severity is None else f', severity {severity}'}: {len(types - own)} of {len(types)} "
-        f"corruption types are missing ({', '.join(sorted(types - own)[:3])}{', ...' if len(types - own) > 3 else ''})"
-        for (model, severity), own in groups.items()
-        if types - own
-    ]
-    sizes = sorted({entry.certificates.rows for entry in entries})
-    if len(sizes) > 1:
-        notes.append(f"the logs have between {sizes[0]} and {sizes[-1]} inputs each")
-    return notes + norm_notes([entry.certificates for entry in entries]) + ([ROUNDED] if rounded else [])
 
 
 def _shown(model: str, entries: Sequence[Corrupted]) -> str:
