@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
@@ -19,6 +20,7 @@ from smoothcert.files import write_text
 from smoothcert.noise.streams import unit_range
 from smoothcert.progress import ProgressBar
 from smoothcert.report.charts.evaluations import path_svg, ratio_svg
+from smoothcert.report.read.names import distinct_names, one_line
 from smoothcert.runs.data_of import data_of_run
 from smoothcert.runs.folder import RunFolder
 
@@ -38,7 +40,10 @@ def explain_runs(
     trust_code: bool = False,
     quiet: bool = False,
 ) -> Iterator[Path]:
-    """Write one figure per run and index, and one of the mixing ratios of all runs; yields the files written."""
+    """Write one figure per run and index, and one of the mixing ratios of all runs; yields the files written.
+
+    A run is called by what tells its folder from those of the others; one that is given twice is explained once.
+    """
     if ratios < 0:
         raise ConfigError(f"--ratios is a number of images, found {ratios}")
     check_seed("seed", seed)
@@ -47,7 +52,9 @@ def explain_runs(
             "nothing to explain: give --index for adversarial paths, --ratios N for mixing ratios, or both"
         )
     found: dict[str, list[float]] = {}
-    for folder in runs:
+    runs = list(dict.fromkeys(run.resolve() for run in runs))
+    names = distinct_names([(run, None) for run in runs])
+    for folder, name, file in zip(runs, _labels(names), _file_names(names), strict=True):
         model, spec = RunFolder(folder).load_model(trust_code=trust_code)
         data = data_of_run(spec, "test", data_dir)
         require_labels(data, "an adversarial path")
@@ -56,20 +63,36 @@ def explain_runs(
             raise ConfigError(f"the test set of {data.name} has images 0 to {len(data) - 1}, found index {wrong[0]}")
         path_of = partial(_path, model.to(pick_device(device)), data, spec.sigma, alpha, steps, noises, seed)
         for index in indices:
-            yield _write(out / f"{folder.name}-{index}.svg", _figure(path_of(index), folder.name, spec.class_names))
+            yield _write(out / f"{file}-{index}.svg", _figure(path_of(index), name, spec.class_names))
         if ratios:
             chosen = range(0, len(data), max(1, len(data) // ratios))[:ratios]
-            found[folder.name] = []
-            with ProgressBar(f"mixing ratios of {folder.name}", len(chosen), "images", quiet=quiet) as bar:
+            found[name] = []
+            with ProgressBar(f"mixing ratios of {name}", len(chosen), "images", quiet=quiet) as bar:
                 for index in chosen:
                     path = path_of(index)
                     if path.answer == path.label:  # the ratio is about correct answers that change
-                        found[folder.name].append(path.equal_confidence_ratio or np.nan)
+                        found[name].append(path.equal_confidence_ratio or np.nan)
                     bar.advance()
     if found:
         rows = [f"{name}\t{ratio:.4f}" for name, values in found.items() for ratio in values]
         yield _write(out / "mixing-ratios.tsv", "\n".join(["run\tratio", *rows]) + "\n")
         yield _write(out / "mixing-ratios.svg", ratio_svg(found))
+
+
+def _labels(names: Sequence[str]) -> list[str]:
+    return _numbered_if_alike([one_line(name) for name in names])
+
+
+def _file_names(names: Sequence[str]) -> list[str]:
+    """The names without what some file systems do not take in the name of a file, such as the / between folders."""
+    return _numbered_if_alike([re.sub(r"[^\w.-]+", "-", name).strip("-.") or "run" for name in names])
+
+
+def _numbered_if_alike(names: list[str]) -> list[str]:
+    """All names with their numbers if any two are alike: some file systems do not tell capitals from small letters."""
+    if len({name.casefold() for name in names}) == len(names):
+        return names
+    return [f"{name}-{number}" for number, name in enumerate(names, start=1)]
 
 
 def _path(
