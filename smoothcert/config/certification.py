@@ -71,7 +71,7 @@ class AttackConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "radii", _rising(self.radii) or ())
         if not self.radii or not all(0 <= radius < math.inf for radius in self.radii):
-            raise ConfigError(f"an attack needs radii of at least 0, found {list(self.radii)}")
+            raise ConfigError(f"an attack needs finite radii of at least 0, found {list(self.radii)}")
         if len(set(self.radii)) < len(self.radii):  # the store would wait for rows that it has
             raise ConfigError(f"an attack needs each radius once, found {list(self.radii)}")
         check_choice("attack", self.attack, AttackName)
@@ -81,10 +81,20 @@ class AttackConfig:
         check_seed("seed", self.seed)
         if self.noises < 1 or self.steps < 1:
             raise ConfigError(f"an attack needs noises >= 1 and steps >= 1, found {self.noises} and {self.steps}")
+        _check_prediction(self.n, self.alpha)
         if self.noise in ("uniform", "laplace"):
             raise ConfigError(
                 f"these attacks are about l2 changes, and {self.noise} noise certifies l1: use another noise"
             )
+
+
+def _check_prediction(n: int, alpha: float) -> None:
+    """By PREDICT's two-sided test, n equal answers have the p-value 2^(1 - n), rounded up. Alpha is checked later."""
+    if 0 < alpha < 1 and (n < 1 or 2.0 ** (1 - n) >= alpha):
+        raise ConfigError(
+            f"n = {n} samples cannot answer anything at alpha = {alpha:g}, not even if all agree: PREDICT would always "
+            f"abstain, so use n >= {math.floor(2 - math.log2(alpha))}"
+        )
 
 
 def _rising(radii: Sequence[float] | None) -> tuple[float, ...] | None:

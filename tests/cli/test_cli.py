@@ -85,6 +85,7 @@ def test_python_m_is_the_command():
         (["certify", "{run}", "--seed", f"{2**63}", "--beacon", "x"], f"for example 0, found {2**63}\n"),
         (["attack", "{run}", "--radius", "1", "--seed", "-1"], "seed must be a whole number from 0 to 2**63 - 1"),
         (["attack", "{run}", "--radius", "1", "--seed", f"{2**64}"], f"for example 0, found {2**64}\n"),
+        (["attack", "{run}", "--radius", "1", "--n", "5"], "n = 5 samples cannot answer anything"),
         (["certify", "{run}", "--name", "a/b"], "--name is the name of one folder"),
         (["certify", "{run}", "--alpha", "1e-310"], "at least 1e-100"),
         (
