@@ -121,6 +121,33 @@ def test_curves_are_about_the_inputs_that_all_attacks_share(run):
     }
 
 
+@pytest.mark.parametrize("other", ["other", "zz"])  # whether it comes before `pgd` or after it
+def test_an_input_must_withstand_all_attacks_of_one_kind(run, other):
+    """Another seed breaks input 0 at 0.75 where `pgd` breaks 2 and 3, and has a radius of its own."""
+    answers = {(i, r): RIGHT if i else WRONG for i in range(4) for r in (0.75, 1.5)}
+    write_attacks(run / "attack" / other, answers, seed=2)
+    (family,) = attack_families(*both(run))
+    (curve,) = family.curves
+    assert dict(zip(curve.radii.tolist(), curve.accuracy.tolist(), strict=True)) == {
+        0.0: 0.75,
+        0.25: 0.75,
+        0.75: 0.25,
+        1.5: 0.75,
+    }
+    named = " and ".join(sorted([other, "pgd"]))
+    assert family.notes == (f"run/test: pgd counts an input as right where it withstands all of the stores {named}",)
+
+
+def test_attacks_of_other_alpha_have_curves_of_their_own(run):
+    write_attacks(run / "attack" / "sure", {(i, 0.75): WRONG for i in range(4)}, alpha=1e-6)
+    (family,) = attack_families(*both(run))
+    assert {c.label: c.accuracy.tolist() for c in family.curves} == {
+        "pgd, α=0.001": [0.75, 0.75, 0.5],
+        "pgd, α=1e-06": [0.75, 0.0],
+    }
+    assert family.notes == ()
+
+
 def test_a_store_that_shares_no_input_is_left_out_and_named(run, tmp_path, capsys):
     """One store on an image of its own: the others are drawn, and every way to draw them tells what is missing."""
     write_attacks(run / "attack" / "few", {(i, 0.25): RIGHT for i in (0, 1)}, noises=1)
@@ -171,9 +198,12 @@ def test_a_store_of_radius_0_alone_is_called_no_attack(run):
 
 
 def test_labels_of_attacks_say_what_differs():
-    settings = [("pgd", 128, 20, 1000, "exact"), ("pgd", 1, 20, 1000, "exact"), ("vanilla", None, 20, 100, "exact")]
+    same = (20, 1000, "exact", 0.001)
+    settings = [("pgd", 128, *same), ("pgd", 1, *same), ("vanilla", None, 20, 100, "exact", 0.001)]
     assert setting_labels(settings) == ["pgd, m=128, n=1000", "pgd, m=1, n=1000", "vanilla, n=100"]
     assert setting_labels(settings[:1]) == ["pgd"]
+    other_alpha = ("pgd", 128, 20, 1000, "exact", 0.05)
+    assert setting_labels([settings[0], other_alpha]) == ["pgd, α=0.001", "pgd, α=0.05"]
 
 
 def test_figures_of_attacks(run, tmp_path):

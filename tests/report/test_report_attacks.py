@@ -66,6 +66,31 @@ def test_attacks_on_the_same_inputs_share_a_certified_row(run):
     ]
 
 
+def test_lines_that_would_be_alike_name_their_stores(run):
+    """`again` differs in its seed alone, `others` in its inputs, and `more` by what the table shows."""
+    answers = {(i, 0.25): RIGHT if i else WRONG for i in range(4)}
+    write_attacks(run / "attack" / "again", answers, seed=2)
+    write_attacks(run / "attack" / "more", answers, steps=40)
+    write_attacks(run / "attack" / "few", {(0, 0.25): RIGHT}, attack="ddn")
+    write_attacks(run / "attack" / "others", {(3, 0.25): WRONG}, attack="ddn")
+    assert [(row[2], row[-2]) for row in attack_table(*both(run)).rows] == [
+        ("certified", "75.0"),
+        ("under pgd (store again)", "75.0"),
+        ("certified (inputs of few)", "100.0"),
+        ("under ddn (store few)", "100.0"),
+        ("under pgd", "75.0"),
+        ("certified (inputs of others)", "0.0"),
+        ("under ddn (store others)", "0.0"),
+        ("under pgd (store pgd)", "75.0"),
+    ]
+
+
+def test_lines_of_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):
+    stores = [write_attacks(tmp_path / name / "run" / "attack" / "pgd", {(0, 0.5): RIGHT}) for name in "ab"]
+    rows = attack_table([read_attacks(store) for store in stores], []).rows
+    assert [row[:3] for row in rows] == [("run", "1", "under pgd (store a)"), ("run", "1", "under pgd (store b)")]
+
+
 def test_radius_0_alone_is_no_attack(run):
     write_attacks(run / "attack" / "clean", {(i, 0.0): WRONG if i == 0 else RIGHT for i in range(4)})
     write_attacks(run / "attack" / "more", {(i, r): RIGHT for i in range(4) for r in (0.0, 0.5)}, attack="ddn")

@@ -49,7 +49,7 @@ def attack_chart(families: Sequence[Family], first_run: int = 0) -> Chart:
         Frame((0.0, end), (0.0, _top(lines)), ticks=(9, 11), y_format=percent),
         title="Certified and empirical accuracy of " + ", ".join(doubted(f.name, f.models[0]) for f in families),
         description="Certified accuracy is proved from below, accuracy under attack bounds it from above, both on "
-        f"{counted}. An attack takes m noises and T steps, PREDICT n samples. "
+        f"{counted}. An attack takes m noises and T steps, PREDICT n samples at α. "
         "Points are the radii that were attacked. "
         "A bound holds for all larger radii too, also beyond the largest that was attacked. "
         f"{'; '.join(map(_summary, families))}."

@@ -1,7 +1,8 @@
 """Curves of accuracy under attack over several models: at each radius the best certified model is the attacked one.
 
 So SmoothAdv's figures choose it (arXiv:1906.04584, figures 1, 3 and 7 to 9): the curve is no maximum of accuracies
-under attack, which would reward the attack that fails.
+under attack, which would reward the attack that fails. Of several attacks of one kind on that model, an input must
+withstand all: each bounds the accuracy from above.
 """
 
 from __future__ import annotations
@@ -86,8 +87,12 @@ def attack_families(attacks: Sequence[Attacks], results: Sequence[Certificates])
         curves, notes = [], []
         for setting in dict.fromkeys(setting_of(a) for a, _ in own):
             stores = [(list(models).index(id(c)), a) for a, c in own if setting_of(a) == setting]
-            curve, gaps = _curve(told[setting], stores, list(models.values()), shared)
+            curve, gaps, joined = _curve(told[setting], stores, list(models.values()), shared)
             curves += [curve] if len(curve.radii) else []
+            notes += [
+                f"{name}: {curve.label} counts an input as right where it withstands all of the stores {names}"
+                for names in joined
+            ]
             notes += [
                 f"{name}: the best certified run at r = {r:g} was not attacked there by {curve.label}" for r in gaps
             ]
@@ -128,13 +133,16 @@ def _data(c: Certificates) -> tuple[str, str]:
 
 def _curve(
     label: str, stores: Sequence[tuple[int, Attacks]], models: Sequence[Certificates], shared: np.ndarray
-) -> tuple[AttackCurve, list[float]]:
-    """The curve of one kind of attack, and the radii where the best certified model was not attacked by it."""
-    points, gaps = {}, []
+) -> tuple[AttackCurve, list[float], list[str]]:
+    """The curve of one kind of attack, the radii where the best certified model was not attacked by it, and the names
+    of stores that make one point together."""
+    points, gaps, joined = {}, [], []
     for best in upper_envelope(models, sorted({radius for _, a in stores for radius in a.radii})):
-        here = [a for model in best.tied for place, a in stores if place == model and best.radius in a.radii]
+        by_model = [[a for place, a in stores if place == model and best.radius in a.radii] for model in best.tied]
+        here = next(filter(None, by_model), [])
         if here:
-            points[best.radius] = _accuracy(here[0], best.radius, shared)
+            points[best.radius] = _accuracy(here, best.radius, shared)
+            joined += [" and ".join(sorted(one_line(a.name) for a in here))] if len(here) > 1 else []
         else:
             gaps.append(best.radius)
     attacked = tuple(points)
@@ -142,29 +150,33 @@ def _curve(
     if points and clean is not None:
         points.setdefault(0.0, clean)  # PREDICT and CERTIFY answer alike there, but for abstentions
     radii = sorted(points)
-    return AttackCurve(label, np.array(radii), np.array([points[radius] for radius in radii]), attacked), gaps
+    curve = AttackCurve(label, np.array(radii), np.array([points[radius] for radius in radii]), attacked)
+    return curve, gaps, list(dict.fromkeys(joined))
 
 
-def _accuracy(a: Attacks, radius: float, shared: np.ndarray) -> float:
-    return float(a.correct[(a.radius == radius) & np.isin(a.idx, shared)].mean())
+def _accuracy(stores: Sequence[Attacks], radius: float, shared: np.ndarray) -> float:
+    """The share of the inputs that withstand every one of the attacks; each store has its inputs in rising order."""
+    right = [a.correct[(a.radius == radius) & np.isin(a.idx, shared)] for a in stores]
+    return float(np.min(right, axis=0).mean())
 
 
 NO_ATTACK = "attack: none"
-Setting = tuple[str, int | None, int | None, int, str]
+Setting = tuple[str, int | None, int | None, int, str, float]
 
 
 def setting_of(a: Attacks) -> Setting:
-    """What makes two attacks of one kind: attack, noises, steps, samples of PREDICT, and their noise.
+    """What makes two attacks of one kind: attack, noises, steps, samples of PREDICT, their noise, and its alpha.
 
+    The seed does not: by default it follows from the radii, and one kind of attack may be at radii of several stores.
     At radius 0 nothing is attacked: a store of it alone says what PREDICT answers, whatever attack it names.
     """
     attack = (a.attack, a.noises, a.steps) if any(a.radii) else (NO_ATTACK, None, None)
-    return *attack, a.n, one_line(str(a.identity.get("noise")))[:40]
+    return *attack, a.n, one_line(str(a.identity.get("noise")))[:40], float(a.identity["alpha"])
 
 
 def setting_labels(settings: Sequence[Setting]) -> list[str]:
-    """The attack of each, and what differs among them, by SmoothAdv's letters: m noises, T steps, n of PREDICT."""
-    words = ("{}", "m={}", "T={}", "n={}", "{} noise")
+    """The attack of each, and what differs among them, by letters: m noises, T steps, n samples and α of PREDICT."""
+    words = ("{}", "m={}", "T={}", "n={}", "{} noise", "α={}")
     varied = [place for place in range(1, len(words)) if len({s[place] for s in settings} - {None}) > 1]
     told = ([words[place].format(s[place]) for place in varied if s[place] is not None] for s in settings)
     return [", ".join([s[0], *parts]) for s, parts in zip(settings, told, strict=True)]

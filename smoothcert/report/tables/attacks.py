@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ from smoothcert.report.measures.attack_curves import NO_ATTACK, setting_of
 from smoothcert.report.measures.attacked import EmpiricalRow, contradicts, empirical_rows
 from smoothcert.report.read.attacks import Attacks, all_certificates_of, certificates_of
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import labels_of, one_line
+from smoothcert.report.read.names import distinct_names, labels_of, one_line
 from smoothcert.report.tables.formats import Table
 from smoothcert.report.tables.tables import radius_labels
 from smoothcert.statistics.printed import doubt
@@ -31,12 +32,13 @@ def attack_table(attacks: Sequence[Attacks], results: Sequence[Certificates]) ->
     """A row for each store of attacks, and before it one with the certified accuracy of the same inputs.
 
     The radii are those that were attacked; a cell stays blank where a store has no such radius. Equal certified rows
-    are shown once.
+    are shown once. Rows of several stores that say the same of themselves name their stores.
     """
     if not attacks:
         raise ConfigError(_NO_ATTACK)
     shown = sorted({radius for a in attacks for radius in a.radii})
     rows: list[tuple[str, ...]] = []
+    stores: list[Path] = []
     for a in attacks:
         c = certificates_of(a, results)
         found = {row.radius: row for row in empirical_rows(a, c)}
@@ -49,11 +51,27 @@ def attack_table(attacks: Sequence[Attacks], results: Sequence[Certificates]) ->
         under = attack if attack == NO_ATTACK else f"under {attack}"
         own = (*about, under, str(steps or "-"), str(noises or "-"), str(a.n), *(left.get(r, "") for r in shown))
         rows += [row for row in (proved, own) if row is own or (row not in rows and any(certified.values()))]
+        stores += [a.source.resolve()] * (len(rows) - len(stores))
     head = ("run", "inputs", "accuracy", "steps", "noises", "n")
+    rows = _told_apart(rows, stores, len(head))
     notes = tuple(_notes(attacks, results))
     if any(c.norm != "l2" for c in results):
         notes = ("radii of attacks are in l2 norm", *notes)
     return Table(head, tuple(rows), radius_labels(shown), notes, group="accuracy (%) at r", caption="Under attack")
+
+
+def _told_apart(rows: Sequence[tuple[str, ...]], stores: Sequence[Path], head: int) -> list[tuple[str, ...]]:
+    """The same rows, with the name of the store in the third column where others have the same first `head` cells."""
+    alike: dict[tuple[str, ...], list[int]] = {}
+    for place, row in enumerate(rows):
+        alike.setdefault(row[:head], []).append(place)
+    named = list(rows)
+    for places in (places for places in alike.values() if len(places) > 1):
+        for place, name in zip(places, distinct_names([(stores[place], None) for place in places]), strict=True):
+            run, inputs, accuracy, *rest = rows[place]
+            of = "inputs of" if accuracy == "certified" else "store"
+            named[place] = (run, inputs, f"{accuracy} ({of} {one_line(name)})", *rest)
+    return named
 
 
 def _certified(
