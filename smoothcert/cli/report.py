@@ -179,6 +179,7 @@ def _values(options: Options, material: Material, tables: Collection[str]) -> di
     """What was read, in numbers; some of it only where a table or a drawing asks for it."""
     from smoothcert.report import (
         attack_values,
+        corruption_table,
         corruption_values,
         difference_values,
         envelope_values,
@@ -201,6 +202,7 @@ def _values(options: Options, material: Material, tables: Collection[str]) -> di
         "envelopes": best,
         "trade_offs": overlaid,
         "corruptions": [corruption_values(entries, rounded) for entries in material.corrupted],
+        "corruption_notes": [list(corruption_table(entries, rounded).notes) for entries in material.corrupted],
         "attacks": attack_values(material.attacks, results),
     }
 

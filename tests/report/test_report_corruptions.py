@@ -6,7 +6,6 @@ import re
 import pytest
 
 from smoothcert.cli import build_parser, main
-from smoothcert.data.corruptions import CORRUPTIONS
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import (
     corrupted_stores,
@@ -59,7 +58,6 @@ def test_tables(graded):
     table = corruption_table(entries)
     assert table.head == ("model", "ACR 1", "ACR 2", "mACR", "acc % 1", "acc % 2", "mAcc %")
     assert table.rows == (("cohen", "0.400", "0.200", "0.300", "75.0", "50.0", "62.5"),)
-    assert table.notes == ()
     types = corruption_types_table(entries, 1)
     assert types.rows == (("snow", "0.200"), ("fog", "0.600"), ("mACR", "0.400"))  # in the order of the benchmark
     assert types.head == ("ACR, severity 1", "cohen")
@@ -116,57 +114,6 @@ def test_without_severities_and_without_the_uncorrupted_images(write_log, tmp_pa
     assert table.rows == (("cat-rs", "0.200", "50.0"),)
     assert "left out of the means, which are over the 15 types of mnist-c: identity" in table.notes
     assert corruption_types_table(entries).rows == (("fog", "0.200"), ("mACR", "0.200"))  # no corruption at all
-
-
-def test_types_outside_of_the_benchmark_stand_below_the_means_and_do_not_change_them(write_log, tmp_path):
-    for kind in CORRUPTIONS["cifar10-c"]:
-        write_log(ROW, f"c/severity_1/cohen/{kind}.tsv")
-    before = read_corruptions(tmp_path / "c")
-    for kind in ("spatter", "saturate", "fogg"):  # spatter is one of the 15 of MNIST-C; the last is misspelt
-        write_log(FULL, f"c/severity_1/cohen/{kind}.tsv")
-    entries = read_corruptions(tmp_path / "c")
-    assert len(entries) == 18
-    assert corruption_means(entries) == corruption_means(before)
-    left_out = "left out of the means, which are over the 15 types of cifar10-c: fogg, saturate, spatter"
-    assert (corruption_table(before).notes, corruption_table(entries).notes) == ((), (left_out,))
-    for accuracy, mean, other in ((False, "0.200", "0.600"), (True, "50.0", "100.0")):
-        table = corruption_types_table(entries, 1, accuracy=accuracy)
-        assert table.rows[:16] == corruption_types_table(before, 1, accuracy=accuracy).rows
-        assert table.rows[15] == ("mAcc %" if accuracy else "mACR", mean)
-        assert table.rows[16:] == (("fogg", other), ("saturate", other), ("spatter", other))
-        assert left_out in table.notes
-
-
-def test_spatter_is_in_the_means_of_mnist_c_but_not_in_those_of_cifar10_c(write_store):
-    def entries(dataset, graded):
-        kinds = (("fog", ROW), ("spatter", FULL))
-        folders = [
-            write_store(rows, run=dataset, name=kind, inputs=2, dataset=dataset, split=f"{kind}{graded}")
-            for kind, rows in kinds
-        ]
-        return corrupted_stores([read_store(folder) for folder in folders])
-
-    found = {name: corruption_means(entries(name, graded)) for name, graded in (("cifar10-c", "/1"), ("mnist-c", ""))}
-    accuracies = {name: [mean.accuracy for mean in means[name]] for name, means in found.items()}
-    assert accuracies == {"cifar10-c": [0.5, 0.5], "mnist-c": [0.75]}
-
-
-def test_a_model_of_types_without_a_mean_has_none(write_log, tmp_path):
-    write_log(FULL, "s/severity_1/cohen/saturate.tsv")
-    entries = read_corruptions(tmp_path / "s")
-    table = corruption_table(entries)
-    assert table.rows == (("cohen", "-", "-"),)
-    assert table.notes == ("left out of the means, which are over the 15 types of cifar10-c: saturate",)
-    assert "cohen & - & -" in table.to_latex()
-    assert corruption_types_table(entries, 1).rows == (("mACR", "-"), ("saturate", "0.600"))
-
-
-def test_a_mean_over_fewer_types_is_told(graded, write_log):
-    write_log([*ROW, (2, 1, 1, "0.1")], "c/severity_1/macer/fog.tsv")
-    assert corruption_table(read_corruptions(graded)).notes == (
-        "macer, severity 1: 1 of 2 corruption types are missing (snow)",
-        "the logs have between 2 and 3 inputs each",
-    )
 
 
 def test_tables_of_types_have_the_models_in_the_order_of_the_methods_and_mark_the_best(write_log, tmp_path):

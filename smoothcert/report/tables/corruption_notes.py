@@ -37,14 +37,28 @@ def _types_of(benchmarks: tuple[str, ...]) -> str:
 
 
 def _missing(entries: Sequence[Corrupted]) -> list[str]:
-    """A note for each model and severity that lacks types which others have."""
-    types = {entry.corruption for entry in entries if entry.in_means}
-    groups: dict[tuple[str, int | None], set[str]] = {}
-    for entry in entries:
-        groups.setdefault((entry.model, entry.severity), set()).add(entry.corruption)
-    return [
-        f"{model}{'' if severity is None else f', severity {severity}'}: {len(types - own)} of {len(types)} "
-        f"corruption types are missing ({', '.join(sorted(types - own)[:3])}{', ...' if len(types - own) > 3 else ''})"
-        for (model, severity), own in groups.items()
-        if types - own
-    ]
+    """A note for each benchmark on the types that no model has, and for each model and severity that lacks more."""
+    notes = []
+    for benchmarks in dict.fromkeys(entry.benchmarks for entry in entries):
+        groups: dict[tuple[str, int | None], set[str]] = {}
+        for entry in entries:
+            if entry.benchmarks == benchmarks and entry.in_means:
+                groups.setdefault((entry.model, entry.severity), set()).add(entry.corruption)
+        present = {kind for own in groups.values() for kind in own}
+        types = list(CORRUPTIONS[benchmarks[0]]) if benchmarks else sorted(present)
+        absent = [kind for kind in types if kind not in present]
+        if present and absent:
+            notes.append(_lacking(absent, types, benchmarks))
+        for (model, severity), own in groups.items():
+            if more := [kind for kind in types if kind in present - own]:
+                who = model if severity is None else f"{model}, severity {severity}"
+                notes.append(f"{who}: {_lacking(more + absent, types, benchmarks)}")
+    return notes
+
+
+def _lacking(missing: Sequence[str], types: Sequence[str], benchmarks: tuple[str, ...]) -> str:
+    """How many are missing, and which, unless the benchmark is one of two: both have 15 types."""
+    whole = f"the {_types_of(benchmarks)}" if benchmarks else f"{len(types)} corruption types"
+    named = f" ({', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''})" if len(benchmarks) < 2 else ""
+    verb = "is" if len(missing) == 1 else "are"
+    return f"{len(missing)} of {whole} {verb} missing{named}: means are over the others"
