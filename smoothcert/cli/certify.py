@@ -67,19 +67,27 @@ def _severity(text: str | int) -> str | int:
 
 
 def _corrupted(options: Options) -> list[Options]:
-    """The same for each corruption and severity that is asked for; each has a store of its own."""
-    from smoothcert.data.corruptions import CORRUPTIONS, SEVERITIES
+    """The same for each corruption and severity that is asked for; each has a store of its own.
+
+    All of them can be loaded: certifying the first may take hours, and what the last lacks is told before that.
+    """
+    from smoothcert.data.corruptions import CORRUPTIONS, SEVERITIES, benchmark_for, check_corrupted
     from smoothcert.runs.folder import RunFolder
 
-    if options.corruption is None or options.run is None:
+    if options.corruption is None or options.run is None or options.model is not None:
         return [options]
-    benchmark = f"{RunFolder(options.run).spec().dataset}-c"
-    all_of_them = options.corruption == "all" and benchmark in CORRUPTIONS
-    kinds = CORRUPTIONS[benchmark] if all_of_them else (options.corruption,)
+    if options.data is not None:
+        raise ConfigError("--corruption and --data both name images: leave one out")
+    if options.split != "test":
+        raise ConfigError(f"--corruption is of test images, found --split {options.split}: leave one out")
+    benchmark = benchmark_for(RunFolder(options.run).spec().dataset)
+    kinds = CORRUPTIONS[benchmark] if options.corruption == "all" else (options.corruption,)
     graded = options.severity is None and benchmark == "cifar10-c"
+    severities = SEVERITIES if graded else (options.severity,)
+    check_corrupted(benchmark, kinds, severities[0], options.data_dir)
     chosen = []
     for kind in kinds:
-        for severity in SEVERITIES if graded else (options.severity,):
+        for severity in severities:
             one = options.clone()
             one.corruption, one.severity = kind, severity
             chosen.append(one)

@@ -47,7 +47,7 @@ class Subject:
 
 def run_subject(options: Options) -> Subject:
     """Of a run folder; with the images that it names, or with others."""
-    from smoothcert.data.corruptions import load_corrupted
+    from smoothcert.data.corruptions import benchmark_for, load_corrupted
     from smoothcert.runs.data_of import data_of_run
     from smoothcert.runs.folder import RunFolder
     from smoothcert.runs.remote import local
@@ -60,9 +60,7 @@ def run_subject(options: Options) -> Subject:
     model, spec = RunFolder(local(options.run, weights=True)).load_model(trust_code=options.trust_code)
     data: Dataset | LazyDataset
     if options.get("corruption") is not None:
-        if options.data is not None:
-            raise ConfigError("--corruption and --data both name images: leave one out")
-        data = load_corrupted(f"{spec.dataset}-c", options.corruption, options.severity, options.data_dir)
+        data = load_corrupted(benchmark_for(spec.dataset), options.corruption, options.severity, options.data_dir)
     else:
         data = data_of_run(spec, options.split, options.data_dir, options.data)
     return Subject(model, spec, data)

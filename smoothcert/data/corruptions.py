@@ -41,6 +41,7 @@ EXTRA = {
 SEVERITIES = (1, 2, 3, 4, 5)
 _FOLDERS = {"cifar10-c": "CIFAR-10-C", "mnist-c": "mnist_c"}
 _IMAGES = 10_000  # of one severity
+_CIFAR, _MNIST = (50_000, 32, 32, 3), (None, 28, 28, 1)  # shapes of the files with images
 
 
 def benchmarks_of(types: Collection[str], graded: bool) -> tuple[str, ...]:
@@ -64,19 +65,53 @@ def load_corrupted(name: str, corruption: str, severity: int | None = None, data
 
     The split of the set is ``<type>/<severity>`` or ``<type>``, by which a report recognises its certificates.
     """
+    _check(name, corruption, severity)
+    folder = _folder(name, data_dir)
+    return read_mnist_c(folder, corruption) if severity is None else read_cifar10_c(folder, corruption, severity)
+
+
+def _check(name: str, corruption: str, severity: int | None) -> None:
     if name not in CORRUPTIONS:
         raise unknown_name("corruption benchmark", name, CORRUPTIONS)
     known = (*CORRUPTIONS[name], *EXTRA[name])
     if corruption not in known:
         raise unknown_name(f"corruption of {name}", corruption, known)
+    if name == "mnist-c" and severity is not None:
+        raise ConfigError(f"mnist-c has no severities, found severity {severity}: leave it out")
+    if name == "cifar10-c" and severity not in SEVERITIES:
+        raise ConfigError(f"cifar10-c has the severities 1 to 5, found {severity}: give one of these")
+
+
+def benchmark_for(dataset: str) -> str:
+    """The corruption benchmark of a data set."""
+    if f"{dataset}-c" not in CORRUPTIONS:
+        known = " and ".join(name.removesuffix("-c") for name in CORRUPTIONS)
+        raise ConfigError(
+            f"there is no corruption benchmark for the data set {dataset}, only for {known}: "
+            "take a network for one of these, or leave --corruption out"
+        )
+    return f"{dataset}-c"
+
+
+def check_corrupted(
+    name: str, corruptions: Sequence[str], severity: int | None = None, data_dir: Path | None = None
+) -> None:
+    """See that all these can be loaded, so that what is missing or damaged is told before any of them is certified."""
+    for corruption in corruptions:
+        _check(name, corruption, severity)
     folder = _folder(name, data_dir)
-    if name == "mnist-c":
-        if severity is not None:
-            raise ConfigError(f"mnist-c has no severities, found severity {severity}: leave it out")
-        return read_mnist_c(folder, corruption)
-    if severity not in SEVERITIES:
-        raise ConfigError(f"cifar10-c has the severities 1 to 5, found {severity}")
-    return read_cifar10_c(folder, corruption, severity)
+    files: dict[Path, tuple[int | None, ...]] = {}
+    for corruption in corruptions:
+        if name == "mnist-c":
+            files[folder / corruption / "test_images.npy"] = _MNIST
+            files[folder / corruption / "test_labels.npy"] = (None,)
+        else:
+            files |= {folder / f"{corruption}.npy": _CIFAR, folder / "labels.npy": _CIFAR[:1]}
+    if missing := [path for path in files if not path.is_file()]:
+        listed = "".join(f"\n  {path}" for path in missing)
+        raise DataError(f"{name} is not complete; not found:{listed}\nUnpack the benchmark again")
+    for path, shape in files.items():
+        _array(path, shape)
 
 
 def load_stored(
@@ -103,15 +138,15 @@ def load_stored(
 
 def read_cifar10_c(folder: Path, corruption: str, severity: int) -> Dataset:
     """One severity of one corruption from the folder ``CIFAR-10-C``."""
-    images = _array(folder / f"{corruption}.npy", (50_000, 32, 32, 3))
-    labels = _array(folder / "labels.npy", (50_000,))
+    images = _array(folder / f"{corruption}.npy", _CIFAR)
+    labels = _array(folder / "labels.npy", _CIFAR[:1])
     rows = slice(_IMAGES * (severity - 1), _IMAGES * severity)
     return _dataset("cifar10-c", f"{corruption}/{severity}", images[rows], labels[rows], CIFAR10_CLASSES)
 
 
 def read_mnist_c(folder: Path, corruption: str) -> Dataset:
     """The test images of one corruption from the folder ``mnist_c``."""
-    images = _array(folder / corruption / "test_images.npy", (None, 28, 28, 1))
+    images = _array(folder / corruption / "test_images.npy", _MNIST)
     labels = _array(folder / corruption / "test_labels.npy", (len(images),))
     return _dataset("mnist-c", corruption, images, labels, tuple("0123456789"))
 

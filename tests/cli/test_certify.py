@@ -106,11 +106,32 @@ def test_a_corruption_without_a_severity_is_certified_at_all_of_them(capsys, cif
     assert {path.name for path in (cifar_run / "certify").iterdir()} == {f"fog-{i}" for i in (1, 2, 3, 4, 5)}
     for each in ([], ["--severity"], ["--severity", "all"]):
         assert "--name mine is for one store, but these are 5" in fails(capsys, *words, "--name", "mine", *each)
-    assert "severities 1 to 5, found 6" in fails(capsys, *words, "--severity", 6)
 
 
-def test_all_corruptions_are_those_of_the_benchmark(capsys, cifar_run):
-    assert CORRUPTIONS["cifar10-c"][0] == "gaussian_noise"
-    assert "gaussian_noise.npy: no such file" in fails(
-        capsys, "certify", cifar_run, "--corruption", "all", "--max", 1, "--n", 50
-    )
+def test_all_corruptions_are_looked_for_before_the_first_is_certified(capsys, cifar_run):
+    folder = cifar_run.parent / "data" / "CIFAR-10-C"
+    (folder / "fog.npy").rename(folder / f"{CORRUPTIONS['cifar10-c'][0]}.npy")  # so the first could be certified
+    said = fails(capsys, "certify", cifar_run, "--corruption", "all", "--max", 1, "--n", 50)
+    assert "cifar10-c is not complete; not found:" in said
+    assert re.findall(r"(\w+)\.npy$", said, re.MULTILINE) == list(CORRUPTIONS["cifar10-c"][1:])
+    assert not (cifar_run / "certify").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--split", "train"], "--corruption is of test images, found --split train: leave one out"),
+        (["--data", "cifar10"], "--corruption and --data both name images: leave one out"),
+        (["--severity", 0], "cifar10-c has the severities 1 to 5, found 0: give one of these"),
+        (["--severity", 6], "cifar10-c has the severities 1 to 5, found 6: give one of these"),
+    ],
+)
+def test_what_a_corruption_does_not_go_with_is_refused(capsys, cifar_run, words, said):
+    assert said in fails(capsys, "certify", cifar_run, "--corruption", "fog", "--max", 1, "--n", 50, *words)
+    assert not (cifar_run / "certify").exists()
+
+
+@pytest.mark.parametrize("kind", ["fog", "all"])
+def test_data_without_a_corruption_benchmark(capsys, certified, kind):
+    told = "there is no corruption benchmark for the data set mnist-mini, only for cifar10 and mnist"
+    assert told in fails(capsys, "certify", certified, "--corruption", kind, "--max", 1, "--n", 50)

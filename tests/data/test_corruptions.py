@@ -7,6 +7,7 @@ from smoothcert.data.corruptions import (
     CORRUPTIONS,
     EXTRA,
     benchmarks_of,
+    check_corrupted,
     load_corrupted,
     read_cifar10_c,
     read_mnist_c,
@@ -151,3 +152,37 @@ def test_half_a_benchmark(cifar, tmp_path):
     np.save(tmp_path / "fog.npy", np.zeros((10_000, 1, 1, 3), np.uint8))
     with pytest.raises(DataError, match=r"shape \[50000, 32, 32, 3\]"):
         read_cifar10_c(tmp_path, "fog", 1)
+
+
+def test_all_that_is_missing_is_told_together_then_what_is_damaged(mnist):
+    folder = mnist / "mnist_c"
+    kinds = ("fog", "zigzag", "canny_edges")
+    images, labels = ((folder / "zigzag" / f"test_{name}.npy").read_bytes() for name in ("images", "labels"))
+    (folder / "canny_edges").mkdir()
+    (folder / "canny_edges" / "test_labels.npy").write_bytes(labels)
+    with pytest.raises(DataError) as missing:
+        check_corrupted("mnist-c", kinds, data_dir=mnist)
+    paths = [folder / "fog" / "test_images.npy", folder / "fog" / "test_labels.npy"]
+    listed = "".join(f"\n  {path}" for path in [*paths, folder / "canny_edges" / "test_images.npy"])
+    assert str(missing.value) == f"mnist-c is not complete; not found:{listed}\nUnpack the benchmark again"
+    (folder / "fog").mkdir()
+    for path in paths:
+        path.write_bytes(images if path.stem == "test_images" else labels)
+    (folder / "canny_edges" / "test_images.npy").write_bytes(images[:-1])
+    with pytest.raises(DataError, match=r"canny_edges.test_images\.npy: expected a \.npy array"):
+        check_corrupted("mnist-c", kinds, data_dir=mnist)
+    (folder / "canny_edges" / "test_images.npy").write_bytes(images)
+    check_corrupted("mnist-c", kinds, data_dir=mnist)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("mnist-c", ["zigzag"], 0), "no severities, found severity 0"),
+        (("cifar10-c", ["fog"], 0), "the severities 1 to 5, found 0"),
+        (("cifar10-c", ["fog", "fogg"], 1), "did you mean fog"),
+    ],
+)
+def test_names_and_severities_are_checked_before_files(tmp_path, arguments, words):
+    with pytest.raises(ConfigError, match=words):
+        check_corrupted(*arguments, data_dir=tmp_path)
