@@ -162,6 +162,17 @@ def test_a_store_that_shares_no_input_is_left_out_and_named(run, tmp_path, capsy
     assert 'aria-labelledby="attacks-title' in page.read_text()
 
 
+def test_stores_that_make_the_inputs_few_are_named(run):
+    """`pgd` has four inputs. Half of them are enough to go unsaid."""
+    write_attacks(run / "attack" / "two", {(i, 0.25): RIGHT for i in (0, 1)}, noises=2)
+    assert attack_families(*both(run))[0].notes == ()
+    write_attacks(run / "attack" / "one", {(0, 0.25): RIGHT}, noises=1)
+    told = "curves of attacks are about 1 of the 4 inputs of run/test, pgd, since run/test, one"
+    assert attack_families(*both(run))[0].notes == (f"{told} has only 1 of them",)
+    write_attacks(run / "attack" / "tiny", {(0, 0.25): RIGHT}, noises=3)
+    assert attack_families(*both(run))[0].notes == (f"{told} and run/test, tiny have only 1 of them",)
+
+
 def test_the_most_stores_that_share_an_input_are_drawn(run):
     def drawn(**inputs):
         """How many inputs the curves are about, and the notes without their common words."""
@@ -252,3 +263,35 @@ def test_models_of_other_data_are_no_best_model_of_a_method(tmp_path, write_stor
         ("gaussian set-b test", 2),
     ]
     assert [family.certified[0].max() < 0.5 for family in families] == [True, False]
+
+
+def test_an_index_is_another_image_in_another_data_set(tmp_path, write_store, capsys):
+    """Inputs 0 to 3 of one data set and 2 to 4 of another: nothing is shared between them, and nothing left out."""
+    for data, inputs in (("a", range(4)), ("b", range(2, 5))):
+        about = {**ABOUT, "dataset": f"set-{data}", "data": data, "model": data}
+        write_store([(i, 1, 1, 0.4) for i in inputs], run=data, inputs=len(inputs), start=inputs[0], **about)
+        answers = {(i, 0.5): WRONG if i == inputs[0] else RIGHT for i in inputs}
+        write_attacks(tmp_path / data / "attack" / "pgd", answers, **about)
+    figure = tmp_path / "f.svg"
+    status, said = ends(capsys, "report", tmp_path, "--draw", "attacks", "--figure", figure)
+    assert (status, said.err) == (0, "")
+    families = attack_families(*both(tmp_path))
+    assert [(f.name, f.models[0].idx.tolist()) for f in families] == [
+        ("a set-a test", [0, 1, 2, 3]),
+        ("b set-b test", [2, 3, 4]),
+    ]
+    assert [f.curves[0].accuracy.tolist() for f in families] == [[1.0, 0.75], [1.0, 2 / 3]]
+    assert "both on 4 inputs of set-a test and 3 inputs of set-b test." in figure.read_text()
+    assert [line.label for line in attack_chart(families).lines][::2] == [
+        "a set-a test: certified, 4 inputs",
+        "b set-b test: certified, 3 inputs",
+    ]
+
+
+def test_a_data_set_without_certified_inputs_leaves_the_others(run, write_store, tmp_path):
+    about = {**ABOUT, "dataset": "other", "data": "o", "model": "o"}
+    write_store([(0, 1, 1, 1.0)], run="second", inputs=1, **about)
+    write_attacks(tmp_path / "second" / "attack" / "far", {(9, 0.5): RIGHT}, **about)
+    (family,) = attack_families(*both(run, tmp_path / "second"))
+    assert (family.name, family.models[0].rows) == ("run", 4)
+    assert family.notes == ("second, far: left out of the curves of attacks, since none of its inputs is certified",)

@@ -13,6 +13,7 @@ from smoothcert.report.charts.line_styles import COLOURS, DASHES, LineStyle, run
 from smoothcert.report.charts.svg import Frame, Line, percent
 from smoothcert.report.measures.analysis import Floats
 from smoothcert.report.measures.attack_curves import AttackCurve, Family
+from smoothcert.report.measures.shared_inputs import data_of
 from smoothcert.report.read.names import doubted, norm_names
 
 
@@ -24,17 +25,14 @@ def attack_chart(families: Sequence[Family], first_run: int = 0) -> Chart:
     A page that shows and hides its runs numbers the lines from `first_run` on, so that these stay.
     """
     lines: list[Line] = []
-    inputs = families[0].models[0].rows  # all families share them
-    counted = f"{inputs} {noun(inputs, 'input')}"
     end = 1.02 * max(float(radii.max(initial=0.0)) for f in families for radii in _radii(f)) or 1.0
     for family, style in zip(families, run_styles([family.models[0] for family in families]), strict=True):
         name = doubted(family.name, family.models[0])
         radii, share = family.certified
         if not family.dots:  # both ends of each drop, the last to 0
             radii, share = np.repeat(radii, 2), np.append(np.repeat(share, 2)[1:], 0.0)
-        lines.append(
-            Line(f"{name}: certified, {counted}", radii, share, style, first_run + len(lines), dots=family.dots)
-        )
+        label = f"{name}: certified, {_counted(family)}"
+        lines.append(Line(label, radii, share, style, first_run + len(lines), dots=family.dots))
         one_colour = len(families) > 1 or len(family.curves) == 1
         for place, curve in enumerate(family.curves, start=1):
             colour = style.colour if one_colour else (style.colour + place) % len(COLOURS)
@@ -49,7 +47,7 @@ def attack_chart(families: Sequence[Family], first_run: int = 0) -> Chart:
         Frame((0.0, end), (0.0, _top(lines)), ticks=(9, 11), y_format=percent),
         title="Certified and empirical accuracy of " + ", ".join(doubted(f.name, f.models[0]) for f in families),
         description="Certified accuracy is proved from below, accuracy under attack bounds it from above, both on "
-        f"{counted}. An attack takes m noises and T steps, PREDICT n samples at α. "
+        f"{_inputs(families)}. An attack takes m noises and T steps, PREDICT n samples at α. "
         "Points are the radii that were attacked. "
         "A bound holds for all larger radii too, also beyond the largest that was attacked. "
         f"{'; '.join(map(_summary, families))}."
@@ -57,6 +55,19 @@ def attack_chart(families: Sequence[Family], first_run: int = 0) -> Chart:
         labels=(f"radius r ({norm_names(['l2'])})", "accuracy"),
         name="attacks",
     )
+
+
+def _counted(family: Family) -> str:
+    """How many inputs it is about: as many as all families on its data set."""
+    inputs = family.models[0].rows
+    return f"{inputs} {noun(inputs, 'input')}"
+
+
+def _inputs(families: Sequence[Family]) -> str:
+    by_data = {data_of(family.models[0]): _counted(family) for family in families}
+    if len(by_data) == 1:
+        return _counted(families[0])
+    return " and ".join(f"{counted} of {' '.join(data)}" for data, counted in by_data.items())
 
 
 def _summary(family: Family) -> str:

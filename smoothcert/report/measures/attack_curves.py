@@ -7,15 +7,15 @@ withstand all: each bounds the accuracy from above.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from smoothcert.errors import ConfigError
 from smoothcert.report.measures.analysis import Floats, certified_curve, clean_accuracy
 from smoothcert.report.measures.envelope import upper_envelope
+from smoothcert.report.measures.shared_inputs import Indices, data_of, drawn_together
 from smoothcert.report.read.attacks import Attacks, certificates_of
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import method_of
@@ -37,7 +37,7 @@ class AttackCurve:
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """The attacked models of one method, on the inputs that all attacks share."""
+    """The attacked models of one method, on the inputs that all attacks on their data set share."""
 
     name: str
     models: tuple[Certificates, ...]
@@ -63,9 +63,9 @@ class Family:
 def attack_families(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> list[Family]:
     """The curves of all attacks whose certificates are among the results, one family per method and data set.
 
-    The curves are about the inputs that all stores share. Stores that are still being made are left out as long as
-    others are complete, since these inputs would be few. Stores that share none with the others are left out too, and
-    the notes of the first family name them.
+    The curves are about the inputs that all stores of a data set share. Stores that are still being made are left out
+    as long as others are complete, since these inputs would be few. Stores that share none with the others are left out
+    too, and the notes of the first family name them, and those that make the inputs few.
     """
     attacks = [a for a in attacks if not a.partial] or attacks
     found = [(a, c) for a in attacks if (c := certificates_of(a, results)) is not None]
@@ -75,19 +75,19 @@ def attack_families(attacks: Sequence[Attacks], results: Sequence[Certificates])
             + ("none for these attacks: certify the run too" if attacks else "no attack: `smoothcert attack` makes one")
         )
     labels = {id(c): label for c, label in zip(results, labels_of(results), strict=True)}
-    found, shared, left_out = _together(found, labels)
-    methods = {id(c): (method_of(c) or labels[id(c)], *_data(c)) for _, c in found}
+    found, shared, left_out = drawn_together(found, labels)
+    methods = {id(c): (method_of(c) or labels[id(c)], data_of(c)) for _, c in found}
+    several = len({data for _, data in methods.values()}) > 1
     told = dict(zip([setting_of(a) for a, _ in found], setting_labels([setting_of(a) for a, _ in found]), strict=True))
     families: list[Family] = []
-    for method in dict.fromkeys(methods.values()):  # of one method and one data set
-        own = [(a, c) for a, c in found if methods[id(c)] == method]
-        models = {id(c): c.where(np.isin(c.idx, shared)) for _, c in own}
-        named = method[0] if len({*methods.values()}) == len({m for m, *_ in methods.values()}) else " ".join(method)
-        name = named if len(models) > 1 else labels[next(iter(models))]
+    for method, data in dict.fromkeys(methods.values()):
+        own = [(a, c) for a, c in found if methods[id(c)] == (method, data)]
+        models = {id(c): c.where(np.isin(c.idx, shared[data])) for _, c in own}
+        name = " ".join([method if len(models) > 1 else labels[next(iter(models))], *(data if several else ())])
         curves, notes = [], []
         for setting in dict.fromkeys(setting_of(a) for a, _ in own):
             stores = [(list(models).index(id(c)), a) for a, c in own if setting_of(a) == setting]
-            curve, gaps, joined = _curve(told[setting], stores, list(models.values()), shared)
+            curve, gaps, joined = _curve(told[setting], stores, list(models.values()), shared[data])
             curves += [curve] if len(curve.radii) else []
             notes += [
                 f"{name}: {curve.label} counts an input as right where it withstands all of the stores {names}"
@@ -101,38 +101,8 @@ def attack_families(attacks: Sequence[Attacks], results: Sequence[Certificates])
     return families
 
 
-def _together(
-    found: Sequence[tuple[Attacks, Certificates]], labels: Mapping[int, str]
-) -> tuple[list[tuple[Attacks, Certificates]], NDArray[np.int64], list[str]]:
-    """The stores to draw, the certified inputs that all of them share, and a note for each store that is left out.
-
-    As many stores as have an input in common; of several such choices the one with the most inputs, then the first.
-    """
-    own = [np.intersect1d(a.inputs, c.idx) for a, c in found]
-    inputs = np.unique(np.concatenate(own))
-    if not len(inputs):
-        raise ConfigError(
-            "curves of attacks need inputs that are both attacked and certified, found none in "
-            f"{', '.join(str(a.source) for a, _ in found)}: certify the images that were attacked"
-        )
-    has = np.stack([np.isin(inputs, its) for its in own], axis=1)  # a line for each input, a column for each store
-    choices, sizes = (values.tolist() for values in np.unique(has, axis=0, return_counts=True))
-    _, _, drawn = max((sum(stores), size, stores) for stores, size in zip(choices, sizes, strict=True))
-    shared = inputs[has[:, drawn].all(axis=1)]
-    notes = []
-    for (a, c), its, kept in zip(found, own, drawn, strict=True):
-        if not kept:
-            reason = "it has none of the inputs that they are about" if len(its) else "none of its inputs is certified"
-            notes.append(f"{labels[id(c)]}, {one_line(a.name)}: left out of the curves of attacks, since {reason}")
-    return [pair for pair, kept in zip(found, drawn, strict=True) if kept], shared, notes
-
-
-def _data(c: Certificates) -> tuple[str, str]:
-    return one_line(str(c.identity.get("dataset"))), one_line(str(c.identity.get("split")))
-
-
 def _curve(
-    label: str, stores: Sequence[tuple[int, Attacks]], models: Sequence[Certificates], shared: np.ndarray
+    label: str, stores: Sequence[tuple[int, Attacks]], models: Sequence[Certificates], shared: Indices
 ) -> tuple[AttackCurve, list[float], list[str]]:
     """The curve of one kind of attack, the radii where the best certified model was not attacked by it, and the names
     of stores that make one point together."""
@@ -154,7 +124,7 @@ def _curve(
     return curve, gaps, list(dict.fromkeys(joined))
 
 
-def _accuracy(stores: Sequence[Attacks], radius: float, shared: np.ndarray) -> float:
+def _accuracy(stores: Sequence[Attacks], radius: float, shared: Indices) -> float:
     """The share of the inputs that withstand every one of the attacks; each store has its inputs in rising order."""
     right = [a.correct[(a.radius == radius) & np.isin(a.idx, shared)] for a in stores]
     return float(np.min(right, axis=0).mean())
