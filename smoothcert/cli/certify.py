@@ -73,6 +73,7 @@ def _corrupted(options: Options) -> list[Options]:
     """
     from smoothcert.data.corruptions import CORRUPTIONS, SEVERITIES, benchmark_for, check_corrupted
     from smoothcert.runs.folder import RunFolder
+    from smoothcert.runs.remote import local
 
     if options.corruption is None or options.run is None or options.model is not None:
         return [options]
@@ -80,7 +81,7 @@ def _corrupted(options: Options) -> list[Options]:
         raise ConfigError("--corruption and --data both name images: leave one out")
     if options.split != "test":
         raise ConfigError(f"--corruption is of test images, found --split {options.split}: leave one out")
-    benchmark = benchmark_for(RunFolder(options.run).spec().dataset)
+    benchmark = benchmark_for(RunFolder(local(options.run)).spec().dataset)
     kinds = CORRUPTIONS[benchmark] if options.corruption == "all" else (options.corruption,)
     graded = options.severity is None and benchmark == "cifar10-c"
     severities = SEVERITIES if graded else (options.severity,)

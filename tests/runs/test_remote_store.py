@@ -254,6 +254,7 @@ def test_certify_reads_the_run_from_the_server_and_writes_there(shared_run, serv
     assert "holds results of another procedure" in fails(capsys, *six[:-1], "300", "--name", "two")
     assert "give --shard i/N" in fails(capsys, *six, "--name", "two", "--shard", "auto")
     assert fails(capsys, "certify", url, "--out", tmp_path / "x").startswith("error: --out belongs to --model")
+    assert "no corruption benchmark for the data set mnist-mini" in fails(capsys, *six, "--corruption", "fog")
 
 
 def test_a_process_without_a_shard_is_refused(machine):
