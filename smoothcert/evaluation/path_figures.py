@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from torch import nn
 
+from smoothcert.certification.subject import subject
 from smoothcert.config import check_seed
 from smoothcert.data import Dataset, LazyDataset, require_labels
 from smoothcert.devices.pick import pick_device
 from smoothcert.errors import ConfigError
+from smoothcert.evaluation.mixing_ratios import mixing_ratios
 from smoothcert.evaluation.paths import AdversarialPath, adversarial_path
 from smoothcert.files import write_text
 from smoothcert.noise.streams import unit_range
-from smoothcert.progress import ProgressBar
 from smoothcert.report.charts.evaluations import path_svg, ratio_svg
 from smoothcert.report.read.names import distinct_names, one_line
 from smoothcert.runs.data_of import data_of_run
+from smoothcert.runs.environment import device_kind, environment
 from smoothcert.runs.folder import RunFolder
+from smoothcert.runs.selection import Selection
 
 
 def explain_runs(
@@ -42,7 +46,8 @@ def explain_runs(
 ) -> Iterator[Path]:
     """Write one figure per run and index, and one of the mixing ratios of all runs; yields the files written.
 
-    A run is called by what tells its folder from those of the others; one that is given twice is explained once.
+    A run is called by what tells its folder from those of the others; one that is given twice is explained once. The
+    ratio of each image is kept in the folder `.ratios` of `out`, so that the same call goes on where one was stopped.
     """
     if ratios < 0:
         raise ConfigError(f"--ratios is a number of images, found {ratios}")
@@ -51,6 +56,7 @@ def explain_runs(
         raise ConfigError(
             "nothing to explain: give --index for adversarial paths, --ratios N for mixing ratios, or both"
         )
+    settings = {"alpha": alpha, "steps": steps, "noises": noises, "seed": seed}
     found: dict[str, list[float]] = {}
     runs = list(dict.fromkeys(run.resolve() for run in runs))
     names = distinct_names([(run, None) for run in runs])
@@ -61,18 +67,22 @@ def explain_runs(
         wrong = [index for index in indices if not 0 <= index < len(data)]
         if wrong:
             raise ConfigError(f"the test set of {data.name} has images 0 to {len(data) - 1}, found index {wrong[0]}")
-        path_of = partial(_path, model.to(pick_device(device)), data, spec.sigma, alpha, steps, noises, seed)
+        place = pick_device(device)
+        path_of = partial(_path, model.to(place), data, spec.sigma, settings)
         for index in indices:
             yield _write(out / f"{file}-{index}.svg", _figure(path_of(index), name, spec.class_names))
         if ratios:
             chosen = range(0, len(data), max(1, len(data) // ratios))[:ratios]
-            found[name] = []
-            with ProgressBar(f"mixing ratios of {name}", len(chosen), "images", quiet=quiet) as bar:
-                for index in chosen:
-                    path = path_of(index)
-                    if path.answer == path.label:  # the ratio is about correct answers that change
-                        found[name].append(path.equal_confidence_ratio or np.nan)
-                    bar.advance()
+            about = {**settings, "sigma": spec.sigma, "device_type": device_kind(place)}
+            found[name] = mixing_ratios(
+                path_of,
+                chosen,
+                out / ".ratios",  # hidden, since reports take a folder with a manifest for certificates
+                {**about, **subject(model, data, Selection())},
+                environment(place),
+                what=f"mixing ratios of {name}",
+                quiet=quiet,
+            )
     if found:
         rows = [f"{name}\t{ratio:.4f}" for name, values in found.items() for ratio in values]
         yield _write(out / "mixing-ratios.tsv", "\n".join(["run\tratio", *rows]) + "\n")
@@ -99,16 +109,13 @@ def _path(
     model: nn.Module,
     data: Dataset | LazyDataset,
     sigma: float,
-    alpha: float,
-    steps: int,
-    noises: int,
-    seed: int,
+    settings: Mapping[str, Any],
     index: int,
 ) -> AdversarialPath:
     place = next(model.parameters()).device
     image = unit_range(torch.from_numpy(np.array(data.image(index))).to(place))
     label = int(data.labels[index])
-    return adversarial_path(model, image, label, sigma, index=index, alpha=alpha, steps=steps, noises=noises, seed=seed)
+    return adversarial_path(model, image, label, sigma, index=index, **settings)
 
 
 def _figure(path: AdversarialPath, run: str, names: tuple[str, ...]) -> str:
