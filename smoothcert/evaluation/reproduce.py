@@ -20,7 +20,7 @@ from typing import Any
 
 import smoothcert
 from smoothcert.data import load_dataset
-from smoothcert.data.corruptions import load_corrupted
+from smoothcert.data.corruptions import check_corrupted
 from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.methods import build_method
 from smoothcert.recipes import load_recipe, recipe_names
@@ -139,9 +139,9 @@ def check_data(jobs: Sequence[Job], data_dir: Path | None) -> None:
         train = load_dataset(name, "train", data_dir)
         load_dataset(name, "test", data_dir, classes=train.classes)
     for name, run in zip(names, runs, strict=True):
-        if run.corruption:  # the first tells whether the benchmark is here
-            load_corrupted(f"{name}-c", *run.corruption, data_dir=data_dir)
-            break
+        if run.corruption:
+            kind, severity = run.corruption
+            check_corrupted(f"{name}-c", [kind], severity, data_dir)
 
 
 def run_jobs(
