@@ -1,6 +1,7 @@
 // Runs frozen_stage.cu on a CPU. Each thread of a program is a context of its own; one runs until it must wait for
 // others of its warp or program. Instructions of a warp take the numbers of all its threads, as PTX's manual has them.
 
+#include <setjmp.h>
 #include <ucontext.h>
 
 #include <cstdlib>
@@ -21,15 +22,28 @@ alignas(128) uint4 memory[227 * 1024 / 16];
 static dim3 threadIdx, blockIdx, gridDim;
 
 static constexpr int ALL = 512;
-static ucontext_t scheduler, contexts[ALL];
-static bool ended[ALL];
+static ucontext_t contexts[ALL];  // that threads begin in; later they go on by jumps, which call no system
+static jmp_buf scheduler, places[ALL];
+static bool begun[ALL], ended[ALL];
 struct Meeting { int size, arrived = 0, times = 0; };
 static Meeting everyone{ALL}, warps[ALL / 32];
 
+static void let_others_run() {
+    if (_setjmp(places[threadIdx.x]) == 0) _longjmp(scheduler, 1);
+}
+
+static void run_thread(int i) {
+    threadIdx.x = i;
+    if (_setjmp(scheduler) != 0) return;
+    if (begun[i]) _longjmp(places[i], 1);
+    begun[i] = true;
+    setcontext(&contexts[i]);
+}
+
 static void meet(Meeting& meeting) {
-    const int self = threadIdx.x, before = meeting.times;
+    const int before = meeting.times;
     if (++meeting.arrived == meeting.size) meeting.arrived = 0, meeting.times++;
-    while (meeting.times == before) swapcontext(&contexts[self], &scheduler);
+    while (meeting.times == before) let_others_run();
 }
 
 static void __syncthreads() { meet(everyone); }
@@ -96,13 +110,12 @@ static uint4* result;
 static int images, convolutions, channels, back;
 
 static void one_thread() {
-    const int self = threadIdx.x;
     auto kernel = channels == 16 ? (back ? &frozen_stage<16, 4, true> : &frozen_stage<16, 4, false>)
                 : channels == 32 ? (back ? &frozen_stage<32, 4, true> : &frozen_stage<32, 4, false>)
                                  : (back ? &frozen_stage<64, 2, true> : &frozen_stage<64, 2, false>);
     kernel(given, weights, biases, bits, result, images, convolutions);
-    ended[self] = true;
-    swapcontext(&contexts[self], &scheduler);
+    ended[threadIdx.x] = true;
+    let_others_run();
 }
 
 extern "C" void run(int channels_, int back_, const void* x, const void* w, const void* bias, void* kept, void* out,
@@ -117,7 +130,7 @@ extern "C" void run(int channels_, int back_, const void* x, const void* w, cons
     for (blockIdx.x = 0; blockIdx.x < gridDim.x; blockIdx.x++) {
         memset(memory, 0xff, sizeof memory);  // bfloat16's NaN: whoever reads what nobody wrote is found out
         for (int i = 0; i < ALL; i++) {
-            ended[i] = false;
+            begun[i] = ended[i] = false;
             getcontext(&contexts[i]);
             contexts[i].uc_stack.ss_sp = &stacks[i * STACK], contexts[i].uc_stack.ss_size = STACK;
             makecontext(&contexts[i], one_thread, 0);
@@ -125,7 +138,7 @@ extern "C" void run(int channels_, int back_, const void* x, const void* w, cons
         for (bool busy = true; busy;) {
             busy = false;
             for (int i = ALL - 1; i >= 0; i--)
-                if (!ended[i]) busy = true, threadIdx.x = i, swapcontext(&scheduler, &contexts[i]);
+                if (!ended[i]) busy = true, run_thread(i);
         }
     }
 }
