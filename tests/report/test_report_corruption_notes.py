@@ -14,9 +14,7 @@ from smoothcert.report import (
     read_corruptions,
     read_store,
 )
-
-ROW = [(0, 1, 1, "0.4"), (1, 1, 2, "0.9")]  # ACR 0.2, accuracy 50 %
-FULL = [(0, 1, 1, "0.4"), (1, 1, 1, "0.8")]  # ACR 0.6, accuracy 100 %
+from tests.report.test_report_corruptions import FULL, ROW
 
 
 def test_types_outside_of_the_benchmark_stand_below_the_means_and_do_not_change_them(write_log, tmp_path):
