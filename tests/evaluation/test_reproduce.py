@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import gzip
 import io
 import json
 import os
@@ -16,8 +17,17 @@ import pytest
 
 from smoothcert.cli import main
 from smoothcert.config import dump_config
-from smoothcert.errors import ConfigError
-from smoothcert.evaluation.reproduce import _say, outcome, plan, published_outcome, results_table, run_jobs
+from smoothcert.errors import ConfigError, DataError
+from smoothcert.evaluation.reproduce import (
+    Job,
+    _say,
+    check_data,
+    outcome,
+    plan,
+    published_outcome,
+    results_table,
+    run_jobs,
+)
 from smoothcert.recipes import load_recipe, recipe_names
 from smoothcert.recipes.published import published_rows
 from smoothcert.report.read.certificates import Certificates
@@ -298,3 +308,20 @@ def test_what_jobs_say_side_by_side_are_whole_lines(monkeypatch):
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(_say, "abcdefgh"))
     assert sorted(said.getvalue().splitlines()) == list("abcdefgh")
+
+
+def test_every_missing_file_of_a_corruption_benchmark_is_told_before_training(tmp_path):
+    (tmp_path / "mnist").mkdir()
+    for name, count in (("train", 60_000), ("t10k", 10_000)):  # black images, as many as MNIST has
+        for kind, shape in (("images-idx3", (count, 28, 28)), ("labels-idx1", (count,))):
+            head = bytes([0, 0, 8, len(shape)]) + np.array(shape, ">i4").tobytes()
+            with gzip.open(tmp_path / "mnist" / f"{name}-{kind}-ubyte.gz", "wb", 1) as file:
+                file.write(head + bytes(int(np.prod(shape))))
+    fog = tmp_path / "mnist_c" / "fog"
+    fog.mkdir(parents=True)
+    np.save(fog / "test_images.npy", np.zeros((2, 28, 28, 1), np.uint8))
+    np.save(fog / "test_labels.npy", np.arange(2))
+    jobs = [Job("mnist/gaussian-0.25", 0, tmp_path / "run", corruption=(kind, None)) for kind in ("fog", "zigzag")]
+    check_data(jobs[:1], tmp_path)
+    with pytest.raises(DataError, match=r"mnist-c is not complete; not found:\n.*zigzag"):
+        check_data(jobs, tmp_path)
