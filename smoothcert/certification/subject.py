@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from typing import Any
 
 import torch
@@ -13,6 +12,7 @@ from smoothcert.data import Dataset, LazyDataset
 from smoothcert.errors import ModelError
 from smoothcert.kernels.prepare import Prepared
 from smoothcert.models.build import initialise
+from smoothcert.models.structure import structure_hash
 from smoothcert.models.weights import weights_hash
 from smoothcert.noise.streams import stream
 from smoothcert.runs.environment import device_kind
@@ -30,7 +30,7 @@ def subject(model: nn.Module, dataset: Dataset | LazyDataset, selection: Selecti
     return {
         **named,
         "model": weights_hash(model),
-        "network": sha256(repr(model).encode()).hexdigest(),  # same weights, another forward: another classifier
+        "network": structure_hash(model),  # same weights, another forward: another classifier
         "classes": dataset.classes,
         "dataset": dataset.name,
         "split": dataset.split,

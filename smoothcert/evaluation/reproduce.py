@@ -240,6 +240,7 @@ def outcome(
         **({"changes": dict(job.changes)} if job.changes else {}),
         "commands": [f"smoothcert {' '.join(command)}" for command in commands],
         "version": smoothcert.__version__,
+        "commits": {"train": _commits(run.records("environment.jsonl")), "certify": _commits([manifest.environment])},
         "device": manifest.environment["device"],
         "torch": manifest.environment["torch"],
         **{name: identity[name] for name in ("n0", "n", "alpha", "noise", "start", "every", "max")},
@@ -253,6 +254,11 @@ def outcome(
         ),
         "published": published_outcome(printed or find_published(found), found, comparable),
     }
+
+
+def _commits(starts: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Of the code, where it was a checkout: one for each that a run was started or resumed with."""
+    return list(dict.fromkeys(start["commit"][:7] for start in starts if start.get("commit")))
 
 
 def published_outcome(row: PublishedRow | None, found: Certificates, comparable: bool = True) -> dict[str, Any] | None:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from smoothcert.errors import StoreError
+from smoothcert.runs.identity import networks_compare
 from smoothcert.runs.rows import Column, Lines, converted, number, require_sound, whole
 
 _ANSWERS = ("idx", "label", "radius", "distance", "predict", "correct")
@@ -62,6 +63,8 @@ def unlike(attack: Mapping[str, Any], certificates: Mapping[str, Any]) -> list[s
     Where neither says which weights or which data it is about, nothing says that they are the same.
     """
     differing = [name for name in _SAME if attack.get(name) != certificates.get(name)]
+    if "network" in differing and not networks_compare(attack.get("network"), certificates.get("network")):
+        differing.remove("network")
     unknown = [name for name in ("model", "data") if name not in (*differing, *attack)]
     return [*differing, *unknown, *(["norm"] if (certificates.get("norm") or "l2") != "l2" else [])]
 

@@ -165,6 +165,17 @@ def test_results_are_put_into_a_folder(capsys, tmp_path):
     assert (tmp_path / "file").read_text() == "mine"
 
 
+def test_a_result_names_the_commits_that_it_was_made_with(shared_run, tmp_path):
+    run = shutil.copytree(shared_run, tmp_path / "gaussian-0.50" / "seed0")
+    (run / "certify" / "six").rename(run / "certify" / "test")
+    starts = ["0123456789", "", "fedcba9876", "0123456789"]  # it was resumed three times, once without a checkout
+    (run / "environment.jsonl").write_text("".join(f'{{"commit": "{commit}"}}\n' for commit in starts))
+    certified = json.loads((run / "certify" / "test" / "manifest.json").read_text())["environment"]["commit"]
+    (job,) = plan("mnist-mini", tmp_path, ["gaussian-0.50"])
+    expected = {"train": ["0123456", "fedcba9"], "certify": [certified[:7]] if certified else []}
+    assert outcome(job)["commits"] == expected
+
+
 def test_a_run_of_other_settings_is_not_tabulated_as_what_was_asked(capsys, shared_run, tmp_path):
     """A first look lies where the whole row would: it stays, and is not taken for that row."""
     run = shutil.copytree(shared_run, tmp_path / "mnist-mini" / "gaussian-0.50" / "seed0")

@@ -90,17 +90,29 @@ def test_both_measures_over_finished_epochs_with_the_drops_of_the_rate(log, unfi
     assert first.lines[0].x.tolist() == [1]
 
 
-def test_beside_a_released_log_a_run_shows_the_part_that_the_log_has(log, tmp_path):
+@pytest.mark.parametrize(
+    ("method", "part"),
+    [("stability", "cross_entropy"), ("macer", "cross_entropy"), ("consistency", "cross_entropy"), ("catrs", "low")],
+)
+def test_beside_a_released_log_a_run_shows_the_part_that_the_log_has(log, tmp_path, method, part):
     """Released logs call the loss without its regularisers the train loss."""
     run = tmp_path / "ours"
     run.mkdir()
-    (run / "config.yaml").write_text("method: {name: catrs}\n")
-    (run / "metrics.jsonl").write_text('{"epoch": 0, "lr": 0.1, "loss": 0.9, "low": 0.6, "high": 0.3}\n')
+    (run / "config.yaml").write_text(f"method: {{name: {method}}}\n")
+    (run / "metrics.jsonl").write_text(f'{{"epoch": 0, "lr": 0.1, "loss": 0.9, "{part}": 0.6}}\n')
     loss = loss_charts(read_trainings(log, run))[0]
     assert [line.y.tolist() for line in loss.lines] == [[0.658, 0.59], [0.6]]
     assert loss.title == "Training loss without regularisers"
     (alone,) = loss_charts(read_trainings(run))
     assert (alone.lines[0].y.tolist(), alone.title) == ([0.9], "Training loss")
+
+
+def test_a_log_of_smoothmix_has_its_whole_loss(log, tmp_path):
+    run = tmp_path / "ours"
+    run.mkdir()
+    (run / "config.yaml").write_text("method: {name: smoothmix}\n")
+    (run / "metrics.jsonl").write_text('{"epoch": 0, "lr": 0.1, "loss": 0.9, "cross_entropy": 0.6, "mix": 0.3}\n')
+    assert loss_charts(read_trainings(log, run))[0].lines[1].y.tolist() == [0.9]
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 3, 7, 20, 25, 90, 150])

@@ -41,10 +41,7 @@ def train(method, device, capture, epochs=3, resnet=None):
     """Losses of each epoch and final weights; of LeNet in float64, or of a ResNet in a precision."""
     torch.manual_seed(0)
     model = build_model("lenet" if resnet is None else "resnet14", seed=0).to(device)
-    if resnet is None:
-        network = InFloat64(model.double())
-    else:
-        network = trainable(model, torch.device(device), resnet).network
+    network = InFloat64(model.double()) if resnet is None else trainable(model, torch.device(device), resnet).network
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     part = data() if resnet is None else coloured()
     soft = np.full((len(part), 10), 0.02) + 0.8 * np.eye(10)[part.labels]

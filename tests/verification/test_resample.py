@@ -76,14 +76,25 @@ def test_invented_counts_pass_every_other_check_and_are_found_by_sampling_again(
     assert "stored," in problem
 
 
-def elsewhere(store):
+def elsewhere(store, **changes):
     """As if the rows had been made on a GPU."""
     path = store.folder / "manifest.json"
     values = json.loads(path.read_text())
-    values["identity"] |= {"device_type": "cuda (NVIDIA H200)", "precision": "float16"}
+    values["identity"] |= changes or {"device_type": "cuda (NVIDIA H200)", "precision": "float16"}
     path.write_text(json.dumps(values))
     for part in store.parts():
         rechain(store, part)
+
+
+def test_other_layers_are_a_problem_and_layers_in_the_words_of_an_older_version_a_note(store):
+    elsewhere(store, network="layers-1:0123")
+    (verdict,) = again(store.folder, "1")
+    assert verdict.answer == "differs"
+    assert verdict.problems[0].startswith("network: layers-1:0123 there, layers-1:")
+    elsewhere(store, network="0123")
+    (verdict,) = again(store.folder, "1")
+    assert verdict.answer == "verified"
+    assert any("layers of the network not compared" in note for note in verdict.notes)
 
 
 ABSTAINS = {"predict": "-1", "radius": "0.0", "p_lower": "0.0", "multiclass_radius": "nan", "correct": "0"}
