@@ -71,7 +71,7 @@ def check_data(
     except SmoothcertError as error:
         verdict.notes.append(
             "data, labels and whether inputs were left out not checked, since the data is not here: "
-            + str(error).splitlines()[0]
+            + str(error).splitlines()[0].removesuffix("; looked in")  # a list of folders follows
         )
         return None
     if data.fingerprint() != identity.get("data"):

@@ -1,5 +1,6 @@
-"""The run that is packed in results/: whoever clones the project can check its 10,000 certificates."""
+"""The runs that are packed in results/: whoever clones the project can check their certificates."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -8,13 +9,27 @@ from smoothcert.report import average_certified_radius, read_store
 from smoothcert.verification.unpack import unpack
 from smoothcert.verification.verify import verify
 
-PACK = Path(__file__).parents[2] / "results" / "mnist-gaussian-0.50.zip"
+RESULTS = Path(__file__).parents[2] / "results"
 
 
-def test_the_packed_run_verifies_and_has_the_radius_that_is_reported(tmp_path):
-    (verdict,) = verify(PACK)
+def test_the_packed_run_of_mnist_verifies_and_has_the_radius_that_is_reported(tmp_path):
+    pack = RESULTS / "mnist-gaussian-0.50.zip"
+    (verdict,) = verify(pack)
     assert verdict.text == "verified: 10,000 rows recomputed, 0 re-sampled, 0 differ"
     assert not any("chosen by hand" in note for note in verdict.notes)
-    found = read_store(unpack(PACK, tmp_path) / "certify" / "test")
+    found = read_store(unpack(pack, tmp_path) / "certify" / "test")
     assert average_certified_radius(found, rounded=True) == pytest.approx(1.5601, abs=5e-5)
-    assert "Its ACR is 1.5601." in PACK.with_name("README.md").read_text()
+    assert "Its ACR is 1.5601." in (RESULTS / "README.md").read_text()
+
+
+def test_the_packed_run_of_cifar10_verifies_and_is_the_row_of_the_table(tmp_path, monkeypatch):
+    monkeypatch.delenv("SMOOTHCERT_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))  # as if the data was not here
+    pack = RESULTS / "cifar10-catrs-0.50.zip"
+    (verdict,) = verify(pack)
+    assert verdict.text == "verified: 500 rows recomputed, 0 re-sampled, 0 differ"
+    (missing,) = (note for note in verdict.notes if "the data is not here" in note)
+    assert missing.endswith("the test split (test_batch.bin or test_batch) was not found")
+    found = read_store(unpack(pack, tmp_path) / "certify" / "test")
+    reported = {row["recipe"]: row["acr"] for row in json.loads((RESULTS / "cifar10.json").read_text())}
+    assert average_certified_radius(found, rounded=True) == pytest.approx(reported["cifar10/catrs-0.50"], abs=5e-5)
