@@ -69,12 +69,16 @@ def attack_dataset(
     indices = chosen.indices(len(dataset), f"{dataset.name} ({dataset.split})")
     about = subject(model, dataset, chosen)
     config = replace(config, seed=seed_of_store(vars(config), about["model"], about["data"]))
+    first = dataset.image(indices[0])
     smoothed = SmoothedClassifier.of(model, dataset.classes, config, device=device)
-    if certificates is not None and unlike({**about, "sigma": config.sigma}, certificates.manifest().identity):
+    prepared = smoothed.prepare(first)
+    attacked = {**about, "sigma": config.sigma, "behaviour": prepared.behaviour}
+    if certificates is not None and unlike(attacked, certificates.manifest().identity):
         certificates = None
-    if certificates is not None:
-        smoothed.precision = _certified_precision(certificates, smoothed)
-    prepared = smoothed.prepare(dataset.image(indices[0]))
+    precision = _certified_precision(certificates, smoothed) if certificates is not None else smoothed.precision
+    if precision not in (smoothed.precision, prepared.precision):
+        smoothed = SmoothedClassifier.of(model, dataset.classes, replace(config, precision=precision), device=device)
+        prepared = smoothed.prepare(first)
     identity = {
         **vars(config),
         "radii": list(config.radii),

@@ -12,7 +12,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -240,7 +240,10 @@ def outcome(
         **({"changes": dict(job.changes)} if job.changes else {}),
         "commands": [f"smoothcert {' '.join(command)}" for command in commands],
         "version": smoothcert.__version__,
-        "commits": {"train": _commits(run.records("environment.jsonl")), "certify": _commits([manifest.environment])},
+        "commits": {
+            "train": _commits(start for run in runs for start in RunFolder(run.folder).records("environment.jsonl")),
+            "certify": _commits([manifest.environment]),
+        },
         "device": manifest.environment["device"],
         "torch": manifest.environment["torch"],
         **{name: identity[name] for name in ("n0", "n", "alpha", "noise", "start", "every", "max")},
@@ -256,8 +259,8 @@ def outcome(
     }
 
 
-def _commits(starts: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Of the code, where it was a checkout: one for each that a run was started or resumed with."""
+def _commits(starts: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Each commit once that the code was at in these starts; none where it was no checkout."""
     return list(dict.fromkeys(start["commit"][:7] for start in starts if start.get("commit")))
 
 

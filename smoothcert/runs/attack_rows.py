@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from smoothcert.errors import StoreError
-from smoothcert.runs.identity import networks_compare
+from smoothcert.runs.identity import one_network
 from smoothcert.runs.rows import Column, Lines, converted, number, require_sound, whole
 
 _ANSWERS = ("idx", "label", "radius", "distance", "predict", "correct")
@@ -20,7 +20,7 @@ OLDER_COLUMNS = (*_ANSWERS, *_CERTIFIED, "time")
 """Of stores that do not know what the network itself answers."""
 
 _WHOLE = ("idx", "label", "predict", "correct", *_BASE)
-_SAME = ("model", "network", "data", "split", "sigma")
+_SAME = ("model", "data", "split", "sigma")
 _ROUNDING = 1e-5  # of a distance in float noise, whose attacked images are not of 256 levels
 
 
@@ -63,8 +63,7 @@ def unlike(attack: Mapping[str, Any], certificates: Mapping[str, Any]) -> list[s
     Where neither says which weights or which data it is about, nothing says that they are the same.
     """
     differing = [name for name in _SAME if attack.get(name) != certificates.get(name)]
-    if "network" in differing and not networks_compare(attack.get("network"), certificates.get("network")):
-        differing.remove("network")
+    differing += [] if one_network(attack, certificates) else ["network"]
     unknown = [name for name in ("model", "data") if name not in (*differing, *attack)]
     return [*differing, *unknown, *(["norm"] if (certificates.get("norm") or "l2") != "l2" else [])]
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 
 from smoothcert.errors import StoreError
@@ -156,10 +157,8 @@ def _require_whole(part: Lines, manifest: Manifest) -> None:
 def _require_same_procedure(read: Sequence[_Source]) -> None:
     if not read:
         raise StoreError("there is nothing to merge: the sources have no store but the one that is to be written")
-    first, *others = read
-    a, said = first.store.folder, written_out(first.manifest.identity)
-    for other in others:
-        b = other.store.folder
+    for first, other in combinations(read, 2):  # by their behaviour two may be like a third, and not like each other
+        a, b, said = first.store.folder, other.store.folder, written_out(first.manifest.identity)
         told = differences(said, written_out(other.manifest.identity), f"in {a}", f"in {b}")
         if first.manifest.inputs != other.manifest.inputs and said["simultaneous"]:
             told.append(f"alpha shared among {first.manifest.inputs} inputs in {a}, {other.manifest.inputs} in {b}")

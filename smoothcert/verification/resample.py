@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from smoothcert.config import CertifyConfig, check_seed
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.runs.folder import RunFolder
-from smoothcert.runs.identity import networks_compare
+from smoothcert.runs.identity import one_network
 from smoothcert.runs.rows import CHECK
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore
@@ -75,9 +75,8 @@ class Resampling:
             for name in there
             if there[name] != here.get(name, there[name])
         }
-        if "network" in changed and not networks_compare(there["network"], here["network"]):
-            del changed["network"]
-            verdict.notes.append("layers of the network not compared: an older version hashed PyTorch's words for them")
+        if one_network(there, here):  # which another PyTorch may print otherwise
+            changed.pop("network", None)
         verdict.problems += [f"{name}: {changed[name]}" for name in _SAME if name in changed]
         other = [f"{name} {changed[name]}" for name in _MACHINE if name in changed]
         verdict.resampled, verdict.elsewhere = len(again), bool(other)

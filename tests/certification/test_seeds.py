@@ -11,7 +11,7 @@ from torch import nn
 from smoothcert import CertifyConfig
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.data import load_dataset
-from smoothcert.errors import StoreError
+from smoothcert.errors import ConfigError, StoreError
 from smoothcert.noise.streams import NoisyCopies
 from smoothcert.runs.seeds import noise_seed, seed_of_store
 from smoothcert.runs.selection import Selection
@@ -124,3 +124,10 @@ def test_a_chosen_seed_is_not_passed_off_as_derived(tmp_path, more):
     (forged.folder / "manifest.json").write_text(json.dumps(manifest))
     (found,) = verify(forged.folder)
     assert any("noise_seed 1234567" in problem for problem in found.problems)
+
+
+@pytest.mark.parametrize("seed", [-1, 2**63])
+@pytest.mark.parametrize("beacon", [None, "a public number"])
+def test_a_seed_that_no_manifest_could_hold_is_refused_in_python_too(seed, beacon):
+    with pytest.raises(ConfigError, match=r"seed must be a whole number from 0 to 2\*\*63 - 1"):
+        noise_seed(seed, beacon, "weights")

@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+import torch
 
 from smoothcert import CertifyConfig, RunFolder, Selection, build_model, certify_dataset, load_dataset
 from smoothcert.certification.certifier import certificate_row
@@ -86,15 +87,20 @@ def elsewhere(store, **changes):
         rechain(store, part)
 
 
-def test_other_layers_are_a_problem_and_layers_in_the_words_of_an_older_version_a_note(store):
-    elsewhere(store, network="layers-1:0123")
+def test_another_network_is_a_problem_and_one_that_another_pytorch_prints_otherwise_is_not(store):
+    identity = store.manifest().identity
+    version = identity["network"].rpartition(":")[0]
+    assert version == "torch " + ".".join(torch.__version__.split(".")[:2])
+    elsewhere(store, network=f"{version}:0123")
     (verdict,) = again(store.folder, "1")
     assert verdict.answer == "differs"
-    assert verdict.problems[0].startswith("network: layers-1:0123 there, layers-1:")
-    elsewhere(store, network="0123")
+    assert verdict.problems[0].startswith(f"network: {version}:0123 there, {version}:")
+    elsewhere(store, network="torch 1.0:0123")
+    assert again(store.folder, "1")[0].text.startswith("verified: ")
+    behaviour = [[answer, *(number + 1 for number in numbers)] for answer, *numbers in identity["behaviour"]]
+    elsewhere(store, behaviour=behaviour)
     (verdict,) = again(store.folder, "1")
-    assert verdict.answer == "verified"
-    assert any("layers of the network not compared" in note for note in verdict.notes)
+    assert verdict.problems[0].startswith("network: torch 1.0:0123 there")
 
 
 ABSTAINS = {"predict": "-1", "radius": "0.0", "p_lower": "0.0", "multiclass_radius": "nan", "correct": "0"}

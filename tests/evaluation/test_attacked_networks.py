@@ -1,0 +1,48 @@
+"""Certificates are compared with attacks on the same network, also where another PyTorch certified it."""
+
+import json
+
+import numpy as np
+import pytest
+from torch import nn
+
+from smoothcert.data import Dataset
+from smoothcert.report import empirical_rows, read_attacks
+from smoothcert.runs.attack_rows import unlike
+from tests.results import attack_with, certify_with
+
+
+class Turned(nn.Module):
+    """The brightest of four pixels, counted on by `turn`, which is none of its weights."""
+
+    def __init__(self, turn):
+        super().__init__()
+        self.turn = turn
+
+    def forward(self, x):
+        return x.flatten(1).roll(self.turn, 1) * 9
+
+    def extra_repr(self):
+        return f"turn={self.turn}"
+
+
+@pytest.mark.parametrize("version", ["", "torch 1.0"])
+@pytest.mark.parametrize(("turn", "compared"), [(0, True), (1, False)])
+def test_a_network_that_answers_otherwise_raises_no_alarm_about_certificates_of_another(
+    tmp_path, version, turn, compared
+):
+    images = np.array([[[[250, 5], [5, 5]]], [[[5, 250], [5, 5]]]], np.uint8)
+    data = Dataset("pixels", "test", images, np.array([0, 1]), 4)
+    certificates = certify_with(Turned(0), data, tmp_path / "c", sigma=0.25, n0=10, n=200)
+    path = certificates.folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    words = manifest["identity"]["network"].rpartition(":")[2]
+    manifest["identity"]["network"] = f"{version}:{words[::-1]}".lstrip(":")  # as another version would print it
+    path.write_text(json.dumps(manifest))
+    settings = {"sigma": 0.25, "radii": (0.0,), "n": 200, "noises": 2, "steps": 1}
+    store = attack_with(Turned(turn), data, tmp_path / "a", certificates=certificates, **settings)
+    (row,) = empirical_rows(read_attacks(store.folder))
+    assert row.alarms == ()
+    assert (row.certified is not None) == compared
+    differing = unlike(store.manifest().identity, certificates.manifest().identity)
+    assert differing == ([] if compared else ["network"])
