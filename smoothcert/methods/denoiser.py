@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smoothcert.errors import ConfigError
@@ -39,7 +39,7 @@ class Denoiser(Method):
         return self if self.classifier is None or self.stab == 0 else _Stable(self, load(self.classifier))
 
     def loss(self, model: nn.Module, batch: Batch, sigma: float, progress: Progress) -> Losses:
-        error = F.mse_loss(model(noisy_copies(batch, sigma, 1)), batch.images)
+        error = _error(model(noisy_copies(batch, sigma, 1)), batch.images)
         return Losses(self.mse * error, {"mse": error})
 
 
@@ -58,7 +58,11 @@ class _Stable(Method):
         denoised = model(noisy_copies(batch, sigma, 1))
         with torch.no_grad():
             answers = self.classifier(batch.images).argmax(1)
-        error = F.mse_loss(denoised, batch.images)
+        error = _error(denoised, batch.images)
         stability = F.cross_entropy(self.classifier(denoised), answers)
         total = self.settings.mse * error + self.settings.stab * stability
         return Losses(total, {"mse": error, "stability": stability})
+
+
+def _error(denoised: Tensor, images: Tensor) -> Tensor:
+    return F.mse_loss(denoised, images.to(denoised.dtype))  # PyTorch 2.11 has no gradient of two types
