@@ -27,6 +27,7 @@ from smoothcert.config import (
     NoiseMode,
     Precision,
     check_choice,
+    check_seed,
 )
 from smoothcert.devices.launching import launch_on
 from smoothcert.errors import ConfigError, DataError, ModelError
@@ -83,10 +84,10 @@ class SmoothedClassifier:
         self.device = torch.device(device or (first.device if first is not None else "cpu"))
         self.model = network.to(self.device)
         self.sigma, self.classes = bounds.check_sigma(sigma), classes
+        check_seed("seed", seed)
         self.noise, self.seed, self.beacon, self.batch_size = noise, seed, beacon, batch_size
         check_precision(precision, self.device)
-        self.precision: Precision = precision
-        self.kernels: Kernels = kernels
+        self.precision, self.kernels = precision, kernels
         self._ready: tuple[object, int, Network] | None = None  # state of the model, seed, network
 
     @classmethod
@@ -277,18 +278,17 @@ class SmoothedClassifier:
         return self._ready[1:]
 
     def _counter(self, images: Sequence[Tensor]) -> Counter:
-        seed, network = self._network(images[0])
-        prepared = network.prepared
+        seed, net = self._network(images[0])
+        prepared = net.prepared
         if self.batch_size is None:
             with launch_on(self.device):
-                measured = prepared.batch_size or choose_batch_size(network.forward, prepared.inputs, self.device)
-            self.batch_size = measured
+                self.batch_size = prepared.batch_size or choose_batch_size(net.forward, prepared.inputs, self.device)
         settings: dict[str, Any] = {"sigma": self.sigma, "mode": self.noise, "seed": seed}
         if len({(x.dtype, x.device) for x in images}) == 1 and images[0].numel() < _LARGE:
             images = torch.stack(list(images)).to(self.device).unbind()  # one transfer
         else:
             images = [x.to(self.device) for x in images]
-        return counter_for(self.noise, self.device)(images, prepared, network.answer, self.classes, **settings)
+        return counter_for(self.noise, self.device)(images, prepared, net.answer, self.classes, **settings)
 
     @torch.inference_mode()
     def _count(self, counter: Counter, requests: Sequence[Request]) -> NDArray[np.int64]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from smoothcert.config import check_seed
 from smoothcert.keys import derive
 
 # Not those that leave the samples of an input as they are, such as the index set, precision or kernels.
@@ -17,7 +16,6 @@ def noise_seed(seed: int | None, beacon: str | None, *about: str) -> int:
 
     A fixed default would be known to whoever makes a network, and a network can be made to recognise its samples.
     """
-    check_seed("seed", seed)
     if seed is not None and beacon is None:
         return seed
     return derive(0 if seed is None else seed, "noise seed", beacon or "", *(about if seed is None else ()))

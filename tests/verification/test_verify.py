@@ -120,6 +120,7 @@ def test_an_edited_row_is_named_even_if_the_chain_was_mended(store, change, prob
         ({"norm": "l1"}, "no certification can have norm"),
         ({"procedure": "mine"}, "no certification can have procedure"),
         ({"seed": 3}, "expected noise and seed float 3"),
+        ({"seed": -5, "noise_seed": 3}, "noise_seed 3 is not the one that its settings give"),
         ({"start": 8}, "the manifest has no such input"),
         ({"n": 10**15}, "no certification can have n 1000000000000000 here"),
         ({"noise": "quantum"}, "no certification can have noise 'quantum' here"),
