@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from torch import nn
 
+from smoothcert.certification import smoothed
 from smoothcert.data import Dataset
 from smoothcert.report import empirical_rows, read_attacks
 from smoothcert.runs.attack_rows import unlike
@@ -26,13 +27,17 @@ class Turned(nn.Module):
         return f"turn={self.turn}"
 
 
+def pixels():
+    images = np.array([[[[250, 5], [5, 5]]], [[[5, 250], [5, 5]]]], np.uint8)
+    return Dataset("pixels", "test", images, np.array([0, 1]), 4)
+
+
 @pytest.mark.parametrize("version", ["", "torch 1.0"])
 @pytest.mark.parametrize(("turn", "compared"), [(0, True), (1, False)])
 def test_a_network_that_answers_otherwise_raises_no_alarm_about_certificates_of_another(
     tmp_path, version, turn, compared
 ):
-    images = np.array([[[[250, 5], [5, 5]]], [[[5, 250], [5, 5]]]], np.uint8)
-    data = Dataset("pixels", "test", images, np.array([0, 1]), 4)
+    data = pixels()
     certificates = certify_with(Turned(0), data, tmp_path / "c", sigma=0.25, n0=10, n=200)
     path = certificates.folder / "manifest.json"
     manifest = json.loads(path.read_text())
@@ -46,3 +51,17 @@ def test_a_network_that_answers_otherwise_raises_no_alarm_about_certificates_of_
     assert (row.certified is not None) == compared
     differing = unlike(store.manifest().identity, certificates.manifest().identity)
     assert differing == ([] if compared else ["network"])
+
+
+@pytest.mark.parametrize(("certified", "times"), [("float32", 1), ("bfloat16", 2)])
+def test_the_network_is_attacked_in_the_precision_that_it_was_certified_in(tmp_path, monkeypatch, certified, times):
+    """It must be prepared before it is known whether certificates are its own, and again only in another precision."""
+    settings = {"sigma": 0.25, "n": 200}
+    certificates = certify_with(Turned(0), pixels(), tmp_path / "c", n0=10, precision=certified, **settings)
+    made, ready = [], smoothed.ready_network
+    monkeypatch.setattr(smoothed, "ready_network", lambda *args, **more: made.append(1) or ready(*args, **more))
+    settings |= {"radii": (0.0,), "noises": 2, "steps": 1, "certificates": certificates}
+    store = attack_with(Turned(0), pixels(), tmp_path / "a", **settings)
+    assert (store.manifest().identity["precision"], len(made)) == (certified, times)
+    asked = attack_with(Turned(0), pixels(), tmp_path / "asked", precision="float32", **settings)
+    assert asked.manifest().identity["precision"] == "float32"
