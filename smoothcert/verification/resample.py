@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from smoothcert.data import Dataset, LazyDataset
 
 _SAME = ("model", "network", "classes", "data")
-_MACHINE = ("device_type", "precision", "prepared")  # may be others elsewhere, and so may rounding
+_MACHINE = ("device_type", "precision", "prepared", "torch")  # may be others elsewhere, and so may rounding
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Resampling:
         source = random.SystemRandom() if self.seed is None else random.Random(self.seed)
         chosen = sorted(source.sample(sorted(stored), self.inputs(len(stored))))
         here, again = self._certify(verdict, manifest, data, chosen)
-        there = manifest.identity
+        there = _made(manifest)
         changed = {
             name: f"{there[name]} there, {here[name]} here"
             for name in there
@@ -81,7 +81,7 @@ class Resampling:
         other = [f"{name} {changed[name]}" for name in _MACHINE if name in changed]
         verdict.resampled, verdict.elsewhere = len(again), bool(other)
         if other:
-            verdict.notes.append(f"sampled again on another machine ({'; '.join(other)}), which may round otherwise")
+            verdict.notes.append(f"sampled again elsewhere ({'; '.join(other)}), where rounding may be another")
         alike = self._as_many_samples(verdict, manifest, data, stored, again) if other else {}
         for index, row in again.items():
             if text := _difference(stored[index], row):
@@ -126,7 +126,7 @@ class Resampling:
         chosen: list[int],
         changes: Mapping[str, Any] = MappingProxyType({}),
     ) -> tuple[dict[str, Any], dict[int, dict[str, str]]]:
-        """The identity of these certificates as they are made here, with other settings or not; their rows by index."""
+        """Of what these certificates are made here, with other settings or not; their rows by index."""
         from smoothcert.certification.certify import certify_dataset
         from smoothcert.devices.pick import pick_device
         from smoothcert.noise.streams import stream
@@ -155,7 +155,7 @@ class Resampling:
                 device=device,
                 quiet=self.quiet,
             )
-            return dict(store.manifest().identity), {int(row["idx"]): row for row in store.rows()}
+            return _made(store.manifest()), {int(row["idx"]): row for row in store.rows()}
 
 
 @dataclass(frozen=True)
@@ -166,6 +166,12 @@ class _Chosen(Selection):
 
     def indices(self, size: int, of: str) -> list[int]:
         return list(self.chosen)
+
+
+def _made(manifest: Manifest) -> dict[str, Any]:
+    """The identity, and the version of PyTorch where the environment names one."""
+    version = {name: value for name, value in manifest.environment.items() if name == "torch"}
+    return {**version, **manifest.identity}
 
 
 def _run_of(verdict: Verdict) -> RunFolder:

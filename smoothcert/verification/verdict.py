@@ -32,7 +32,7 @@ class Verdict:
     missing: list[int] = field(default_factory=list)
     resampled: int = 0
     differ: list[int] = field(default_factory=list)
-    elsewhere: bool = False  # sampled again on another kind of device
+    elsewhere: bool = False  # sampled again on another kind of device, or by another PyTorch
     problems: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
@@ -45,7 +45,7 @@ class Verdict:
         """One line."""
         rows, differ = noun(self.rows, "row"), noun(len(self.differ), "differs", "differ")
         done = f"{self.rows:,} {rows} recomputed, {self.resampled:,} re-sampled, {len(self.differ):,} {differ}"
-        done += " on another device" * self.elsewhere
+        done += " on another device or PyTorch" * self.elsewhere
         if self.available is not None and self.inputs < self.available:
             done += f"; {self.inputs:,} of {self.available:,} inputs of the data set"
         if self.problems:

@@ -118,7 +118,7 @@ def moved(counts, answers):
 def test_what_rounding_may_explain_on_another_device_is_said_and_what_it_cannot_is_a_problem(store):
     elsewhere(store)
     (verdict,) = again(store.folder)
-    assert verdict.text == f"verified: 6 rows recomputed, 6 re-sampled, 0 differ on another device; {OF}"
+    assert verdict.text == f"verified: 6 rows recomputed, 6 re-sampled, 0 differ on another device or PyTorch; {OF}"
     assert any("device_type cuda (NVIDIA H200) there, cpu here" in note for note in verdict.notes)
     index = tamper(store, lambda cells: {"counts": moved(cells["counts"], 1)} | ABSTAINS | {"multiclass_radius": "0.0"})
     (verdict,) = again(store.folder)
@@ -127,6 +127,18 @@ def test_what_rounding_may_explain_on_another_device_is_said_and_what_it_cannot_
     tamper(store, invented)
     (verdict,) = again(store.folder)
     assert verdict.answer == "differs"
+
+
+def test_an_answer_that_another_pytorch_rounds_otherwise_is_no_problem(store):
+    index = tamper(store, lambda cells: {"counts": moved(cells["counts"], 1)} | ABSTAINS | {"multiclass_radius": "0.0"})
+    assert again(store.folder)[0].answer == "differs"
+    path = store.folder / "manifest.json"
+    values = json.loads(path.read_text())
+    values["environment"]["torch"] = "1.0"
+    path.write_text(json.dumps(values))
+    (verdict,) = again(store.folder)
+    assert (verdict.answer, verdict.differ) == ("verified", [index])
+    assert f"sampled again elsewhere (torch 1.0 there, {torch.__version__} here), where" in "; ".join(verdict.notes)
 
 
 def raised(by, sigma, tau):
