@@ -53,7 +53,8 @@ def one_network(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
     """Whether two identities are of networks with the same layers, as far as they tell.
 
     They tell it by a hash of PyTorch's words, which another version of PyTorch may choose otherwise. Then the
-    networks' behaviour decides. Older versions of smoothcert did not say whose words they are: they compare strictly.
+    networks' behaviour decides. Older versions of smoothcert did not say whose words they are: two of their stores are
+    compared strictly, and with a newer one as if another PyTorch had printed them.
     """
     one, other = a.get("network"), b.get("network")
     if not (isinstance(one, str) and isinstance(other, str)):
