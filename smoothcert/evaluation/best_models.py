@@ -124,7 +124,12 @@ def best_table(table: Table, outcomes: Sequence[Mapping[str, Any]]) -> str:
         )
         which = f"ours, best of {own['models']}"
         which += "" if own["models"] == own["of"] else f" of {own['of']} models"
-        lines.append("| " + " | ".join(["", which, *ours.printed_cells(1)]) + " |")
+        none = "-" if row.abstention else "0.0"  # where nothing is certified, no model is the best
+        cells = [
+            cell if won["certified_accuracy"] > 0 else none
+            for cell, won in zip(ours.printed_cells(1), own["best"], strict=True)
+        ]
+        lines.append("| " + " | ".join(["", which, *cells]) + " |")
         winners.append(f"- {row.label}, ours: {', '.join(_named(table.head, own['best']))}")
     notes = [*winners, *(f"- {note}" for note in table.notes)]
     return "\n".join([f"{table.title} ({table.cited})", "", *lines, "", *notes]) + "\n"

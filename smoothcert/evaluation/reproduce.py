@@ -85,9 +85,9 @@ class Job:
         names = ["test"] if self.corruption is None else [str(part) for part in self.corruption if part]
         return self.folder / "certify" / "-".join([*names, *([f"every{self.every}"] if (self.every or 1) > 1 else [])])
 
-    @property
-    def log(self) -> Path:
-        return self.folder.with_suffix(".log" if self.corruption is None else f".{self.store.name}.log")
+    def log(self, command: str) -> Path:
+        whole = command == "train" or self.corruption is None
+        return self.folder.with_suffix(".log" if whole else f".{self.store.name}.log")
 
 
 def change_words(changes: Mapping[str, Any]) -> list[str]:
@@ -182,19 +182,19 @@ def _run(job: Job, command: list[str], parallel: int) -> str | None:
     # more threads than cores wait for each other in busy loops
     threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // parallel))} if parallel > 1 else {}
     job.folder.parent.mkdir(parents=True, exist_ok=True)
+    log, called = job.log(command[0]), f"$ smoothcert {' '.join(command)}\n"
     if command[0] == "train":
-        _say(f"{job.folder}: train begins, its progress is in {job.log}")
-    called = f"$ smoothcert {' '.join(command)}\n"
-    with job.log.open("a") as file:
+        _say(f"{job.folder}: train begins, its progress is in {log}")
+    with log.open("a") as file:
         file.write(called)
         file.flush()
         words, environment = [sys.executable, "-c", _CHILD, *command], {**threads, **os.environ}
         with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=file, stderr=file, env=environment) as process:
             code = process.wait()
     if code:
-        said = _error(job.log.read_text().rpartition(called)[2]) or f"exit status {code}"
-        return f"{job.recipe}, seed {job.seed}: `{command[0]}` failed ({said}); see {job.log}"
-    _say(f"{job.folder}: {command[0]} done")  # rows of one recipe differ in their folders
+        said = _error(log.read_text().rpartition(called)[2]) or f"exit status {code}"
+        return f"{job.recipe}, seed {job.seed}: `{command[0]}` failed ({said}); see {log}"
+    _say(f"{log.with_suffix('')}: {command[0]} done")  # rows of one recipe differ in their folders
     return None
 
 

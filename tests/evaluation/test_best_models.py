@@ -151,6 +151,15 @@ def test_the_best_models_are_named_from_where_to_where():
     assert "\n- SmoothAdv, ours: no certificate\n" in text
 
 
+@pytest.mark.parametrize(("name", "shown"), [("table-17", "50.0 (90.0) | 0.0"), ("table-4", "20.0 | -")])
+def test_where_nothing_is_certified_no_model_is_said_to_be_the_best(name, shown):
+    table = dataclasses.replace(load_table(f"smoothadv/{name}"), radii=(0.25, 0.5))
+    cell = {"clean_accuracy": 0.9, "abstention": 0.2, "model": "a", "recipe": "r"}
+    best = [{**cell, "certified_accuracy": share} for share in (0.5, 0.0)]
+    text = best_table(table, [{"row": "SmoothAdv", "models": 2, "of": 14, "best": best, "runs": []}])
+    assert f"|  | ours, best of 2 of 14 models | {shown} |\n" in text
+
+
 def test_a_run_starts_from_the_weights_of_the_one_before(tmp_path, tiny):
     row = TableRow("after", "mnist/gaussian-0.50", 4, {}, starts_from={"recipe": "mnist/gaussian-0.25"})
     job = row_job(row, tmp_path, seed=0, every=1, dataset=tiny)

@@ -225,7 +225,7 @@ def test_trainings_save_their_state_and_end_when_reproduce_is_killed(tmp_path):
     assert state is not None
     batches = -(-10_000 // config.batch_size)
     assert state["epoch"] * batches + state["step"] == steps.stat().st_size > 0
-    assert job.log.read_text().endswith("interrupted: run the same command to go on\n")
+    assert job.log("train").read_text().endswith("interrupted: run the same command to go on\n")
 
 
 def _lead(leash, latest):
@@ -336,3 +336,19 @@ def test_every_missing_file_of_a_corruption_benchmark_is_told_before_training(tm
     check_data(jobs[:1], tmp_path)
     with pytest.raises(DataError, match=r"mnist-c is not complete; not found:\n.*zigzag"):
         check_data(jobs, tmp_path)
+
+
+def test_certifications_on_corruptions_are_told_apart_and_the_training_has_the_log_of_its_run(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.setattr("smoothcert.evaluation.reproduce._CHILD", "")  # does nothing, and ends well
+    run = tmp_path / "gaussian-0.25" / "seed0"
+    jobs = [Job("mnist/gaussian-0.25", 0, run, corruption=(kind, None)) for kind in ("fog", "zigzag")]
+    assert run_jobs(jobs, [], [], 1) == (jobs, [])
+    assert capsys.readouterr().out.splitlines() == [
+        f"{run}: train begins, its progress is in {run}.log",
+        f"{run}: train done",
+        f"{run}.fog: certify done",
+        f"{run}.zigzag: certify done",
+    ]
+    assert [len(job.log(step).read_text().splitlines()) for step in ("train", "certify") for job in jobs] == [1] * 4

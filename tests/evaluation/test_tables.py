@@ -194,6 +194,8 @@ def test_soft_labels_are_shared_where_they_are_the_same(tmp_path):
 def test_unknown_rows_and_tables_are_refused_before_anything_is_written(capsys, tmp_path):
     with pytest.raises(ConfigError, match="did you mean eta = 1 or eta = 16"):
         plan_table(load_table("smoothmix-supplement/table-8"), tmp_path, ["eta = 17"])
+    with pytest.raises(ConfigError, match="did you mean 'MSE, lambda = 5' or 'MSE, lambda = 50'"):  # not three names
+        plan_table(load_table("consistency-supplement/table-4"), tmp_path, ["MSE, lambda = 55"])
     for words, said in (
         (["smoothmix-supplement/table-99"], "unknown published table"),
         (["mnist", "--dataset", "mnist-mini"], "--dataset is for the rows of a table"),

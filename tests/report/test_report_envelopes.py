@@ -107,6 +107,14 @@ def test_a_row_for_each_group_with_the_clean_accuracy_of_the_best(runs):
     assert "Abstention rate (\\%) of the best run at $r$" in abstained.to_latex()
 
 
+def test_csv_has_the_clean_accuracy_of_the_best_in_a_column_of_its_own(runs):
+    assert group_envelope_table(runs, [0.5, 2.0]).to_csv().splitlines() == [
+        "best of,r=0.50,r=0.50 clean,r=2.00,r=2.00 clean",
+        "gaussian,75.0,100.0,0.0,",
+        "macer,25.0,25.0,0.0,",
+    ]
+
+
 def test_radii_that_were_not_tested_stay_blank(runs, make):
     tested = {"identity": {"procedure": "radius", "radii": [0.5]}}
     table = group_envelope_table([runs[2], make([0.5, 0.5], name="mine", manifest=tested)], [0.25, 0.5])

@@ -71,6 +71,27 @@ def test_a_legend_of_many_runs_lies_below_the_curves(make, count):
     assert (box.y1 <= curves.y0) == (count > 8)
 
 
+@pytest.mark.parametrize("count", [5, 10])
+def test_the_keys_of_a_legend_show_the_dashes(make, count):
+    """The fifth run of a method has the longest dashes: its key was as solid as that of the first."""
+    pytest.importorskip("matplotlib")
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    runs = [make([0.5, 1.0], name=f"gaussian/{place}") for place in range(count)]
+    figure = draw_charts([accuracy_chart(runs)], "", None)
+    figure.set_dpi(300)
+    canvas = FigureCanvasAgg(figure)
+    canvas.draw()
+    dark = np.asarray(canvas.buffer_rgba())[::-1, :, 0] < 128
+    (legend,) = figure.legends or [figure.axes[0].get_legend()]
+    parts = []
+    for key in legend.get_lines():
+        box = key.get_window_extent()
+        row = dark[int(box.y0) - 2, int(box.x0) - 5 : int(box.x1) + 6]
+        parts.append(int(np.count_nonzero(row[1:] & ~row[:-1])))
+    assert [min(number, 2) for number in parts] == [1, 2, 2, 2, 2] * (count // 5)
+
+
 def test_svg_is_our_own_drawing(runs, tmp_path):
     save_figure(runs, tmp_path / "a.SVG", title="T")
     assert (tmp_path / "a.SVG").read_text(encoding="utf-8") == curve_svg(runs, title="T")

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from smoothcert.report.charts.chart import Chart, legend_of, with_points
-from smoothcert.report.charts.line_styles import COLOURS, DASHES
+from smoothcert.report.charts.line_styles import COLOURS, DASHES, LineStyle
 from smoothcert.report.charts.svg import BAND, Line, percent, shortened
 from smoothcert.report.charts.words import place_words
 
@@ -25,6 +25,7 @@ _MATH = {
 _STRIP, _LETTER, _LINE = 0.32, 0.066, 0.18  # inches: a strip with its name, a letter's width, a line of a legend
 _SIZES = {"x-small": 0.06, "xx-small": 0.05}  # of words in a strip: what fits in our SVG fits by the smaller one
 _PIXEL = 0.7  # points: a pixel of our SVG, whose words are 11 pixels high
+_WIDTH = 1.3  # points: of a line
 _INSIDE, _LONGEST_INSIDE = 8, 45  # so many entries of a legend, and letters of each, fit among the curves
 
 
@@ -85,16 +86,21 @@ def _draw_texts(axes: Any, chart: Chart) -> None:
 
 
 def _plot(axes: Any, line: Line, x: Any, y: Any) -> Any:
-    colour, dashes = COLOURS[line.style.colour], [float(length) for length in DASHES[line.style.dash].split()]
-    look: dict[str, Any] = {"linestyle": (0, dashes) if dashes else "-"}
+    colour, look = COLOURS[line.style.colour], _stroke(line.style)
     if line.dots:
-        look = {"linestyle": "", "marker": "o"}
+        look |= {"linestyle": "", "marker": "o"}
     elif line.marker:
         full = line.marker == "full"
         look |= {"marker": "o", "markersize": 4 if full else 7, "markerfacecolor": colour if full else "none"}
         if line.marked is not None and len(x):  # a point may lie on the frame
             look |= {"markevery": list(line.marked), "clip_on": False}
-    return axes.plot(x, y, color=colour, linewidth=1.3, label=_plain(line.label), **look)[0]
+    return axes.plot(x, y, label=_plain(line.label), **look)[0]
+
+
+def _stroke(style: LineStyle) -> dict[str, Any]:
+    """Dashes as long as in our SVG, so that the key in a legend shows them; matplotlib counts them in line widths."""
+    dashes = [float(length) * _PIXEL / _WIDTH for length in DASHES[style.dash].split()]
+    return {"color": COLOURS[style.colour], "linewidth": _WIDTH, "linestyle": (0, dashes) if dashes else "-"}
 
 
 def _draw_lines(axes: Any, chart: Chart, title: str) -> None:
@@ -103,7 +109,7 @@ def _draw_lines(axes: Any, chart: Chart, title: str) -> None:
     for line in chart.lines:
         _plot(axes, line, line.x, line.y)
         if line.band is not None and line.dots:
-            axes.vlines(line.x, *line.band, color=COLOURS[line.style.colour], linewidth=1.3)
+            axes.vlines(line.x, *line.band, color=COLOURS[line.style.colour], linewidth=_WIDTH)
         elif line.band is not None:
             axes.fill_between(line.x, *line.band, color=COLOURS[line.style.colour], alpha=BAND, linewidth=0)
     for mark in chart.marks:
@@ -129,13 +135,12 @@ def _draw_strips(axes: Any, chart: Chart, inches: float) -> None:
     axes.axis("off")
     inch = (right - left) / (0.85 * inches)
     for row, strip in enumerate(chart.strips):
-        colour, dashes = COLOURS[strip.style.colour], [float(length) for length in DASHES[strip.style.dash].split()]
-        key = {"color": colour, "linewidth": 1.3, "linestyle": (0, dashes) if dashes else "-"}
-        axes.plot([left, left + 0.05 * (right - left)], [row + 0.22] * 2, **key)
+        axes.plot([left, left + 0.05 * (right - left)], [row + 0.22] * 2, **_stroke(strip.style))
         axes.text(left + 0.06 * (right - left), row + 0.22, _plain(strip.label), fontsize="x-small", va="center")
         for segment in strip.segments:
             ends = (segment.start, segment.end - segment.start)
-            axes.broken_barh([ends], (row + 0.45, 0.45), facecolor=(colour, 0.22), edgecolor="white", linewidth=1)
+            colour = COLOURS[strip.style.colour], 0.22
+            axes.broken_barh([ends], (row + 0.45, 0.45), facecolor=colour, edgecolor="white", linewidth=1)
             length, middle = segment.end - segment.start, (segment.start + segment.end) / 2
             size = next((size for size, letter in _SIZES.items() if len(segment.text) * letter * inch < length), None)
             if size is not None:

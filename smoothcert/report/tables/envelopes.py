@@ -30,13 +30,15 @@ def group_envelope_table(
     """
     groups, winners = _winners(results, radii, rounded, by)
     rows = [(group.name, *(_cell(won.get(r)) for r in radii)) for group, won in zip(groups, winners, strict=True)]
+    places = [(row, column, r) for row in range(len(rows)) for column, r in enumerate(radii, start=1)]
+    clean = {(row, column): _two(winners[row][r]) for row, column, r in places if r in winners[row]}
     best = set()
     for column, r in enumerate(radii if comparable(results) else (), start=1):
         shares = {row: won[r].accuracy for row, won in enumerate(winners) if r in won}
         top = max(shares.values(), default=0.0)
         best |= {(row, column) for row, share in shares.items() if len(shares) > 1 and share == top > 0}
     notes = [*_names(results, groups, winners), *_lacking(results, groups, by), *comparison_notes(results, rounded)]
-    return Table(("best of",), tuple(rows), radius_labels(radii), tuple(notes), frozenset(best), ENVELOPE)
+    return Table(("best of",), tuple(rows), radius_labels(radii), tuple(notes), frozenset(best), ENVELOPE, clean=clean)
 
 
 def abstention_table(
@@ -108,8 +110,12 @@ def _cell(won: Winner | None) -> str:
     """`68.2 (86.2)`; where nothing is certified no run is the best, and blank where nothing is known."""
     if won is None:
         return ""
-    accuracy, clean = number(100 * won.accuracy, 1), number(100 * won.clean, 1)
-    return f"{accuracy} ({clean})" if clean and won.accuracy > 0 else accuracy
+    accuracy, clean = _two(won)
+    return f"{accuracy} ({clean})" if clean else accuracy
+
+
+def _two(won: Winner) -> tuple[str, str]:
+    return number(100 * won.accuracy, 1), number(100 * won.clean, 1) if won.accuracy > 0 else ""
 
 
 def _abstention(won: Winner | None) -> str:

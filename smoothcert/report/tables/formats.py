@@ -43,6 +43,7 @@ class Table:
     symbol: str = "r"  # of what `radii` holds
     caption: str = ""  # shown where several tables stand together
     intervals: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)  # (row, column) -> both ends
+    clean: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)  # what `68.2 (86.2)` has, apart
 
     def __post_init__(self) -> None:
         for name in ("head", "notes"):
@@ -100,15 +101,19 @@ class Table:
         return "\n".join(lines) + "\n"
 
     def to_csv(self) -> str:
-        """With columns of their own for the ends of intervals."""
-        wide = {column for _, column in self.intervals}
+        """With columns of their own for the ends of intervals and for clean accuracies in brackets."""
+        wide, double = ({column for _, column in cells} for cells in (self.intervals, self.clean))
+
+        def parts(j: int, cell: str, ends: Sequence[str], clean: str) -> list[str]:
+            return [cell, *(ends if j in wide else ()), *((clean,) if j in double else ())]
+
         head = [
-            [name, f"{name} lower", f"{name} upper"][: 3 if j in wide else 1] for j, name in enumerate(self.columns)
+            parts(j, name, (f"{name} lower", f"{name} upper"), f"{name} clean") for j, name in enumerate(self.columns)
         ]
-        rows = [
-            [[cell, *self.intervals.get((i, j), ("", ""))][: 3 if j in wide else 1] for j, cell in enumerate(row)]
-            for i, row in enumerate(self.rows)
-        ]
+        rows = []
+        for i, row in enumerate(self.rows):
+            cells = [self.clean.get((i, j), (cell, "")) for j, cell in enumerate(row)]
+            rows.append([parts(j, cell, self.intervals.get((i, j), ("", "")), x) for j, (cell, x) in enumerate(cells)])
         file = io.StringIO()
         lines = ([_spreadsheet(cell) for cells in row for cell in cells] for row in (head, *rows))
         csv.writer(file, lineterminator="\n").writerows(lines)
