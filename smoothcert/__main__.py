@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import sys
+
 from smoothcert.interrupts import leave_on_signals
+
+RESUMED = ("attack", "certify", "demo", "explain", "merge", "reproduce", "soft-labels", "train")
+"""The commands that go on where they were. All others keep nothing when they are interrupted, and begin again."""
 
 
 def main() -> None:
-    leave_on_signals()
+    leave_on_signals("run the same command to go on" if {*sys.argv[1:2]} & {*RESUMED} else "")
     from smoothcert.cli import main as run
 
     run()

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from types import FrameType
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -26,10 +27,11 @@ class Interrupted(KeyboardInterrupt):
         self.number = number
 
 
-def leave_on_signals() -> None:
+def leave_on_signals(advice: str = "") -> None:
     """From now on a signal ends this process with one line and the status 128 + its number: 130 or 143."""
+    told = f"interrupted{advice and f': {advice}'}\n".encode()
     for number in _heeded():
-        signal.signal(number, _leave)
+        signal.signal(number, partial(_leave, told))
 
 
 def leave_with(descriptor: int) -> None:
@@ -43,14 +45,14 @@ def leave_with(descriptor: int) -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _leave(number: int, frame: FrameType | None) -> None:
+def _leave(told: bytes, number: int, frame: FrameType | None) -> None:
     for stream in (sys.stdout, sys.stderr):
         with suppress(Exception):  # it may be in the middle of a write
             stream.flush()
-    shown = "\x1b[?25h\n" if os.isatty(2) else ""  # a progress bar hides the cursor
+    shown = b"\x1b[?25h\n" if os.isatty(2) else b""  # a progress bar hides the cursor
     if speaks():
         with suppress(OSError):
-            os.write(2, f"{shown}interrupted: run the same command to go on\n".encode())
+            os.write(2, shown + told)
     os._exit(128 + number)
 
 

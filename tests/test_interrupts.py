@@ -9,6 +9,8 @@ import threading
 
 import pytest
 
+from smoothcert.__main__ import RESUMED
+from smoothcert.cli import commands
 from smoothcert.interrupts import Interrupted, before_leaving, leave_on_signals, postponed
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training import loop
@@ -156,9 +158,21 @@ def test_signals_that_are_ignored_stay_ignored():
 @pytest.mark.parametrize("number", STATUS)
 @pytest.mark.parametrize("module", ["smoothcert.cli", "jsonargparse", "numpy", "torch", "torch.nn", "smoothcert.data"])
 def test_a_signal_while_modules_are_imported_shows_one_line(module, number, tmp_path):
+    said, status = interrupted_while_importing(module, number, "certify", tmp_path)
+    assert said == ["interrupted: run the same command to go on\n"]
+    assert status == STATUS[number]
+
+
+def test_a_command_that_keeps_nothing_does_not_say_that_it_goes_on(tmp_path):
+    said, status = interrupted_while_importing("torch", signal.SIGINT, "doctor", tmp_path)
+    assert (said, status) == (["interrupted\n"], 130)
+    assert {*RESUMED} < {*commands()}
+
+
+def interrupted_while_importing(module, number, command, run):
     """Python prints each module that it has imported; the signal is sent when the line of this one comes."""
-    (tmp_path / "model.json").write_text("{}")
-    words = [sys.executable, "-X", "importtime", "-c", COMMAND, "certify", str(tmp_path)]
+    (run / "model.json").write_text("{}")
+    words = [sys.executable, "-X", "importtime", "-c", COMMAND, command, str(run)]
     with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         for line in process.stderr:
@@ -166,5 +180,4 @@ def test_a_signal_while_modules_are_imported_shows_one_line(module, number, tmp_
                 process.send_signal(number)
                 break
         said = [line for line in process.stderr if not line.startswith("import time:")]
-    assert said == ["interrupted: run the same command to go on\n"]
-    assert process.returncode == STATUS[number]
+    return said, process.returncode

@@ -112,8 +112,8 @@ def check_shape(logits: object, batch: int, classes: int) -> Tensor:
     if not isinstance(logits, Tensor) or logits.shape != (batch, classes):
         raise ModelError(
             f"expected the model to return logits [{batch}, {classes}] (batch, classes) but it returned "
-            f"{_describe(logits)}: build it with the number of classes of the data, or wrap it so that it "
-            "returns its logits alone"
+            f"{_describe(logits)}: build it with the number of classes of the data (`certify` and `doctor` take a "
+            "larger one by --classes), or wrap it so that it returns its logits alone"
         )
     return logits
 

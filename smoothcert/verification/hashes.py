@@ -70,7 +70,8 @@ def check_data(
         data = certified_data(verdict.store, identity, data_dir)
     except SmoothcertError as error:
         verdict.notes.append(
-            "data, labels and whether inputs were left out not checked, since the data is not here: "
+            "data, labels and whether inputs were left out not checked, since the data is not here "
+            "(--data-dir says where it is): "
             + str(error).splitlines()[0].removesuffix("; looked in")  # a list of folders follows
         )
         return None

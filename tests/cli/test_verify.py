@@ -65,14 +65,18 @@ def test_the_verdict_for_machines(capsys, copy):
 
 
 def test_the_report_shows_the_verdict_until_the_rows_change(capsys, copy, tmp_path):
+    log = tmp_path / "noise_0.5.tsv"
+    log.write_text("idx\tlabel\tpredict\tradius\tcorrect\ttime\n0\t7\t7\t1.2\t1\t0:00:01\n")
+
     def section():
-        run(capsys, "report", copy, "--html", tmp_path / "report.html")
+        run(capsys, "report", copy, log, "--html", tmp_path / "report.html")
         return (tmp_path / "report.html").read_text()
 
     assert 'id="verified"' not in section()
     run(capsys, "verify", copy, "--resample", "2", "--device", "cpu")
     told = "according to verified.json in the store: verified: 6 rows recomputed, 2 re-sampled, 0 differ"
     assert told in section()
+    assert "no record" not in section()  # a log can have none
     run(capsys, "verify", copy)  # says less of the same rows: the stronger record stays
     assert "2 re-sampled" in section()
     part = copy / "certify" / "six" / "part-0-of-1.tsv"

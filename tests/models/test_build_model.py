@@ -217,7 +217,7 @@ def test_library_that_does_not_import(code, message, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        (torch.zeros(4, 9), r"logits \[4, 10\] .* returned a tensor \[4, 9\]: build it with the number of classes"),
+        (torch.zeros(4, 9), r"logits \[4, 10\] .* returned a tensor \[4, 9\]: build it with the .* by --classes"),
         (torch.zeros(4), r"a tensor \[4\]"),
         (torch.zeros(4, 10, 1, 1), r"a tensor \[4, 10, 1, 1\]"),
         ((torch.zeros(4, 10), torch.zeros(4, 10)), "returned a tuple of 2: .* returns its logits alone"),

@@ -98,6 +98,24 @@ def test_a_model_that_lacks_types_of_an_unknown_benchmark(write_log, tmp_path):
     assert note == "macer: 1 of 2 corruption types is missing (night): means are over the others"
 
 
+def test_a_severity_that_one_model_lacks_as_a_whole_is_told(write_log, tmp_path):
+    for kind in CORRUPTIONS["cifar10-c"]:
+        for name in ("severity_1/cohen", "severity_2/cohen", "severity_4/cohen", "severity_2/macer"):
+            write_log(ROW, f"c/{name}/{kind}.tsv")
+    entries = read_corruptions(tmp_path / "c")
+    told = "macer: no certificates of severity 1 or 4: means are over the others"
+    assert corruption_table(entries).notes == (told,)
+    assert corruption_types_table(entries, 1).notes == ()  # where macer has no column
+
+
+def test_logs_of_cifar100_c_are_known_by_their_labels(write_log, tmp_path):
+    write_log([(0, 1, 1, "0.4"), (1, 10, 10, "0.9")], "c/severity_1/cohen/fog.tsv")
+    write_log([(0, 1, 1, "0.4"), (1, 9, 9, "0.9")], "c/severity_1/cohen/saturate.tsv")
+    notes = corruption_table(read_corruptions(tmp_path / "c")).notes
+    assert notes[0] == "left out of the means, which are over the 15 types of cifar100-c: saturate"
+    assert notes[1].startswith("14 of the 15 types of cifar100-c are missing (")
+
+
 def test_an_incomplete_benchmark_is_told_in_text_page_and_json(capsys, write_log, write_store, tmp_path):
     for kind in CORRUPTIONS["mnist-c"][:-2]:
         write_log(ROW, f"m/cat-rs/{kind}.tsv")

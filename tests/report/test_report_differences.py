@@ -152,6 +152,7 @@ def test_the_drawing_has_a_line_in_its_band_for_each_run(runs):
         ("narrow", ["percentage points above narrow"]),
         ("cat-rs, long", ["percentage points above", "cat-rs, long"]),
         ("smoothadv-consistency (partial)", ["percentage points above", "smoothadv-", "consistency", "(partial)"]),
+        ("logs/data/cifar10/cat-rs", ["percentage points above", "logs/data/cifar10/", "cat-rs"]),
         ("W" * 90, ["percentage points above", "W" * 20, "W" * 19 + "…"]),
     ],
 )

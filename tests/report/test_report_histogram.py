@@ -45,6 +45,8 @@ def test_bars_and_the_saturation_line_in_pixels(make):
     assert (x - left) / (right - left) * 1.25 == pytest.approx(1.2316, abs=5e-3)
     assert "25.0 % correct at the saturation radius 1.232" not in text
     assert "saturation 1.232" in text
+    (last,) = (label for label in root.iter(f"{SVG}text") if label.text == "1.25")
+    assert float(last.get("x")) + 4 * 8 / 2 <= float(root.get("width"))  # four letters of 8 pixels are not cut
 
 
 @pytest.mark.parametrize("radius", [[0.0], [5e-5], [400.0]])

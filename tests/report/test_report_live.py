@@ -239,4 +239,4 @@ def test_the_command_serves_until_it_is_interrupted(write_store):
             assert process.wait(PATIENCE) == 130
         finally:
             process.kill()  # or a failure would wait for ever
-        assert process.stderr.read() == "interrupted: run the same command to go on\n"
+        assert process.stderr.read() == "interrupted\n"

@@ -65,7 +65,8 @@ def _above(name: str) -> str:
     words = "percentage points above"
     if len(name) <= LETTERS:
         return f"{words} {name}"
-    return "\n".join([words, *textwrap.wrap(shortened(name, 2 * LINE), LINE)])
+    lines = textwrap.wrap(shortened(name, 2 * LINE).replace("/", "/ "), LINE)  # a path may be broken at its slashes
+    return "\n".join([words, *(line.replace("/ ", "/") for line in lines)])
 
 
 def _grid(pair: Pair, right: float, rounded: bool) -> Floats:

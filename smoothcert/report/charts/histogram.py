@@ -50,7 +50,7 @@ def histogram_svg(histogram: Histogram, label: str, style: LineStyle, y_top: flo
     h = histogram
     frame = Frame(
         (0.0, float(h.edges[-1])), (0.0, y_top), 340, 200, left=44, top=22, margin_bottom=44,
-        margin_right=10, ticks=(6, 5), y_format=percent,
+        margin_right=20, ticks=(6, 5), y_format=percent,  # a number may stand at the very end of the axis
     )  # fmt: skip
     bars = []
     for low, high, right, wrong in zip(h.edges, h.edges[1:], h.correct, h.wrong, strict=False):
