@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -67,7 +67,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument("--tables", type=str, nargs="+", default=None, help=_TABLES)
     parser.add_argument("--intervals", action="store_true", help="with 95 %% intervals over the choice of inputs")
     option(parser, "--reference", str, None, "name of the run that differences are taken to; default: the first")
-    parser.add_argument("--corruptions", type=place, nargs="+", help="folders of logs SEVERITY/METHOD/CORRUPTION.tsv")
+    parser.add_argument("--corruptions", type=place, nargs="+", help="folders of logs severity_K/MODEL/CORRUPTION.tsv")
     option(parser, "--data-dir", Path, None, "where data sets are, for the gallery of the page")
     add_json(parser)
     serving = "show the page to browsers on this machine, and follow the runs until Ctrl-C"
@@ -145,7 +145,7 @@ def _report(
     left_out: list[str],
     pictures: Pictures,
 ) -> None:
-    from smoothcert.report import Material, alarms, report_tables, write_report
+    from smoothcert.report import Material, alarms, report_tables, write_report, write_tables
     from smoothcert.report.measures.pairing import reference_place
 
     say = partial(print, file=sys.stderr) if options.json else print
@@ -162,15 +162,20 @@ def _report(
     material = Material(results, radii, **given, **chosen)
     reference_place(material.labelled or results, options.reference)  # whoever asks for it later: it is one of them
     tables = report_tables(material, options.tables)
+    written = []
     if options.figure is not None:  # first: a drawing that cannot be made leaves no other file behind
         _draw(options, results, attacks)
-        say(f"wrote {options.figure}")
-    _put_out(options, tables, say)
+        written.append(options.figure)
+    written += write_tables(tables, **{kind: options[kind] for kind in FORMATS})
     if options.html is not None:
         training, images = training_of(results), pictures.of(results)
         shown = {**chosen, "intervals": options.intervals, "attacks": attacks, "corrupted": corrupted}
         write_report(results, options.html, radii=radii, training=training, images=images, **shown)
-        say(f"wrote {options.html}")
+        written.append(options.html)
+    if not options.json:
+        _print(tables)
+    for path in written:
+        say(f"wrote {path}")
     if options.json:  # last: a file that cannot be written is an error, and stdout has one document
         print_json({**_values(options, material, tables), "left_out": left_out})
 
@@ -209,7 +214,7 @@ def _values(options: Options, material: Material, tables: Collection[str]) -> di
 
 def _corruptions_alone(options: Options) -> None:
     """Tables and page of the logs that --corruptions names; everything else is about runs."""
-    from smoothcert.report import Material, report_tables, write_report
+    from smoothcert.report import Material, report_tables, write_report, write_tables
 
     chosen = options.tables or ["corruptions"]
     used = {"results", "corruptions", "tables", "rounded", "html", *FORMATS}
@@ -224,22 +229,23 @@ def _corruptions_alone(options: Options) -> None:
     corrupted, left_out = read_corrupted(options, [])
     _tell(left_out)
     material = Material([], rounded=options.rounded, corrupted=corrupted)
-    _put_out(options, report_tables(material, chosen), print)
+    tables = report_tables(material, chosen)
+    written = write_tables(tables, **{kind: options[kind] for kind in FORMATS})
     if options.html is not None:
         write_report([], options.html, rounded=options.rounded, corrupted=material.corrupted)
-        print(f"wrote {options.html}")
+        written.append(options.html)
+    _print(tables)
+    for path in written:
+        print(f"wrote {path}")
 
 
-def _put_out(options: Options, tables: Mapping[str, Sequence[Table]], say: Callable[[str], None]) -> None:
-    """Print the tables, unless a document for programs is to be printed, and write those that are asked for."""
-    from smoothcert.report import texts_together, write_tables
+def _print(tables: Mapping[str, Sequence[Table]]) -> None:
+    """After all files are written, since whoever reads this may stop reading, as `head` does."""
+    from smoothcert.report import texts_together
     from smoothcert.statistics.printed import UNITS
 
-    if not options.json:
-        print(texts_together([table for made in tables.values() for table in made]))
-        print(UNITS)
-    for path in write_tables(tables, **{kind: options[kind] for kind in FORMATS}):
-        say(f"wrote {path}")
+    print(texts_together([table for made in tables.values() for table in made]))
+    print(UNITS)
 
 
 def _draw(options: Options, results: list[Certificates], attacks: list[Attacks]) -> None:

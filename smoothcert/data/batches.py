@@ -109,12 +109,7 @@ class Batches:
         require_labels(dataset, "training")
         if batch_size < world_size:
             raise ConfigError(f"expected batch_size >= {world_size}, one image per rank, found {batch_size}")
-        check_choice("augment", augment, Augment)
-        if augment == ("crop-flip" if isinstance(dataset, LazyDataset) else "imagenet"):
-            raise ConfigError(
-                f"augment '{augment}' does not suit {dataset.name}: 'imagenet' is for image folders, "
-                "'crop-flip' for data sets in memory, 'none' for both"
-            )
+        check_augment(augment, dataset)
         if soft_labels is not None and soft_labels.shape != (len(dataset), dataset.classes):
             raise ConfigError(
                 f"expected soft labels of shape {[len(dataset), dataset.classes]} for {dataset.name}, "
@@ -236,6 +231,15 @@ class Batches:
         """A copy that a CUDA device makes while the host goes on."""
         pinned = tensor.pin_memory() if self.device.type == "cuda" else tensor
         return pinned.to(self.device, non_blocking=True)
+
+
+def check_augment(augment: Augment, dataset: Dataset | LazyDataset) -> None:
+    check_choice("augment", augment, Augment)
+    if augment == ("crop-flip" if isinstance(dataset, LazyDataset) else "imagenet"):
+        raise ConfigError(
+            f"augment '{augment}' does not suit {dataset.name}: 'imagenet' is for image folders, "
+            "'crop-flip' for data sets in memory, 'none' for both"
+        )
 
 
 def _share_of(total: int, rank: int, world_size: int) -> tuple[int, int, float]:

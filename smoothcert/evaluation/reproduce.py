@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import Any
 
 import smoothcert
-from smoothcert.data import load_dataset
+from smoothcert.data import Dataset, LazyDataset, load_dataset
+from smoothcert.data.batches import check_augment
 from smoothcert.data.corruptions import check_corrupted
 from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.methods import build_method
@@ -59,8 +60,7 @@ class Job:
     @property
     def named(self) -> dict[str, Any]:
         """What its outcome is called by."""
-        kind, severity = self.corruption or (None, None)
-        corrupted = {"corruption": kind, "severity": severity} if kind else {}
+        corrupted = dict(zip(("corruption", "severity"), self.corruption or (), strict=False))
         return {**corrupted, "recipe": self.recipe, "seed": self.seed}
 
     @property
@@ -132,16 +132,17 @@ def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int]
 
 
 def check_data(jobs: Sequence[Job], data_dir: Path | None) -> None:
-    """Load each data set of these jobs, so that one that is misspelt or missing is refused before any training."""
-    runs = [run for job in jobs for run in (job.starts_from, job) if run]
-    names = [str({**shipped_settings(run.recipe), **run.changes}["dataset"]) for run in runs]
-    for name in dict.fromkeys(names):
-        train = load_dataset(name, "train", data_dir)
-        load_dataset(name, "test", data_dir, classes=train.classes)
-    for name, run in zip(names, runs, strict=True):
+    """Load each data set of these jobs, so that one that is missing or does not suit is refused before any training."""
+    loaded: dict[str, Dataset | LazyDataset] = {}
+    for run in [run for job in jobs for run in (job.starts_from, job) if run]:
+        asked = {**shipped_settings(run.recipe), **run.changes}
+        name = str(asked["dataset"])
+        if name not in loaded:
+            loaded[name] = load_dataset(name, "train", data_dir)
+            load_dataset(name, "test", data_dir, classes=loaded[name].classes)
+        check_augment(asked.get("augment", "none"), loaded[name])
         if run.corruption:
-            kind, severity = run.corruption
-            check_corrupted(f"{name}-c", [kind], severity, data_dir)
+            check_corrupted(f"{name}-c", [run.corruption[0]], run.corruption[1], data_dir)
 
 
 def run_jobs(

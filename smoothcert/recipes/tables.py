@@ -145,10 +145,12 @@ class Table:
 
     @property
     def notes(self) -> list[str]:
-        """On the table as a whole, then on its rows."""
-        rows = [f"{row.label} (sigma {row.settings['sigma']:g}): {row.note}" for row in self.rows if row.note]
-        best = [f"{row.label}: {row.note}" for row in self.best if row.note]
-        return [*([f"the table: {self.note}"] if self.note else []), *rows, *best]
+        """On the table as a whole, then on its rows; those that share a note are named together."""
+        about = [(f"{row.label} (sigma {row.settings['sigma']:g})", row.note) for row in self.rows]
+        about += [(row.label, row.note) for row in self.best]
+        sharing = {note: [row for row, its in about if its == note] for _, note in about if note}
+        rows = [f"{'; '.join(names)}: {note}" for note, names in sharing.items()]
+        return [*([f"the table: {self.note}"] if self.note else []), *rows]
 
     def in_percent(self, column: int) -> bool:
         """Whether a column of a table about corruptions has accuracies, not radii."""

@@ -25,6 +25,16 @@ def test_train_certify_status_report(capsys, certified, tmp_path):
     assert "<svg" in files["html"].read_text()
 
 
+def test_files_are_there_for_a_reader_who_stops_early(capsys, certified, tmp_path, monkeypatch):
+    """As `smoothcert report RUN --html report.html | head -1` does."""
+    files = [tmp_path / name for name in ("t.csv", "f.svg", "report.html")]
+    seen = []
+    monkeypatch.setattr("builtins.print", lambda *args, **more: seen.append([path.exists() for path in files]))
+    main(["report", str(certified), "--csv", str(files[0]), "--figure", str(files[1]), "--html", str(files[2])])
+    assert seen
+    assert all(all(there) for there in seen)
+
+
 def test_report_judges_stored_counts_again(capsys, certified):
     lines = run(capsys, "report", certified / "certify" / "six", "--alpha", 0.2).splitlines()
     usual = run(capsys, "report", certified / "certify" / "six").splitlines()

@@ -203,6 +203,7 @@ def test_unknown_rows_and_tables_are_refused_before_anything_is_written(capsys, 
         (["smoothmix-supplement/table-8", "--dataset", "mnistmini"], "unknown dataset 'mnistmini': did you mean"),
         (["smoothadv/table-6", "--dataset", "folder:nowhere"], "error: nowhere: no such file or folder"),
         (["smoothadv/table-1", "--dataset", "mnistmini"], "unknown dataset 'mnistmini': did you mean"),
+        (["smoothadv/table-6", "--dataset", "mnist-mini"], "augment 'imagenet' does not suit mnist-mini"),
     ):
         with pytest.raises(SystemExit):
             main(["reproduce", *words, "--out", str(tmp_path / "new")])

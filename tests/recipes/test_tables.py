@@ -149,6 +149,9 @@ def test_the_list_and_a_table_are_printed_without_torch_or_numpy(capsys):
     printed = capsys.readouterr().out
     assert "cifar10/consistency-0.25  10000   0.552  75.8  67.6  58.1  46.7" in printed
     assert "note on Stability, lambda = 1 (sigma 0.5): the value at radius 1 could not be read" in printed
+    main(["tables", "consistency-supplement/table-4"])
+    shared = "note on cross-entropy, lambda = 5 (sigma 1); cross-entropy, lambda = 20 (sigma 1): the rows called"
+    assert shared in capsys.readouterr().out
     main(["tables", "smoothmix-supplement/table-7"])
     assert "0.733  57   " in capsys.readouterr().out
     code = (
