@@ -159,10 +159,16 @@ def rows_of(config: Mapping[str, Any]) -> list[PublishedRow]:
 def training_differences(config: Mapping[str, Any], row: PublishedRow) -> list[str]:
     """How a configuration of the row's method differs from how its model was trained, in settings that papers fix."""
     return [
-        f"{name} = {ours} here, {row.training[name]} there"
+        f"{name} = {_printed(ours)} here, {_printed(row.training[name])} there"
         for name, ours in _training(config).items()
         if name in row.training and ours != row.training[name]
     ]
+
+
+def _printed(value: object) -> object:
+    if not isinstance(value, Mapping):
+        return value
+    return " ".join(f"{name}={entry}" for name, entry in value.items()) or "as the run"
 
 
 def _training(settings: Mapping[str, Any]) -> dict[str, Any]:

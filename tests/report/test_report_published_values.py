@@ -131,7 +131,7 @@ def trained(recipe, **changes):
         ("mnist/gaussian-0.50", {"batch_size": 64, "lr_late": False}, ["batch_size = 64 here, 256 there"]),
         ("mnist/gaussian-0.50", {"augment": "crop-flip"}, ["augment = crop-flip here, none there"]),
         ("mnist/gaussian-0.50", {"optimizer": "adam", "lr_factor": 0.5}, ["optimizer = adam here, sgd there"]),
-        ("mnist/catrs-0.50", {"soft_labels": {"epochs": 1}}, ["soft_labels = {'epochs': 1} here, {} there"]),
+        ("mnist/catrs-0.50", {"soft_labels": {"epochs": 1}}, ["soft_labels = epochs=1 here, as the run there"]),
         # what no paper fixes
         ("mnist/gaussian-0.50", {"seed": 7, "precision": "bfloat16", "kernels": "off", "evaluate_every": 5}, []),
         ("mnist/catrs-0.50", {"soft_labels": {"n": 50, "folder": "votes", "precision": "bfloat16"}}, []),
