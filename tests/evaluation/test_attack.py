@@ -19,7 +19,6 @@ from smoothcert.runs.attack_rows import ATTACK_COLUMNS
 from smoothcert.runs.rows import COLUMNS as CERTIFICATE_COLUMNS
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import ResultStore
-from smoothcert.statistics.certificate import ABSTAIN, predicted
 from tests.results import attack_with, cells, certify_with
 
 SHAPE = (1, 8, 8)
@@ -264,23 +263,6 @@ def test_the_network_is_left_as_it_was(plane, tmp_path):
 def test_unusable_settings_are_refused(plane, tmp_path, settings, message):
     with pytest.raises(ConfigError, match=message):
         attack_with(plane, plane.dataset([0.3]), tmp_path, **{**SETTINGS, **settings})
-
-
-@pytest.mark.parametrize("wrong", [{"attack": "fgsm"}, {"noises": 0}, {"steps": 0}])
-def test_unusable_attacks_are_refused(wrong):
-    with pytest.raises(ConfigError, match="attack"):
-        AttackConfig(SIGMA, (0.5,), **wrong)
-
-
-@pytest.mark.parametrize(("alpha", "least"), [(0.001, 11), (0.5, 3), (0.3, 3), (2**-10, 12), (1e-6, 21), (0.9, 2)])
-def test_too_few_samples_for_any_answer_are_refused(alpha, least):
-    """At the least n, and not below it, PREDICT answers if all samples agree."""
-    assert predicted(np.array([0, least]), alpha) == 1
-    AttackConfig(SIGMA, (0.5,), n=least, alpha=alpha)
-    for n in range(least):
-        assert predicted(np.array([0, n]), alpha) == ABSTAIN
-        with pytest.raises(ConfigError, match=f"n = {n} samples cannot answer .*, so use n >= {least}$"):
-            AttackConfig(SIGMA, (0.5,), n=n, alpha=alpha)
 
 
 def test_a_store_of_attacks_is_not_read_as_certificates(plane, tmp_path):

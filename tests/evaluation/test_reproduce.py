@@ -1,11 +1,8 @@
 """Whole tables: what is planned, skipped, tabulated, and what counts as reproduced."""
 
-import contextlib
-import dataclasses
 import gzip
 import io
 import json
-import os
 import shutil
 import sys
 import time
@@ -16,7 +13,6 @@ import numpy as np
 import pytest
 
 from smoothcert.cli import main
-from smoothcert.config import dump_config
 from smoothcert.errors import ConfigError, DataError
 from smoothcert.evaluation.reproduce import (
     Job,
@@ -28,34 +24,12 @@ from smoothcert.evaluation.reproduce import (
     results_table,
     run_jobs,
 )
-from smoothcert.recipes import load_recipe, recipe_names
+from smoothcert.recipes import recipe_names
 from smoothcert.recipes.published import published_rows
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.runs.folder import RunFolder
 from smoothcert.verification.unpack import unpack
-from tests.processes import PATIENCE, Child
 
 PACK = Path(__file__).parents[2] / "results" / "mnist-gaussian-0.50.zip"
-
-LED = """
-import functools
-from dataclasses import dataclass
-from smoothcert.methods import build_method
-from smoothcert.methods.base import Method
-
-opened = functools.cache(functools.partial(open, buffering=0))
-
-@dataclass(frozen=True)
-class Led(Method):
-    words: str = ""
-    steps: str = ""
-
-    def loss(self, *about):
-        if not opened(self.words, "rb").read(1):
-            raise SystemExit("the test is over")
-        opened(self.steps, "ab").write(b"!")
-        return build_method({"name": "gaussian"}).loss(*about)
-"""
 
 
 def test_denoisers_are_no_rows_of_a_table(tmp_path):
@@ -198,49 +172,6 @@ def test_a_run_of_other_settings_is_not_tabulated_as_what_was_asked(capsys, shar
     ]
     assert "belongs to another configuration (epochs" in fails(capsys, *words)
     assert earlier.read_text() == "[]"
-
-
-def reproduce(report, job):
-    run_jobs([job], ["--device", "cpu"], [], 1)
-
-
-def test_trainings_save_their_state_and_end_when_reproduce_is_killed(tmp_path):
-    """The training takes a step for each byte of a named pipe, and waits at the first as long as none has come."""
-    (tmp_path / "led.py").write_text(LED)
-    words, steps = tmp_path / "words", tmp_path / "steps"
-    os.mkfifo(words)
-    method = {"name": "led.Led", "words": str(words), "steps": str(steps)}
-    config = load_recipe("mnist-mini/gaussian-0.50").config
-    recipe = tmp_path / "led.yaml"
-    recipe.write_text(dump_config(dataclasses.replace(config, method=method, epochs=10**6)))
-    (job,) = plan("mnist-mini", tmp_path, ["gaussian-0.50"])
-    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    parent = Child(reproduce, dataclasses.replace(job, recipe=str(recipe)), environment={"PYTHONPATH": path})
-    latest = time.monotonic() + PATIENCE
-    with open(_writable(words, latest), "wb", buffering=0) as leash:
-        assert parent.kill()
-        with pytest.raises(BrokenPipeError):  # the training has ended
-            _lead(leash, latest)
-    state = RunFolder(job.folder).load_state()
-    assert state is not None
-    batches = -(-10_000 // config.batch_size)
-    assert state["epoch"] * batches + state["step"] == steps.stat().st_size > 0
-    assert job.log("train").read_text().endswith("interrupted: run the same command to go on\n")
-
-
-def _lead(leash, latest):
-    while time.monotonic() < latest:
-        leash.write(b"!")
-        time.sleep(0.01)
-
-
-def _writable(pipe, latest):
-    """The end of a named pipe to write to, as soon as a process reads the other."""
-    while True:
-        with contextlib.suppress(OSError):
-            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
-        assert time.monotonic() < latest, "the training has not begun"
-        time.sleep(0.01)
 
 
 def fails(capsys, *arguments):
