@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -148,7 +147,6 @@ def _report(
     from smoothcert.report import Material, alarms, report_tables, write_report, write_tables
     from smoothcert.report.measures.pairing import reference_place
 
-    say = partial(print, file=sys.stderr) if options.json else print
     for alarm in alarms(attacks, stored_certificates(options, results) if attacks else []):  # whatever is asked for
         print(alarm, file=sys.stderr)
     radii = asked_radii(options)
@@ -172,10 +170,7 @@ def _report(
         shown = {**chosen, "intervals": options.intervals, "attacks": attacks, "corrupted": corrupted}
         write_report(results, options.html, radii=radii, training=training, images=images, **shown)
         written.append(options.html)
-    if not options.json:
-        _print(tables)
-    for path in written:
-        say(f"wrote {path}")
+    _print(options, tables, written)
     if options.json:  # last: a file that cannot be written is an error, and stdout has one document
         print_json({**_values(options, material, tables), "left_out": left_out})
 
@@ -234,18 +229,22 @@ def _corruptions_alone(options: Options) -> None:
     if options.html is not None:
         write_report([], options.html, rounded=options.rounded, corrupted=material.corrupted)
         written.append(options.html)
-    _print(tables)
-    for path in written:
-        print(f"wrote {path}")
+    _print(options, tables, written)
 
 
-def _print(tables: Mapping[str, Sequence[Table]]) -> None:
-    """After all files are written, since whoever reads this may stop reading, as `head` does."""
+def _print(options: Options, tables: Mapping[str, Sequence[Table]], written: Sequence[Path]) -> None:
+    """After all files are written, since whoever reads this may stop reading, as `head` does.
+
+    Where a document for programs is printed, the tables are not, and the files are told beside it.
+    """
     from smoothcert.report import texts_together
     from smoothcert.statistics.printed import UNITS
 
-    print(texts_together([table for made in tables.values() for table in made]))
-    print(UNITS)
+    if not options.json:
+        print(texts_together([table for made in tables.values() for table in made]))
+        print(UNITS)
+    for path in written:
+        print(f"wrote {path}", file=sys.stderr if options.json else sys.stdout)
 
 
 def _draw(options: Options, results: list[Certificates], attacks: list[Attacks]) -> None:
