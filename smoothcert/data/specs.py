@@ -87,9 +87,8 @@ def prepare(spec: Spec, shape: tuple[int, int, int] | None, first: tuple[int, in
     if resize < min(height, width):
         raise ConfigError(f"resize={resize} is smaller than the size {height}x{width} that is cut out of it")
     size = f",size={height}" if height == width else f",size={height}x{width}"
-    shown = (
-        f"{size}{f',resize={resize}' if resize != min(height, width) else ''},{'grey' if channels == 1 else 'colour'}"
-    )
+    scaled = f",resize={resize}" if resize != min(height, width) else ""
+    shown = f"{size}{scaled},{'grey' if channels == 1 else 'colour'}"
     return Preparation(channels, height, width, resize, greyed=channels == 1), shown
 
 

@@ -61,10 +61,9 @@ def pytest_sessionstart():
         words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
         commit = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
         now = datetime.datetime.now(datetime.UTC).isoformat(" ", "minutes")
-        versions = (
-            f"smoothcert {smoothcert.__version__}, Python {platform.python_version()}, PyTorch {torch.__version__}"
-        )
-        about = f"{now}, commit {commit}\n{versions}, {platform.system()} {platform.release()}, {os.cpu_count()} cores"
+        python = f"Python {platform.python_version()}, PyTorch {torch.__version__}"
+        machine = f"{platform.system()} {platform.release()}, {os.cpu_count()} cores"
+        about = f"{now}, commit {commit}\nsmoothcert {smoothcert.__version__}, {python}, {machine}"
         _write("w", f"Faults, tested by doing them: make test-faults\n{about}\n")
 
 

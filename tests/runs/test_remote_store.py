@@ -242,7 +242,7 @@ def test_a_part_on_the_server_only_grows(tmp_path_factory, steps):
         assert not uploaded or now.startswith(ours)
 
 
-def test_certify_reads_the_run_from_the_server_and_writes_there(shared_run, server, tmp_path, monkeypatch, capsys):  # noqa: F811
+def test_certify_reads_and_writes_there(shared_run, server, tmp_path, monkeypatch, capsys):  # noqa: F811
     url = "memory://bucket/runs/gaussian"
     put(server, shared_run, url)
     six = ("certify", url, "--max", "6", "--n", "200")
