@@ -75,9 +75,13 @@ def measure(name, device, rounds, images, precision):
     n = sizes[device.type == "cpu"]
     model = calibrated(build_model(name, classes, normalisation, seed=0).to(device), shape, device)
     rng = np.random.default_rng(0)
-    pictures = [torch.from_numpy(rng.integers(0, 256, shape, dtype=np.uint8)) for _ in range(images)]
+    pictures = [
+        torch.from_numpy(rng.integers(0, 256, shape, dtype=np.uint8)) for _ in range(images)
+    ]
     ours, generic = (
-        SmoothedClassifier(model, SIGMA, classes, device=device, precision=precision, kernels=kernels)
+        SmoothedClassifier(
+            model, SIGMA, classes, device=device, precision=precision, kernels=kernels
+        )
         for kernels in ("auto", "off")
     )
     prepared = ours.prepare(pictures[0])
@@ -94,7 +98,11 @@ def measure(name, device, rounds, images, precision):
             started = time.perf_counter()
             smoothed.certify_many(pictures, range(images), n0=SELECTION, n=n)
             times[smoothed].append((time.perf_counter() - started) / images)
-    floor = (SELECTION + n) * operations(model, shape, device) / operations_a_second(device, prepared.precision)
+    floor = (
+        (SELECTION + n)
+        * operations(model, shape, device)
+        / operations_a_second(device, prepared.precision)
+    )
     return {
         "network": name,
         "n": n,
@@ -156,7 +164,9 @@ def main() -> None:
     record = {
         "commit": commit(),
         "command": shlex.join(["python", *sys.argv]),
-        "device": torch.cuda.get_device_name(device) if cuda else platform.processor() or platform.machine(),
+        "device": torch.cuda.get_device_name(device)
+        if cuda
+        else platform.processor() or platform.machine(),
         "threads": None if cuda else torch.get_num_threads(),
         "torch": torch.__version__,
         "smoothcert": smoothcert.__version__,

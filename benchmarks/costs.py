@@ -23,11 +23,20 @@ VOTES = 500  # images that are simulated for each cell, four times each
 
 
 def limits_table() -> str:
-    head = ["n", *(f"{name}, α = {alpha:g}" for alpha in ALPHAS for name in ("largest radius", "smallest share"))]
+    head = [
+        "n",
+        *(
+            f"{name}, α = {alpha:g}"
+            for alpha in ALPHAS
+            for name in ("largest radius", "smallest share")
+        ),
+    ]
     rows = []
     for n in SAMPLES:
         limits = [limits_of(1.0, n, alpha) for alpha in ALPHAS]
-        cells = [(in_sigmas(limit.largest_radius), f"{100 * limit.smallest_p:.2f} %") for limit in limits]
+        cells = [
+            (in_sigmas(limit.largest_radius), f"{100 * limit.smallest_p:.2f} %") for limit in limits
+        ]
         rows.append([f"{n:,}", *(cell for pair in cells for cell in pair)])
     return markdown(head, rows)
 
@@ -36,7 +45,9 @@ def proved_table() -> str:
     rows = []
     for n in SAMPLES:
         proved = [float(radius(lower_bound(round(n * share), n, ALPHA), 1.0)) for share in SHARES]
-        rows.append([f"{n:,}", *(in_sigmas(found) if found > 0 else "abstains" for found in proved)])
+        rows.append(
+            [f"{n:,}", *(in_sigmas(found) if found > 0 else "abstains" for found in proved)]
+        )
     rows.append(["without end", *(in_sigmas(norm.ppf(share)) for share in SHARES)])
     return markdown(["n", *map(share_head, SHARES)], rows)
 

@@ -81,9 +81,18 @@ def table(root, rounds):
         "tar": load_dataset(f"tar:{root / 'tar'},size=224,resize=256", "train"),
     }
     available, rows, begun = os.sched_getaffinity(0), [], start(sets["tar"])
-    print("start of a worker: {seconds:.3f} s, of a processor {processor_seconds:.3f} s".format(**begun))
+    print(
+        "start of a worker: {seconds:.3f} s, of a processor {processor_seconds:.3f} s".format(
+            **begun
+        )
+    )
     for used in sorted({1, len(available)}):
-        cases = [(place, train, way) for place in sets for train in (False, True) for way in ("threads", "processes")]
+        cases = [
+            (place, train, way)
+            for place in sets
+            for train in (False, True)
+            for way in ("threads", "processes")
+        ]
         found = {case: [] for case in cases}
         os.sched_setaffinity(0, sorted(available)[:used])
         for number in range(rounds):
@@ -92,13 +101,29 @@ def table(root, rounds):
                 found[case].append(decoding(sets[place], train, used if way == "processes" else 0))
         os.sched_setaffinity(0, available)
         for (place, train, way), times in found.items():
-            rate, processor = max(rate for rate, _ in times), min(processor for _, processor in times)
+            rate, processor = (
+                max(rate for rate, _ in times),
+                min(processor for _, processor in times),
+            )
             if way == "processes":
                 processor -= used * begun["processor_seconds"] / len(sets[place])
-            rows.append({"place": place, "preparation": "train" if train else "test", "way": way, "cores": used})
-            rows[-1] |= {"per_second": rate, "processor_ms": 1000 * processor, "per_second_per_core": 1 / processor}
+            rows.append(
+                {
+                    "place": place,
+                    "preparation": "train" if train else "test",
+                    "way": way,
+                    "cores": used,
+                }
+            )
+            rows[-1] |= {
+                "per_second": rate,
+                "processor_ms": 1000 * processor,
+                "per_second_per_core": 1 / processor,
+            }
             told = f"{place:6} {rows[-1]['preparation']:5} {way:9} {used:2} cores"
-            print(f"{told} {rate:6.0f} pictures/s, {1000 * processor:.2f} ms, {1 / processor:.0f} per core and second")
+            print(
+                f"{told} {rate:6.0f} pictures/s, {1000 * processor:.2f} ms, {1 / processor:.0f} per core and second"
+            )
     return {"start": begun, "rows": rows}
 
 
@@ -130,7 +155,10 @@ def headers(root):
     path, content = root / "many.tar", jpegs.picture(0)
     with tarfile.open(path, "w") as tar:
         for i in range(MEMBERS):
-            for ending, part in (("jpg", content if i == 0 else b"x" * 600), ("cls", str(i % 1000).encode())):
+            for ending, part in (
+                ("jpg", content if i == 0 else b"x" * 600),
+                ("cls", str(i % 1000).encode()),
+            ):
                 info = tarfile.TarInfo(f"n{i % 1000:08}_{i:08}.{ending}")
                 info.size = len(part)
                 tar.addfile(info, io.BytesIO(part))
@@ -151,20 +179,29 @@ def sending(root):
     """A folder of as many names as ImageNet has: what one batch for a worker costs, and what all names would."""
     data = ImageFolder(root / "folder")
     data.files = [
-        PurePath("/data/imagenet/train", f"n{i % 1000:08}", f"n{i % 1000:08}_{i}.JPEG") for i in range(IMAGENET)
+        PurePath("/data/imagenet/train", f"n{i % 1000:08}", f"n{i % 1000:08}_{i}.JPEG")
+        for i in range(IMAGENET)
     ]
     data.labels = np.zeros(IMAGENET, np.int64)
     found = {}
-    for name, work in (("batch", lambda: data.part(range(0, 256 * 5000, 5000))), ("all", lambda: data)):
+    for name, work in (
+        ("batch", lambda: data.part(range(0, 256 * 5000, 5000))),
+        ("all", lambda: data),
+    ):
         started = time.process_time()
         size = len(pickle.dumps(work()))
-        found |= {f"{name}_ms": 1000 * (time.process_time() - started), f"{name}_kilobytes": size / 1000}
+        found |= {
+            f"{name}_ms": 1000 * (time.process_time() - started),
+            f"{name}_kilobytes": size / 1000,
+        }
     return found
 
 
 def hashing(root):
     data = (
-        load_dataset(f"tar:{root / 'tar'}", "train") if False else load_dataset(f"tar:{root / 'tar'},size=224", "train")
+        load_dataset(f"tar:{root / 'tar'}", "train")
+        if False
+        else load_dataset(f"tar:{root / 'tar'},size=224", "train")
     )
     started = time.process_time()
     data.fingerprint()
@@ -201,7 +238,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--count", type=int, default=1000, help="pictures")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=10.0, help="of training steps, where there is a GPU")
+    parser.add_argument(
+        "--seconds", type=float, default=10.0, help="of training steps, where there is a GPU"
+    )
     parser.add_argument("--json", type=Path, default=None)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -217,10 +256,15 @@ def main() -> None:
             ("hashing", hashing),
         ):
             found[name] = work(root, options.rounds) if work is half_scale else work(root)
-            print(f"{name}: " + ", ".join(f"{key} {value:.4g}" for key, value in found[name].items()), flush=True)
+            print(
+                f"{name}: " + ", ".join(f"{key} {value:.4g}" for key, value in found[name].items()),
+                flush=True,
+            )
     if torch.cuda.is_available():
         device = torch.device("cuda")
-        found["resnet50"] = {one: training(one, device, 256, options.seconds) for one in ("tf32", "bfloat16")}
+        found["resnet50"] = {
+            one: training(one, device, 256, options.seconds) for one in ("tf32", "bfloat16")
+        }
         print(f"ResNet-50 on {torch.cuda.get_device_name()}: {found['resnet50']} pictures/s")
     else:
         print("ResNet-50: not measured, since there is no CUDA device")

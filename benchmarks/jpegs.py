@@ -26,9 +26,14 @@ def picture(i: int) -> bytes:
     pixels = 120 + 9 * rng.standard_normal((height, width, 1))
     for cells, weight in SCALES:
         coarse = rng.standard_normal((cells * height // width, cells, 3)).astype(np.float32)
-        layers = [Image.fromarray(coarse[..., c]).resize((width, height), Image.Resampling.BICUBIC) for c in range(3)]
+        layers = [
+            Image.fromarray(coarse[..., c]).resize((width, height), Image.Resampling.BICUBIC)
+            for c in range(3)
+        ]
         field = np.stack([np.asarray(layer) for layer in layers], axis=-1)
-        pixels = pixels + weight * (0.6 * field.mean(axis=-1, keepdims=True) + 0.4 * field)  # colours go together
+        pixels = pixels + weight * (
+            0.6 * field.mean(axis=-1, keepdims=True) + 0.4 * field
+        )  # colours go together
     file = io.BytesIO()
     Image.fromarray(np.clip(pixels, 0, 255).astype(np.uint8)).save(file, "JPEG", quality=95)
     return file.getvalue()

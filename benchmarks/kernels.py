@@ -52,7 +52,9 @@ def noise(shape, batch, law, sigma=0.5):
 
 def certification(name, model, shape):
     """What our kernels take, in all and each, beside what any network gets in the same precision and batches."""
-    ours, generic = (prepare(model, shape, DEVICE, "float16", kernels) for kernels in ("auto", "off"))
+    ours, generic = (
+        prepare(model, shape, DEVICE, "float16", kernels) for kernels in ("auto", "off")
+    )
     batch = ours.batch_size
     times = []
     for network in (ours, generic):
@@ -69,7 +71,10 @@ def certification(name, model, shape):
 def training(name, model, shape, batch):
     """Microseconds of an attack's pass and of a training pass, PyTorch's and ours, replayed as graphs."""
     images = torch.rand(batch, *shape, device=DEVICE)
-    for what, frozen in (("forward and input gradient", True), ("forward and weight gradients", False)):
+    for what, frozen in (
+        ("forward and input gradient", True),
+        ("forward and weight gradients", False),
+    ):
         times = []
         for kernels in ("off", "auto"):
             network = trainable(deepcopy(model), DEVICE, "tf32", kernels).network
@@ -88,15 +93,21 @@ def training(name, model, shape, batch):
                     for _ in range(10):
                         step()
                 times.append(100 * milliseconds(graph.replay))
-        print(f"{name}, {what} of {batch} images: generic {times[0]:.0f} us, ours {times[1]:.0f} us")
+        print(
+            f"{name}, {what} of {batch} images: generic {times[0]:.0f} us, ours {times[1]:.0f} us"
+        )
 
 
 def main() -> None:
     print(torch.cuda.get_device_name(), "torch", torch.__version__)
     for law in ("gaussian", "uniform", "laplace"):
-        print(f"{law} noise, 1x28x28: {noise((1, 28, 28), 32768, law) * 1e5 / 32768:.2f} ms for 100,000")
+        print(
+            f"{law} noise, 1x28x28: {noise((1, 28, 28), 32768, law) * 1e5 / 32768:.2f} ms for 100,000"
+        )
     lenet = build_model("lenet", seed=0).to(DEVICE).eval()
-    resnet = calibrated(build_model("resnet110", 10, "cifar10", seed=0).to(DEVICE), (3, 32, 32), DEVICE)
+    resnet = calibrated(
+        build_model("resnet110", 10, "cifar10", seed=0).to(DEVICE), (3, 32, 32), DEVICE
+    )
     with torch.inference_mode():
         certification("LeNet", lenet, (1, 28, 28))
         certification("ResNet-110", resnet, (3, 32, 32))

@@ -51,7 +51,10 @@ class Attention(nn.Module):
     def forward(self, x):
         batch, tokens, width = x.shape
         q, k, v = (
-            self.qkv(x).reshape(batch, tokens, 3, self.heads, width // self.heads).permute(2, 0, 3, 1, 4).unbind(0)
+            self.qkv(x)
+            .reshape(batch, tokens, 3, self.heads, width // self.heads)
+            .permute(2, 0, 3, 1, 4)
+            .unbind(0)
         )
         y = F.scaled_dot_product_attention(q, k, v)
         return self.out(y.transpose(1, 2).reshape(batch, tokens, width))
@@ -62,7 +65,9 @@ class TransformerBlock(nn.Module):
         super().__init__()
         self.norm1, self.norm2 = nn.LayerNorm(width, eps=1e-6), nn.LayerNorm(width, eps=1e-6)
         self.attention = Attention(width, heads)
-        self.mlp = nn.Sequential(nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width))
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 4 * width), nn.GELU(), nn.Linear(4 * width, width)
+        )
 
     def forward(self, x):
         x = x + self.attention(self.norm1(x))

@@ -28,7 +28,10 @@ from smoothcert.runs.environment import commit
 from smoothcert.statistics.bounds import Law
 
 SHAPES = {"MNIST": (1, 28, 28), "CIFAR": (3, 32, 32), "ImageNet": (3, 224, 224)}
-BATCH = {"cpu": {"MNIST": 334, "CIFAR": 85, "ImageNet": 2}, "cuda": {"MNIST": 100_000, "CIFAR": 10_000}}
+BATCH = {
+    "cpu": {"MNIST": 334, "CIFAR": 85, "ImageNet": 2},
+    "cuda": {"MNIST": 100_000, "CIFAR": 10_000},
+}
 
 
 def noisy(steps, image, sigma):
@@ -48,12 +51,16 @@ def normals(image, count, sigma):
 def searched(image, count, sigma):
     table = np.array(laws.thresholds("gaussian", sigma))
     u = np.random.Generator(np.random.Philox(key=1)).integers(0, 2**62, (count, image.numel()))
-    return noisy((np.searchsorted(table, u, side="right") - len(table) // 2).astype(np.float32), image, sigma)
+    return noisy(
+        (np.searchsorted(table, u, side="right") - len(table) // 2).astype(np.float32), image, sigma
+    )
 
 
 def on_cpu(shape, count, sigma):
     """For each way a function that returns its time in ns per value."""
-    image = torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    image = torch.randint(
+        0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
     levels, place = image.float(), {"seed": 0, "index": 0, "stage": "estimation"}
     copies = {mode: NoisyCopies(image, sigma, mode, **place) for mode in get_args(NoiseMode)}
     works = {mode: lambda source=source: source.take(0, count) for mode, source in copies.items()}
@@ -76,7 +83,9 @@ def on_cuda(shape, count, sigma):
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=["cpu", "cuda"])
+    parser.add_argument(
+        "--device", default="cuda" if torch.cuda.is_available() else "cpu", choices=["cpu", "cuda"]
+    )
     parser.add_argument("--sigma", type=float, default=0.5)
     parser.add_argument("--rounds", type=int, default=30)
     parser.add_argument("--json", type=Path, default=None)
@@ -88,19 +97,31 @@ def main() -> None:
         compared = (on_cpu if cpu else on_cuda)(SHAPES[name], count, options.sigma)
         times = {way: [work()] for way, work in compared.items()}
         for number in range(options.rounds):
-            for way in sorted(compared, reverse=number % 2 == 1):  # so that none always follows the same one
+            for way in sorted(
+                compared, reverse=number % 2 == 1
+            ):  # so that none always follows the same one
                 times[way].append(compared[way]())
         best = {way: min(found) for way, found in times.items()}
         rows.append({"images": name, "count": count, **best})
-        print(f"{count} {name} images: " + ", ".join(f"{way} {time:.3g} {unit}" for way, time in best.items()))
+        print(
+            f"{count} {name} images: "
+            + ", ".join(f"{way} {time:.3g} {unit}" for way, time in best.items())
+        )
     if options.json is not None:
         about = {
             "command": shlex.join(["python", "benchmarks/noise.py", *sys.argv[1:]]),
             "commit": commit(),
             "smoothcert": smoothcert.__version__,
-            "device": platform.processor() or platform.machine() if cpu else torch.cuda.get_device_name(),
+            "device": platform.processor() or platform.machine()
+            if cpu
+            else torch.cuda.get_device_name(),
         }
-        about |= {"torch": torch.__version__, "numpy": np.__version__, "sigma": options.sigma, "unit": unit}
+        about |= {
+            "torch": torch.__version__,
+            "numpy": np.__version__,
+            "sigma": options.sigma,
+            "unit": unit,
+        }
         options.json.write_text(json.dumps({**about, "rows": rows}, indent=1) + "\n")
 
 

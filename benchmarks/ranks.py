@@ -52,9 +52,17 @@ WORK: dict[str, dict[str, Any]] = {
     "consistency": {},
     "consistency, attacked": {"method": {**ATTACK, "base": "smoothadv"}},
     "smoothmix": {"method": ATTACK},
-    "catrs, soft labels": {"method": {"noises": 2, "steps": 2}, "soft_labels": {"n": 100, "epochs": 1}},
-    "sun, images chosen": {"method": {"noises": 2, "deferred": 1, "threshold": 0.05, "reweight_every": 1}},
-    "denoiser": {"optimizer": "adam", "model_options": {"depth": 2, "width": 8, "channels": 1}},  # without BatchNorm
+    "catrs, soft labels": {
+        "method": {"noises": 2, "steps": 2},
+        "soft_labels": {"n": 100, "epochs": 1},
+    },
+    "sun, images chosen": {
+        "method": {"noises": 2, "deferred": 1, "threshold": 0.05, "reweight_every": 1}
+    },
+    "denoiser": {
+        "optimizer": "adam",
+        "model_options": {"depth": 2, "width": 8, "channels": 1},
+    },  # without BatchNorm
 }
 HERE = Path(__file__).absolute()
 KINDS = {"double": ("ranks.DoubleLeNet", "ranks.DoubleDnCNN"), "single": ("lenet", "dncnn")}
@@ -98,7 +106,11 @@ def work(out: str, images: int, epochs: int) -> None:
     for kind in KINDS:
         for name in WORK:
             fit(
-                settings(name, kind, epochs), Path(out, kind, name), train=part(slice(images)), device="cpu", quiet=True
+                settings(name, kind, epochs),
+                Path(out, kind, name),
+                train=part(slice(images)),
+                device="cpu",
+                quiet=True,
             )
 
 
@@ -113,7 +125,11 @@ def largest(one: dict[str, Tensor], other: dict[str, Tensor]) -> float:
 
 
 def compare(key: str, kind: str, name: str, given: argparse.Namespace) -> dict[str, float]:
-    config, train, alone = settings(name, kind, given.epochs), part(slice(given.images)), Path("1", kind, name)
+    config, train, alone = (
+        settings(name, kind, given.epochs),
+        part(slice(given.images)),
+        Path("1", kind, name),
+    )
     beginning = begin(config, build_method(config.method), train)
     beginning.start(config.model)
     moved = largest(weights(alone), dict(beginning.model.state_dict()))
@@ -124,13 +140,30 @@ def compare(key: str, kind: str, name: str, given: argparse.Namespace) -> dict[s
 
 
 def launch(ranks: int, given: argparse.Namespace) -> None:
-    words = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)]
-    words += [str(HERE), "--worker", str(ranks), "--images", str(given.images), "--epochs", str(given.epochs)]
+    words = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        str(ranks),
+    ]
+    words += [
+        str(HERE),
+        "--worker",
+        str(ranks),
+        "--images",
+        str(given.images),
+        "--epochs",
+        str(given.epochs),
+    ]
     subprocess.run(words, check=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--images", type=int, default=230)
     parser.add_argument("--epochs", type=int, default=2)
@@ -145,22 +178,39 @@ def main() -> None:
     with TemporaryDirectory() as name:
         os.chdir(name)
         pseudo = part(slice(given.images, 2 * given.images))
-        np.savez("pseudo.npz", data=pseudo.images.transpose(0, 2, 3, 1), extrapolated_targets=pseudo.labels)
-        fit(settings("gaussian", "single", 1), Path("start", "single"), train=pseudo, device="cpu", quiet=True)
+        np.savez(
+            "pseudo.npz",
+            data=pseudo.images.transpose(0, 2, 3, 1),
+            extrapolated_targets=pseudo.labels,
+        )
+        fit(
+            settings("gaussian", "single", 1),
+            Path("start", "single"),
+            train=pseudo,
+            device="cpu",
+            quiet=True,
+        )
         for ranks in (1, *given.ranks):
             launch(ranks, given)
-        print(f"{'processes':24} {'':7}" + "".join(f"{ranks:>8} weights{'losses':>9}" for ranks in given.ranks))
+        print(
+            f"{'processes':24} {'':7}"
+            + "".join(f"{ranks:>8} weights{'losses':>9}" for ranks in given.ranks)
+        )
         for method in WORK:
             for kind in KINDS:
                 found = {ranks: compare(str(ranks), kind, method, given) for ranks in given.ranks}
                 rows.append({"method": method, "precision": kind, "processes": found})
-                cells = (f"{entry['weights']:16.1e}{entry['losses']:9.1e}" for entry in found.values())
+                cells = (
+                    f"{entry['weights']:16.1e}{entry['losses']:9.1e}" for entry in found.values()
+                )
                 print(f"{method:24} {kind:7}" + "".join(cells), flush=True)
     if json_path:
         made = environment(torch.device("cpu"))
         about = {key: made[key] for key in ("commit", "torch", "smoothcert", "device")}
         command = shlex.join(["python", "benchmarks/ranks.py", *sys.argv[1:]])
-        json_path.write_text(json.dumps({**about, "command": command, "seed": 0, "rows": rows}, indent=1) + "\n")
+        json_path.write_text(
+            json.dumps({**about, "command": command, "seed": 0, "rows": rows}, indent=1) + "\n"
+        )
 
 
 if __name__ == "__main__":

@@ -23,8 +23,22 @@ from smoothcert.runs.environment import environment
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore
 
-ROW = {"label": 0, "predict": 0, "radius": 0.5, "correct": 1, "n0": 100, "n": 100_000, "counts0": "0:100"}
-ROW |= {"counts": "0:99000,1:1000", "p_lower": 0.98, "multiclass_radius": 0.4, "noise": "exact", "seed": 1}
+ROW = {
+    "label": 0,
+    "predict": 0,
+    "radius": 0.5,
+    "correct": 1,
+    "n0": 100,
+    "n": 100_000,
+    "counts0": "0:100",
+}
+ROW |= {
+    "counts": "0:99000,1:1000",
+    "p_lower": 0.98,
+    "multiclass_radius": 0.4,
+    "noise": "exact",
+    "seed": 1,
+}
 
 
 class Instant:
@@ -59,12 +73,24 @@ def measure(workers, size, rows):
         seconds = time.perf_counter() - started
     groups = -(-rows // size)
     shown = f"{1e3 * mine / groups:.2f} ms per group of the driver's loop, {1e3 * used / groups:.2f} of all its threads"
-    print(f"groups of {size:2}: {shown}; at most {groups / mine:.0f} groups/s, {rows / mine:.0f} rows/s", flush=True)
-    return {"size": size, "groups": groups, "rows": rows, "loop": mine, "threads": used, "seconds": seconds}
+    print(
+        f"groups of {size:2}: {shown}; at most {groups / mine:.0f} groups/s, {rows / mine:.0f} rows/s",
+        flush=True,
+    )
+    return {
+        "size": size,
+        "groups": groups,
+        "rows": rows,
+        "loop": mine,
+        "threads": used,
+        "seconds": seconds,
+    }
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rows", type=int, default=4000)
     parser.add_argument("--shape", type=int, nargs=3, default=[3, 32, 32])
@@ -86,17 +112,31 @@ def main():
     with OfOneSize(functools.partial(Instant), read, "cpu", None) as workers:
         while int(workers.note.split()[0]) < options.workers:
             workers.collect()
-        print(f"{workers.note}, images of {image.nbytes:,} bytes, {options.rows} rows, Ray {ray.__version__}")
+        print(
+            f"{workers.note}, images of {image.nbytes:,} bytes, {options.rows} rows, Ray {ray.__version__}"
+        )
         measure(workers, 1, 200)  # warms up
         runs = [measure(workers, size, min(options.rows, 1000 * size)) for size in (1, 4, 16, 64)]
-    counts, loops = np.array([[run["groups"], run["rows"]] for run in runs]), np.array([run["loop"] for run in runs])
+    counts, loops = (
+        np.array([[run["groups"], run["rows"]] for run in runs]),
+        np.array([run["loop"] for run in runs]),
+    )
     weights = 1 / loops  # every size counts alike
     per_group, per_row = np.linalg.lstsq(counts * weights[:, None], loops * weights, rcond=None)[0]
-    print(f"the loop takes about {1e3 * per_group:.2f} ms per group and {1e3 * per_row:.3f} ms per row")
+    print(
+        f"the loop takes about {1e3 * per_group:.2f} ms per group and {1e3 * per_row:.3f} ms per row"
+    )
     if options.json:
-        versions = {name: workers.environment[name] for name in ("smoothcert", "commit", "torch", "python")}
+        versions = {
+            name: workers.environment[name] for name in ("smoothcert", "commit", "torch", "python")
+        }
         about = {"command": "python " + " ".join(sys.argv), "ray": ray.__version__, **versions}
-        found = {"seconds_per_group": per_group, "seconds_per_row": per_row, "image_bytes": image.nbytes, "runs": runs}
+        found = {
+            "seconds_per_group": per_group,
+            "seconds_per_row": per_row,
+            "image_bytes": image.nbytes,
+            "runs": runs,
+        }
         options.json.write_text(json.dumps({**found, "environment": about}, indent=2) + "\n")
 
 

@@ -16,7 +16,16 @@ from smoothcert.certification.certifier import certificate_row
 from smoothcert.report import certificate_table, read_results, write_report
 from smoothcert.statistics.certificate import from_counts
 
-IDENTITY = {"sigma": 0.5, "n0": 100, "n": 100_000, "alpha": 0.001, "noise": "exact", "seed": 0, "start": 0, "every": 1}
+IDENTITY = {
+    "sigma": 0.5,
+    "n0": 100,
+    "n": 100_000,
+    "alpha": 0.001,
+    "noise": "exact",
+    "seed": 0,
+    "start": 0,
+    "every": 1,
+}
 
 
 def write_log(folder: Path, rows: int, rng: np.random.Generator) -> None:
@@ -29,10 +38,14 @@ def write_log(folder: Path, rows: int, rng: np.random.Generator) -> None:
 def write_store(folder: Path, rows: int, rng: np.random.Generator) -> None:
     """Certificates of ten classes with few wrong answers, as a trained network has them."""
     right = 1 - 0.9 * rng.beta(0.3, 1.2, rows)
-    shares = np.concatenate([right[:, None], rng.dirichlet([0.3] * 9, rows) * (1 - right[:, None])], axis=1)
+    shares = np.concatenate(
+        [right[:, None], rng.dirichlet([0.3] * 9, rows) * (1 - right[:, None])], axis=1
+    )
     counts0, counts = (rng.multinomial(n, shares) for n in (IDENTITY["n0"], IDENTITY["n"]))
     lines = []
-    for index, certificate in enumerate(from_counts(counts0, counts, IDENTITY["sigma"], IDENTITY["alpha"])):
+    for index, certificate in enumerate(
+        from_counts(counts0, counts, IDENTITY["sigma"], IDENTITY["alpha"])
+    ):
         row = certificate_row(certificate, index=index, label=0, noise="exact", seed=0)
         lines.append("\t".join(map(str, row.values())))
     (folder / "part-0-of-1.tsv").write_text("\n".join(["\t".join(row), *lines]) + "\n")
@@ -49,7 +62,9 @@ def main(runs: int = 100, rows: int = 10_000) -> None:
                 folder.mkdir()
                 write(folder, rows, rng)
             started = time.perf_counter()
-            results = read_results(*(folder / "noise_0.50" if kind == "logs" else folder for folder in folders))
+            results = read_results(
+                *(folder / "noise_0.50" if kind == "logs" else folder for folder in folders)
+            )
             read = time.perf_counter()
             certificate_table(results)
             table = time.perf_counter()

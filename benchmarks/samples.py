@@ -55,7 +55,9 @@ def main() -> None:
         found = read_store(store.folder)
         samples = np.array([int(row["n"]) for row in store.rows()])
         asked = settings.get("radii", default_radii([found]))
-        accuracy = dict(zip(map(float, asked), certified_accuracy(found, asked).tolist(), strict=True))
+        accuracy = dict(
+            zip(map(float, asked), certified_accuracy(found, asked).tolist(), strict=True)
+        )
         rows.append(
             {
                 "procedure": name,
@@ -75,7 +77,12 @@ def main() -> None:
             flush=True,
         )
     if options.json is not None:
-        about = {"command": "python benchmarks/samples.py RUN", "every": options.every, "n": options.n, "alpha": 0.001}
+        about = {
+            "command": "python benchmarks/samples.py RUN",
+            "every": options.every,
+            "n": options.n,
+            "alpha": 0.001,
+        }
         manifest = store.manifest()
         about |= {"model": manifest.identity["model"], "device": manifest.environment["device"]}
         options.json.write_text(json.dumps({**about, "procedures": rows}, indent=1) + "\n")

@@ -49,23 +49,31 @@ class Cluster:
     replaced: float = 300.0  # until another one has taken its place
 
 
-def simulate(seconds: np.ndarray, workers: int, cluster: Cluster, seed: int = 0) -> tuple[float, float]:
+def simulate(
+    seconds: np.ndarray, workers: int, cluster: Cluster, seed: int = 0
+) -> tuple[float, float]:
     """Wall clock until all images are certified that take so many seconds on a usual worker, and the driver's share."""
     rng = np.random.default_rng(seed)
-    speed = np.exp(cluster.spread * rng.standard_normal(workers)) * np.where(rng.random(workers) < cluster.slow, 0.5, 1)
+    speed = np.exp(cluster.spread * rng.standard_normal(workers)) * np.where(
+        rng.random(workers) < cluster.slow, 0.5, 1
+    )
     rule = Here(list)
     rule.group_seconds = group_seconds(workers)
     waiting, group, done = deque(range(len(seconds))), 1, 0
     driver = busy = 0.0  # until when the driver is occupied, and for how long it was
     order, events = itertools.count(), []  # (time, order, kind, worker, images)
-    queue = [deque() for _ in range(workers)]  # (when they arrive, images): one group waits while another is made
+    queue = [
+        deque() for _ in range(workers)
+    ]  # (when they arrive, images): one group waits while another is made
     until, idle = np.zeros(workers), set()  # when a worker will be lost; those without work
 
     def give(now, worker):
         nonlocal driver, busy
         if waiting:
             driver, busy = max(driver, now) + cluster.per_group, busy + cluster.per_group
-            queue[worker].append((driver, [waiting.popleft() for _ in range(min(group, len(waiting)))]))
+            queue[worker].append(
+                (driver, [waiting.popleft() for _ in range(min(group, len(waiting)))])
+            )
 
     def begin(now, worker):
         if not queue[worker]:
@@ -80,7 +88,10 @@ def simulate(seconds: np.ndarray, workers: int, cluster: Cluster, seed: int = 0)
         lost = images + [image for _, others in queue[worker] for image in others]
         queue[worker].clear()
         heapq.heappush(events, (until[worker] + cluster.notice, next(order), "lost", worker, lost))
-        heapq.heappush(events, (until[worker] + cluster.replaced + cluster.start, next(order), "joins", worker, []))
+        heapq.heappush(
+            events,
+            (until[worker] + cluster.replaced + cluster.start, next(order), "joins", worker, []),
+        )
 
     for worker in range(workers):
         heapq.heappush(events, (cluster.start, next(order), "joins", worker, []))
@@ -93,12 +104,16 @@ def simulate(seconds: np.ndarray, workers: int, cluster: Cluster, seed: int = 0)
             begin(now, worker)
             give(now, worker)
         elif kind == "joins":
-            until[worker] = now + (rng.exponential(cluster.life) if np.isfinite(cluster.life) else np.inf)
+            until[worker] = now + (
+                rng.exponential(cluster.life) if np.isfinite(cluster.life) else np.inf
+            )
             idle.add(worker)
             give(now, worker)
         else:
             waiting.extendleft(reversed(images))
-        for one in sorted(idle) if waiting or kind != "made" else [worker] if worker in idle else []:
+        for one in (
+            sorted(idle) if waiting or kind != "made" else [worker] if worker in idle else []
+        ):
             if not queue[one]:
                 give(now, one)
             begin(now, one)
@@ -113,7 +128,9 @@ def images_with_radius(rng: np.random.Generator) -> np.ndarray:
     """
     table = load_table("smoothmix-supplement/table-7")
     row = next(row for row in table.rows if row.recipe == f"imagenet/gaussian-{SIGMA:.2f}")
-    printed = [percent for percent in row.accuracy if percent]  # 0 beyond the largest radius that n allows
+    printed = [
+        percent for percent in row.accuracy if percent
+    ]  # 0 beyond the largest radius that n allows
     radii = np.array([*table.radii[: len(printed)], limits_of(SIGMA, N, ALPHA).largest_radius])
     accuracy = np.array([*printed, 0.0]) / 100
     rank = rng.random(IMAGES)
@@ -123,7 +140,12 @@ def images_with_radius(rng: np.random.Generator) -> np.ndarray:
     test = procedure(N, ALPHA, SIGMA, radii=(RADIUS,))
     # of images with nearly the same share one is simulated
     taken = {share: samples_of(test, share, rng) for share in np.unique(shares.round(3))}
-    return np.array([0 if w else taken[share] for w, share in zip(wrong, shares.round(3), strict=True)]) + N0
+    return (
+        np.array(
+            [0 if w else taken[share] for w, share in zip(wrong, shares.round(3), strict=True)]
+        )
+        + N0
+    )
 
 
 def vit_multiply_adds(width: int) -> int:
@@ -146,11 +168,16 @@ def print_claims() -> None:
             store = ResultStore(Path(folder), columns)
             store.claim(Manifest({"max": IMAGES}, IMAGES, {}))
             for process in range(1, processes):
-                rows = "".join(f"{index}\t1\t0:00:01\n" for index in range(process, IMAGES // 2, processes))
+                rows = "".join(
+                    f"{index}\t1\t0:00:01\n" for index in range(process, IMAGES // 2, processes)
+                )
                 path = store.folder / f"part-auto-other-{process}.tsv"
                 path.write_text("\t".join(columns) + "\n" + rows)
                 part_lock(path).with_suffix(".claims").write_text(json.dumps([IMAGES - process]))
-            with store.writer(None) as part, Claims(part.lock, columns, store.keys, range(IMAGES)) as claims:
+            with (
+                store.writer(None) as part,
+                Claims(part.lock, columns, store.keys, range(IMAGES)) as claims,
+            ):
                 claims.take(1, 60.0)  # reads all rows, once
                 started = time.perf_counter()
                 for _ in range(20):
@@ -159,22 +186,39 @@ def print_claims() -> None:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--claims", action="store_true")
     if parser.parse_args().claims:
         print_claims()
         return
-    measured = {row["network"]: row for row in json.loads((RESULTS / "certify-h200.json").read_text())["networks"]}
+    measured = {
+        row["network"]: row
+        for row in json.loads((RESULTS / "certify-h200.json").read_text())["networks"]
+    }
     overhead = json.loads((RESULTS / "ray-overhead.json").read_text())
     per_sample = {
         "ResNet-50": measured["resnet50"]["seconds"] / measured["resnet50"]["n"],
-        "ViT-S/16": measured["networks.VisionTransformer"]["seconds"] / measured["networks.VisionTransformer"]["n"],
+        "ViT-S/16": measured["networks.VisionTransformer"]["seconds"]
+        / measured["networks.VisionTransformer"]["n"],
     }
-    per_sample["ViT-B/16 (estimate)"] = per_sample["ViT-S/16"] * vit_multiply_adds(768) / vit_multiply_adds(384)
-    samples = {"n = 100,000": np.full(IMAGES, N0 + N), "--radius 0.5": images_with_radius(np.random.default_rng(0))}
+    per_sample["ViT-B/16 (estimate)"] = (
+        per_sample["ViT-S/16"] * vit_multiply_adds(768) / vit_multiply_adds(384)
+    )
+    samples = {
+        "n = 100,000": np.full(IMAGES, N0 + N),
+        "--radius 0.5": images_with_radius(np.random.default_rng(0)),
+    }
     steady = Cluster(overhead["seconds_per_group"], overhead["seconds_per_row"], START)
     spot = replace(steady, life=4 * 3600.0)
-    columns = ["1 GPU", *(f"{count} GPUs" for count in GPUS[1:]), "8, spot", "busy at 512", "driver at 512"]
+    columns = [
+        "1 GPU",
+        *(f"{count} GPUs" for count in GPUS[1:]),
+        "8, spot",
+        "busy at 512",
+        "driver at 512",
+    ]
     print(f"| network, procedure | samples per image | {' | '.join(columns)} |")
     print("|---|" + "---:|" * (1 + len(columns)))
     for network, seconds in per_sample.items():

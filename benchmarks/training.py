@@ -51,13 +51,21 @@ def seconds_per_epoch(name, precision, kernels, device, seconds):
     shape, size = SIZES[config.dataset]
     rng = np.random.default_rng(0)
     data = Dataset(
-        config.dataset, "train", rng.integers(0, 256, (size, *shape), np.uint8), rng.integers(0, 10, size), 10
+        config.dataset,
+        "train",
+        rng.integers(0, 256, (size, *shape), np.uint8),
+        rng.integers(0, 10, size),
+        10,
     )
     method = build_method(config.method)
     votes = rng.integers(1, 100, (size, 10)) if method.uses_soft_labels else None
     model = build_model(config.model, 10, config.normalisation, seed=0).to(device)
-    optimizer = torch.optim.SGD(model.parameters(), config.lr, config.momentum, weight_decay=config.weight_decay)
-    batches = Batches(data, config.batch_size, seed=0, device=device, augment=config.augment, soft_labels=votes)
+    optimizer = torch.optim.SGD(
+        model.parameters(), config.lr, config.momentum, weight_decay=config.weight_decay
+    )
+    batches = Batches(
+        data, config.batch_size, seed=0, device=device, augment=config.augment, soft_labels=votes
+    )
     network = trainable(model, device, precision, kernels).network
     stepper = Stepper(network, optimizer, method, config.sigma, Ranks(device))
     model.train()
@@ -99,15 +107,28 @@ def main() -> None:
             generic = None
             if runs_triton(device):
                 generic, _ = seconds_per_epoch(name, precision, "off", device, options.seconds)
-            rows.append({"recipe": name, "precision": precision, "seconds": ours, "steps_timed": steps})
-            rows[-1] |= {"generic_seconds": generic, "official_seconds": OFFICIAL[name], "ratio": OFFICIAL[name] / ours}
+            rows.append(
+                {"recipe": name, "precision": precision, "seconds": ours, "steps_timed": steps}
+            )
+            rows[-1] |= {
+                "generic_seconds": generic,
+                "official_seconds": OFFICIAL[name],
+                "ratio": OFFICIAL[name] / ours,
+            }
             ratio = f"official {OFFICIAL[name]:6.1f} s   {OFFICIAL[name] / ours:5.1f}x"
             shown = "" if generic is None else f"{generic:.3f} s"
-            print(f"{name:30} {precision:9} {ours:8.3f} s   generic {shown:>10}   {ratio}", flush=True)
+            print(
+                f"{name:30} {precision:9} {ours:8.3f} s   generic {shown:>10}   {ratio}", flush=True
+            )
     if options.json is not None:
         device_name = torch.cuda.get_device_name() if device.type == "cuda" else "CPU"
         command = shlex.join(["python", *sys.argv])
-        about = {"commit": commit(), "command": command, "device": device_name, "torch": torch.__version__}
+        about = {
+            "commit": commit(),
+            "command": command,
+            "device": device_name,
+            "torch": torch.__version__,
+        }
         record = {**about, "smoothcert": smoothcert.__version__, "rows": rows}
         options.json.write_text(json.dumps(record, indent=2) + "\n")
 

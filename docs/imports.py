@@ -21,7 +21,9 @@ def rooms() -> list[list[str]]:
     text = (DOCS / "design.md").read_text(encoding="utf-8")
     block = re.search(r"```\nsmoothcert/\n(.*?)```", text, re.DOTALL)
     assert block is not None, "docs/design.md has no picture of the layout"
-    lines = [line.strip().split("  ")[0] for line in block[1].splitlines() if re.match(r"  \w", line)]
+    lines = [
+        line.strip().split("  ")[0] for line in block[1].splitlines() if re.match(r"  \w", line)
+    ]
     return [[word.rstrip("/") for word in line.split()] for line in lines]
 
 
@@ -43,15 +45,22 @@ def imports_of(name: str, path: Path, known: dict[str, Path]) -> set[str]:
             base = node.module or ""
             if node.level:
                 parts = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
-                base = ".".join([*parts[: len(parts) - node.level + 1], *([node.module] if node.module else [])])
-            found |= {inner if (inner := f"{base}.{alias.name}") in known else base for alias in node.names}
+                base = ".".join(
+                    [*parts[: len(parts) - node.level + 1], *([node.module] if node.module else [])]
+                )
+            found |= {
+                inner if (inner := f"{base}.{alias.name}") in known else base
+                for alias in node.names
+            }
     return {module for module in found if module in known and module != name}
 
 
 def graph() -> dict[str, set[str]]:
     """Module -> modules; the package's own `__init__` only lends names, and stands outside."""
     known = modules()
-    found = {name: imports_of(name, path, known) for name, path in known.items() if name != PACKAGE.name}
+    found = {
+        name: imports_of(name, path, known) for name, path in known.items() if name != PACKAGE.name
+    }
     return {name: targets - {PACKAGE.name} for name, targets in found.items()}
 
 
@@ -87,7 +96,9 @@ def picture() -> str:
         "<title>Imports between the packages of smoothcert: every arc leads upwards</title>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
     ]
-    for source, target in sorted(edges, key=lambda edge: (order.index(edge[0]), order.index(edge[1]))):
+    for source, target in sorted(
+        edges, key=lambda edge: (order.index(edge[0]), order.index(edge[1]))
+    ):
         if source == target:
             continue
         below, above = place[source], place[target]
@@ -100,7 +111,9 @@ def picture() -> str:
     for room in order:
         text = "errors, keys, files, ..." if room == GROUND else room
         out.append(f'<circle cx="{left}" cy="{place[room]}" r="4" fill="#1d3557"/>')
-        out.append(f'<text x="{left - 12}" y="{place[room] + 5}" text-anchor="end" fill="#1d3557">{text}</text>')
+        out.append(
+            f'<text x="{left - 12}" y="{place[room] + 5}" text-anchor="end" fill="#1d3557">{text}</text>'
+        )
     return "\n".join([*out, "</svg>"]) + "\n"
 
 

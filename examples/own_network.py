@@ -19,7 +19,11 @@ class Digits(nn.Module):
     def __init__(self):
         super().__init__()
         self.features = nn.Sequential(
-            nn.Conv2d(1, 8, 5, stride=2), nn.ReLU(), nn.Conv2d(8, 16, 5, stride=2), nn.ReLU(), nn.Flatten()
+            nn.Conv2d(1, 8, 5, stride=2),
+            nn.ReLU(),
+            nn.Conv2d(8, 16, 5, stride=2),
+            nn.ReLU(),
+            nn.Flatten(),
         )
         self.head = nn.Linear(256, 10)
 
@@ -48,7 +52,9 @@ def main(out: Path) -> None:
     from smoothcert import load_dataset
 
     digits, test = (load_dataset("mnist-mini", split) for split in ("train", "test"))
-    net = train(torch.from_numpy(digits.images[:2000]).float() / 255, torch.from_numpy(digits.labels[:2000]))
+    net = train(
+        torch.from_numpy(digits.images[:2000]).float() / 255, torch.from_numpy(digits.labels[:2000])
+    )
     for i in range(200):
         folder = out / "pictures" / str(test.labels[i])
         folder.mkdir(parents=True, exist_ok=True)

@@ -43,25 +43,39 @@ def compared(recipe: str, seeds: list[Certificates], log_path: Path) -> dict:
         "recipe": recipe,
         "inputs": seeds[0].rows,
         "acr": round(mean, 4),
-        "log": {"acr": round(theirs, 4), "certified_accuracy": shares(same), "acr_on_all_images": round(acr(log), 4)},
+        "log": {
+            "acr": round(theirs, 4),
+            "certified_accuracy": shares(same),
+            "acr_on_all_images": round(acr(log), 4),
+        },
         "difference": round(mean - theirs, 4),
         "allowed_difference": ALLOWED,
         "reproduced": abs(mean - theirs) <= ALLOWED,
-        "seeds": [of_seed(pair.run, found.acr) for pair, found in differences(pairs, (), rounded=True)],
+        "seeds": [
+            of_seed(pair.run, found.acr) for pair, found in differences(pairs, (), rounded=True)
+        ],
     }
 
 
 def of_seed(c: Certificates, interval: Interval) -> dict:
     config, settings, run = c.config, c.identity, c.source.parent.parent
     environment = run / "environment.jsonl"
-    lines = environment.read_text().splitlines() if environment.exists() else []  # older runs have none
+    lines = (
+        environment.read_text().splitlines() if environment.exists() else []
+    )  # older runs have none
     trained = [json.loads(line)["commit"][:7] for line in lines]
     return {
         "seed": config["seed"],
         "acr": round(acr(c), 4),
         "certified_accuracy": shares(c),
-        "difference": {name: round(getattr(interval, name), 4) for name in ("value", "low", "high")},
-        "training": {"precision": config["precision"], "epochs": config["epochs"], "commits": sorted(set(trained))},
+        "difference": {
+            name: round(getattr(interval, name), 4) for name in ("value", "low", "high")
+        },
+        "training": {
+            "precision": config["precision"],
+            "epochs": config["epochs"],
+            "commits": sorted(set(trained)),
+        },
         "certification": {name: settings.get(name, False) for name in CERTIFICATION},
         "certification_commit": (c.manifest["environment"].get("commit") or "")[:7] or None,
     }
@@ -89,9 +103,13 @@ def main() -> None:
         folder = options.runs / row.recipe.removeprefix("cifar10/")
         stores = sorted([*folder.glob("certify/test"), *folder.glob("seed*/certify/test")])
         if stores:
-            found[row.recipe] = compared(row.recipe, [read_store(store) for store in stores], options.logs / row.log)
+            found[row.recipe] = compared(
+                row.recipe, [read_store(store) for store in stores], options.logs / row.log
+            )
     if not found:
-        raise SystemExit(f"no recipe of {TABLE} has certificates in {options.runs}: expected RECIPE/certify/test there")
+        raise SystemExit(
+            f"no recipe of {TABLE} has certificates in {options.runs}: expected RECIPE/certify/test there"
+        )
     both = kept | found
     rows = [both[row.recipe] for row in load_table(TABLE).rows if row.recipe in both]
     options.out.write_text(json.dumps(rows, indent=1) + "\n")

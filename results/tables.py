@@ -34,10 +34,19 @@ def filled(text: str) -> str:
         if "results/cifar10.json" in match[1]:
             made = paired_table(contents[0])
         else:
-            made = speed_table(*contents) if len(contents) == 2 else results_table(chosen(contents[0], rows))
+            made = (
+                speed_table(*contents)
+                if len(contents) == 2
+                else results_table(chosen(contents[0], rows))
+            )
         return f"{match[0].splitlines()[0]}\n{made}<!-- end -->"
 
-    return re.sub(r"<!-- ((?:results/[\w-]+\.json ?)+)(?:: ([^>]*))?-->\n.*?<!-- end -->", table, text, flags=re.DOTALL)
+    return re.sub(
+        r"<!-- ((?:results/[\w-]+\.json ?)+)(?:: ([^>]*))?-->\n.*?<!-- end -->",
+        table,
+        text,
+        flags=re.DOTALL,
+    )
 
 
 def chosen(outcomes: list[dict], rows: list[str] | None) -> list[dict]:
@@ -59,8 +68,16 @@ def paired_table(recipes: list[dict]) -> str:
         several = len(recipe["seeds"]) > 1
         for seed in recipe["seeds"]:
             gap = seed["difference"]
-            cells = [f"`{recipe['recipe']}`", seed["seed"], seed["training"]["precision"], f"{seed['acr']:.3f}"]
-            cells += [f"{log:.3f}", f"{signed(gap['value'])} ({signed(gap['low'])} to {signed(gap['high'])})"]
+            cells = [
+                f"`{recipe['recipe']}`",
+                seed["seed"],
+                seed["training"]["precision"],
+                f"{seed['acr']:.3f}",
+            ]
+            cells += [
+                f"{log:.3f}",
+                f"{signed(gap['value'])} ({signed(gap['low'])} to {signed(gap['high'])})",
+            ]
             lines.append(f"| {' | '.join(map(str, cells))} | {'' if several else verdict} |")
         if several:
             cells = [f"`{recipe['recipe']}`", "mean", "", f"{recipe['acr']:.3f}", f"{log:.3f}"]
@@ -80,7 +97,9 @@ def speed_table(certification: dict, training: dict) -> str:
     pairs += [(text, epochs[name], "official_seconds") for name, text in TRAINED.items()]
     lines = ["| seconds | other | smoothcert | ratio |", "|---|---|---|---|"]
     for text, entry, other in pairs:
-        lines.append(f"| {text} | {entry[other]:.3g} | {entry['seconds']:.3g} | {entry['ratio']:.2g}× |")
+        lines.append(
+            f"| {text} | {entry[other]:.3g} | {entry['seconds']:.3g} | {entry['ratio']:.2g}× |"
+        )
     return "\n".join(lines) + "\n"
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-TYPE_CHECKING = False  # as in typing, which takes longer to import than all else before a command heeds Ctrl-C
+TYPE_CHECKING = (
+    False  # as in typing, which takes longer to import than all else before a command heeds Ctrl-C
+)
 
 if TYPE_CHECKING:
     from typing import Any
@@ -16,7 +18,12 @@ if TYPE_CHECKING:
     from smoothcert.methods.base import Losses, Method, Progress, noisy_copies
     from smoothcert.models import build_model, load_published
     from smoothcert.recipes import Recipe, load_recipe
-    from smoothcert.report import average_certified_radius, certified_accuracy, read_results, write_report
+    from smoothcert.report import (
+        average_certified_radius,
+        certified_accuracy,
+        read_results,
+        write_report,
+    )
     from smoothcert.runs.folder import RunFolder
     from smoothcert.runs.selection import Selection
     from smoothcert.statistics.certificate import Certificate

@@ -59,6 +59,8 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> ConfigError:
     """The error for a misspelt name of a catalogue, too long to be listed where known names are near."""
     options = sorted(known)
     near = get_close_matches(name, options, n=3, cutoff=0.5)
-    shown = [f"'{option}'" if "," in option else option for option in near or options]  # a name may have a comma
+    shown = [
+        f"'{option}'" if "," in option else option for option in near or options
+    ]  # a name may have a comma
     hint = f"did you mean {' or '.join(shown)}?" if near else f"known: {', '.join(shown) or 'none'}"
     return ConfigError(f"unknown {kind} '{name}': {hint}")

@@ -20,7 +20,9 @@ def has_triton() -> bool:
     return find_spec("triton") is not None
 
 
-def lazy(package: str, homes: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+def lazy(
+    package: str, homes: Mapping[str, str]
+) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
     """`__getattr__` and `__dir__` of a package whose names are imported on first use, each from its home below it."""
 
     def load(name: str) -> Any:
@@ -40,7 +42,9 @@ def import_name(path: str, kind: str) -> Any:
     if not colon:
         module_name, _, name = path.rpartition(".")
     if not colon and path.endswith(".py"):
-        raise ConfigError(f"{kind} '{path}': expected FILE.py:NAME, found no name: write {path}:NAME")
+        raise ConfigError(
+            f"{kind} '{path}': expected FILE.py:NAME, found no name: write {path}:NAME"
+        )
     here = os.getcwd()
     file = Path(module_name).resolve() if module_name.endswith(".py") else None
     if file is not None and not file.is_file():
@@ -59,7 +63,9 @@ def import_name(path: str, kind: str) -> Any:
             f"expected a module that is installed or lies in {here}"
         ) from error
     if not hasattr(module, name):
-        raise ConfigError(f"{kind} '{path}': expected '{name}' in {module.__file__ or module_name}, found nothing")
+        raise ConfigError(
+            f"{kind} '{path}': expected '{name}' in {module.__file__ or module_name}, found nothing"
+        )
     return getattr(module, name)
 
 

@@ -40,7 +40,9 @@ def leave_with(descriptor: int) -> None:
     def watch() -> None:
         while os.read(descriptor, 1):
             pass
-        os.kill(os.getpid(), signal.SIGTERM)  # also wakes the main thread where it waits, which raise_signal does not
+        os.kill(
+            os.getpid(), signal.SIGTERM
+        )  # also wakes the main thread where it waits, which raise_signal does not
 
     threading.Thread(target=watch, daemon=True).start()
 

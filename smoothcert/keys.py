@@ -11,6 +11,8 @@ def derive(seed: int, *purpose: str | int, bits: int = 63) -> int:
 
     A hash, so that neighbouring seeds or epochs give unrelated keys; 63 bits fit ``torch.Generator.manual_seed``.
     """
-    words = [part if isinstance(part, str) else operator.index(part) for part in (seed, *purpose)]  # NumPy's ints too
+    words = [
+        part if isinstance(part, str) else operator.index(part) for part in (seed, *purpose)
+    ]  # NumPy's ints too
     text = repr(tuple(words)).encode()
     return int.from_bytes(blake2b(text, digest_size=16).digest(), "big") >> (128 - bits)

@@ -19,7 +19,9 @@ def time_left(seconds: float) -> str:
 def about(seconds: float) -> str:
     """A duration to plan with: two digits are more than is known."""
     units = (("days", 86400), ("hours", 3600), ("minutes", 60))
-    unit, length = next(((name, size) for name, size in units if seconds >= 2 * size), ("seconds", 1))
+    unit, length = next(
+        ((name, size) for name, size in units if seconds >= 2 * size), ("seconds", 1)
+    )
     number = float(f"{seconds / length:.2g}")
     return f"{number:g} {'second' if number == 1 else unit}"
 
@@ -36,9 +38,13 @@ def all_of(count: int, one: str) -> str:
 class ProgressBar:
     """``with ProgressBar("certify", total=500, unit="images") as bar: bar.advance()``. Silent when `quiet`."""
 
-    def __init__(self, what: str, total: int, unit: str, *, done: int = 0, quiet: bool = False) -> None:
+    def __init__(
+        self, what: str, total: int, unit: str, *, done: int = 0, quiet: bool = False
+    ) -> None:
         self._what, self._total, self._unit, self._quiet = what, total, unit, quiet
-        self._done = self._before = done  # a resumed run starts part of the way; its rate counts new work only
+        self._done = self._before = (
+            done  # a resumed run starts part of the way; its rate counts new work only
+        )
         self._started = self._printed = time.monotonic()
         self._bar: Any = None
         self._task: Any = None
@@ -57,7 +63,9 @@ class ProgressBar:
                 TextColumn("[dim]{task.fields[note]}"),
             )
             self._bar = Bar(*columns, console=Console(stderr=True))
-            self._task = self._bar.add_task(self._what, total=self._total, completed=self._done, rate="", note="")
+            self._task = self._bar.add_task(
+                self._what, total=self._total, completed=self._done, rate="", note=""
+            )
             self._bar.start()
         return self
 
@@ -79,11 +87,18 @@ class ProgressBar:
         if fresh <= 0 or seconds <= 0:
             return ""
         speed = fresh / seconds
-        text = f"{speed:.1f} {self._unit}/s" if speed >= 1 else f"{1 / speed:.1f} s/{self._unit.rstrip('s')}"
+        text = (
+            f"{speed:.1f} {self._unit}/s"
+            if speed >= 1
+            else f"{1 / speed:.1f} s/{self._unit.rstrip('s')}"
+        )
         return f"{text}, {time_left((self._total - self._done) / speed)} left"
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         if self._bar is not None:
             self._bar.stop()

@@ -36,7 +36,9 @@ if not torch.cuda.is_available():
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 # the same examples in every run, and no limit on the time that they take: a busy machine is no failure
-settings.register_profile("smoothcert", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "smoothcert", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("smoothcert")
 
 # shells let what they start in the background ignore Ctrl-C, and processes of tests would inherit that
@@ -74,7 +76,9 @@ def shared_run(readme_folder):
     run = readme_folder / "shared" / "gaussian"
     with FileLock(f"{readme_folder}.lock"):
         if not (run / "certify" / "six").exists():
-            shutil.copytree(readme_folder / "runs" / "gaussian", run, ignore=shutil.ignore_patterns("certify"))
+            shutil.copytree(
+                readme_folder / "runs" / "gaussian", run, ignore=shutil.ignore_patterns("certify")
+            )
             main(["certify", str(run), "--max", "6", "--n", "200", "--name", "six"])
     return run
 

@@ -144,10 +144,18 @@ class Launcher:
         self._store = TCPStore("127.0.0.1", 0, is_master=True, wait_for_workers=False)
 
     def start(self, function, *arguments, size=2):
-        shared = {"WORLD_SIZE": str(size), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(self._store.port)}
+        shared = {
+            "WORLD_SIZE": str(size),
+            "MASTER_ADDR": "127.0.0.1",
+            "MASTER_PORT": str(self._store.port),
+        }
         shared["TORCHELASTIC_USE_AGENT_STORE"] = "True"
         return [
-            Child(function, *arguments, environment={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)})
+            Child(
+                function,
+                *arguments,
+                environment={**shared, "RANK": str(rank), "LOCAL_RANK": str(rank)},
+            )
             for rank in range(size)
         ]
 

@@ -13,7 +13,9 @@ import pytest
 from smoothcert.cli import main
 
 SCRIPT = Path(__file__).parents[1] / "results" / "cifar10.py"
-LOGS = {sigma: f"cifar10/noise_{sigma:g}/cohen/noise_{sigma:g}.tsv" for sigma in (0.25, 0.5)}  # of Gaussian training
+LOGS = {
+    sigma: f"cifar10/noise_{sigma:g}/cohen/noise_{sigma:g}.tsv" for sigma in (0.25, 0.5)
+}  # of Gaussian training
 LABELS = [3, 3, 3, 9] * 2  # of enough images that differences have intervals
 SMALL = ["--epochs", "6", "--evaluate-every", "0", "--lr", "0.01"]
 
@@ -25,11 +27,29 @@ def trained(tmp_path_factory):
     The second seed with fewer samples: both learn their images by heart, and would have the same radii else.
     """
     folder, rng = tmp_path_factory.mktemp("cifar10"), np.random.default_rng(0)
-    images, labels = rng.integers(0, 256, (16, 28, 28), dtype=np.uint8), np.array([*LABELS, *[3] * 8])
-    arrays = {"train_images": images, "train_labels": labels, "test_images": images[:8], "test_labels": labels[:8]}
+    images, labels = (
+        rng.integers(0, 256, (16, 28, 28), dtype=np.uint8),
+        np.array([*LABELS, *[3] * 8]),
+    )
+    arrays = {
+        "train_images": images,
+        "train_labels": labels,
+        "test_images": images[:8],
+        "test_labels": labels[:8],
+    }
     np.savez(folder / "tiny.npz", **arrays)
-    for name, seed, n in (("gaussian-0.25", 0, 200), ("gaussian-0.50/seed0", 0, 200), ("gaussian-0.50/seed1", 1, 100)):
-        words = ["train", f"mnist/{name.partition('/')[0]}", "--dataset", f"npz:{folder / 'tiny.npz'}", *SMALL]
+    for name, seed, n in (
+        ("gaussian-0.25", 0, 200),
+        ("gaussian-0.50/seed0", 0, 200),
+        ("gaussian-0.50/seed1", 1, 100),
+    ):
+        words = [
+            "train",
+            f"mnist/{name.partition('/')[0]}",
+            "--dataset",
+            f"npz:{folder / 'tiny.npz'}",
+            *SMALL,
+        ]
         main([*words, "--seed", str(seed), "--out", str(folder / "runs" / name)])
         main(["certify", str(folder / "runs" / name), "--n", str(n), "--seed", "0"])
     return folder / "runs"
@@ -44,7 +64,9 @@ def radii(run):
     """Of each image as the field's logs print it, 0 where the answer is not the label; from the rows as they lie."""
     with (run / "certify" / "test" / "part-0-of-1.tsv").open() as file:
         rows = list(csv.DictReader(file, delimiter="\t"))
-    return [float(format(float(row["radius"]), ".3")) * (row["predict"] == row["label"]) for row in rows]
+    return [
+        float(format(float(row["radius"]), ".3")) * (row["predict"] == row["label"]) for row in rows
+    ]
 
 
 def write_log(folder, sigma, rows):
@@ -52,7 +74,10 @@ def write_log(folder, sigma, rows):
     path = folder / LOGS[sigma]
     path.parent.mkdir(parents=True)
     lines = ["idx\tlabel\tpredict\tradius\tcorrect\ttime"]
-    lines += [f"{index}\t{label}\t{label}\t{radius:.3}\t1\t0:00:12.345678" for index, label, radius in rows]
+    lines += [
+        f"{index}\t{label}\t{label}\t{radius:.3}\t1\t0:00:12.345678"
+        for index, label, radius in rows
+    ]
     path.write_text("\n".join(lines) + "\n")
 
 
@@ -79,16 +104,24 @@ def test_runs_beside_their_logs(monkeypatch, runs):
     assert first["difference"] == pytest.approx(single - far, abs=6e-5)
     assert (first["reproduced"], first["allowed_difference"]) == (False, 0.02)
     assert first["log"]["acr_on_all_images"] == pytest.approx((8 * far + 2 * 1.75) / 10, abs=6e-5)
-    assert first["log"]["certified_accuracy"] == {f"{r / 4:g}": float(r / 4 <= far) for r in range(11)}
+    assert first["log"]["certified_accuracy"] == {
+        f"{r / 4:g}": float(r / 4 <= far) for r in range(11)
+    }
 
-    assert (second["recipe"], second["inputs"], second["reproduced"]) == ("cifar10/gaussian-0.50", 8, True)
+    assert (second["recipe"], second["inputs"], second["reproduced"]) == (
+        "cifar10/gaussian-0.50",
+        8,
+        True,
+    )
     assert second["acr"] == pytest.approx(mean, abs=6e-5)
     assert second["difference"] == pytest.approx(mean - near, abs=6e-5)
     assert [each["seed"] for each in second["seeds"]] == [0, 1]
     for each, found in zip(second["seeds"], seeds, strict=True):
         assert each["acr"] == pytest.approx(np.mean(found), abs=6e-5)
         assert each["difference"]["value"] == pytest.approx(np.mean(found) - near, abs=6e-5)
-        assert each["difference"]["low"] <= each["difference"]["value"] <= each["difference"]["high"]
+        assert (
+            each["difference"]["low"] <= each["difference"]["value"] <= each["difference"]["high"]
+        )
         assert each["certified_accuracy"]["0.25"] == np.mean(np.array(found) >= 0.25)
         assert (each["training"]["epochs"], each["certification"]["every"]) == (6, 1)
     assert [each["certification"]["n"] for each in second["seeds"]] == [200, 100]
@@ -115,20 +148,41 @@ def test_rows_whose_certificates_are_elsewhere_stay(monkeypatch, runs):
         (range(1, 8), LABELS[1:], "images were certified that the log does not have"),
     ],
 )
-def test_what_cannot_be_paired_is_refused_and_nothing_is_written(monkeypatch, runs, indices, labels, said):
+def test_what_cannot_be_paired_is_refused_and_nothing_is_written(
+    monkeypatch, runs, indices, labels, said
+):
     shutil.rmtree(runs / "gaussian-0.50")
-    write_log(runs.parent, 0.25, [(index, label, 0.5) for index, label in zip(indices, labels, strict=True)])
-    with pytest.raises(SystemExit, match=f"cifar10/gaussian-0.25 cannot be compared with .*: {said}$"):
+    write_log(
+        runs.parent,
+        0.25,
+        [(index, label, 0.5) for index, label in zip(indices, labels, strict=True)],
+    )
+    with pytest.raises(
+        SystemExit, match=f"cifar10/gaussian-0.25 cannot be compared with .*: {said}$"
+    ):
         compare(monkeypatch, runs)
     assert not (runs.parent / "out.json").exists()
 
 
 def test_seeds_of_different_images_have_no_mean(monkeypatch, runs):
     shutil.rmtree(runs / "gaussian-0.50" / "seed1" / "certify")
-    main(["certify", str(runs / "gaussian-0.50" / "seed1"), "--n", "200", "--seed", "0", "--max", "2"])
+    main(
+        [
+            "certify",
+            str(runs / "gaussian-0.50" / "seed1"),
+            "--n",
+            "200",
+            "--seed",
+            "0",
+            "--max",
+            "2",
+        ]
+    )
     for sigma in LOGS:
         write_log(runs.parent, sigma, [(index, label, 0.5) for index, label in enumerate(LABELS)])
-    with pytest.raises(SystemExit, match=r"gaussian-0.50 cannot .*: its seeds were certified on different images$"):
+    with pytest.raises(
+        SystemExit, match=r"gaussian-0.50 cannot .*: its seeds were certified on different images$"
+    ):
         compare(monkeypatch, runs)
 
 

@@ -4,7 +4,15 @@ import dataclasses
 
 import pytest
 
-from smoothcert.config import AttackConfig, CertifyConfig, SoftLabels, TrainConfig, as_options, dump_config, read_config
+from smoothcert.config import (
+    AttackConfig,
+    CertifyConfig,
+    SoftLabels,
+    TrainConfig,
+    as_options,
+    dump_config,
+    read_config,
+)
 from smoothcert.errors import ConfigError
 from smoothcert.recipes import load_recipe
 
@@ -12,7 +20,10 @@ GOOD = {"dataset": "mnist", "model": "lenet", "sigma": 0.5, "method": {"name": "
 
 
 def test_named_drops_replace_the_regular_ones():
-    rates = [round(load_recipe("imagenet/catrs-1.00").config.learning_rate(epoch), 9) for epoch in range(90)]
+    rates = [
+        round(load_recipe("imagenet/catrs-1.00").config.learning_rate(epoch), 9)
+        for epoch in range(90)
+    ]
     assert [rates.count(rate) for rate in (0.1, 0.01, 0.001, 0.0001)] == [31, 30, 24, 5]
 
 
@@ -43,7 +54,9 @@ def test_values_outside_their_domain_are_refused(change, message):
 def test_seeds_are_those_that_a_manifest_can_hold(kind):
     values = GOOD if kind is TrainConfig else {"sigma": 0.5, "radii": [0.5]}
     for seed in (-1, -(2**63), 2**63, 2**64, 10**100):
-        with pytest.raises(ConfigError, match=rf"^seed must be a whole number from 0 to .*, found {seed}$"):
+        with pytest.raises(
+            ConfigError, match=rf"^seed must be a whole number from 0 to .*, found {seed}$"
+        ):
             kind(**values, seed=seed)
     assert [kind(**values, seed=seed).seed for seed in (0, 2**63 - 1)] == [0, 2**63 - 1]
 
@@ -73,8 +86,14 @@ def test_nested_settings_may_be_empty_or_stand_side_by_side():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"noise": "white"}, "noise mode is one of exact, uniform, laplace, float, found 'white'; choose"),
-        ({"precision": "float8"}, "precision is one of auto, .*, found 'float8'; did you mean float"),
+        (
+            {"noise": "white"},
+            "noise mode is one of exact, uniform, laplace, float, found 'white'; choose",
+        ),
+        (
+            {"precision": "float8"},
+            "precision is one of auto, .*, found 'float8'; did you mean float",
+        ),
         ({"kernels": "on"}, "setting of kernels is one of auto, off, found 'on'"),
         ({"radii": 0.5}, "radii are a list of numbers"),
     ],
@@ -86,5 +105,7 @@ def test_choices_that_do_not_exist_are_refused(kind, settings, message):
 
 
 def test_settings_become_options_again():
-    words = as_options(CertifyConfig, {"sigma": 0.5, "radii": [0.5, 1.0], "skip_wrong": True, "max": 3, "n": None})
+    words = as_options(
+        CertifyConfig, {"sigma": 0.5, "radii": [0.5, 1.0], "skip_wrong": True, "max": 3, "n": None}
+    )
     assert words == ["--sigma", "0.5", "--radius", "0.5", "1.0", "--skip-wrong"]

@@ -46,7 +46,9 @@ def apply_diff(block, place):
         lines = hunk.splitlines()
         before = "".join(f"{line[1:]}\n" for line in lines if line[:1] in (" ", "-"))
         after = "".join(f"{line[1:]}\n" for line in lines if line[:1] in (" ", "+"))
-        assert text.count(before) == 1, f"{name} has these lines {text.count(before)} times:\n{before}"
+        assert text.count(before) == 1, (
+            f"{name} has these lines {text.count(before)} times:\n{before}"
+        )
         text = text.replace(before, after)
     (place / name).write_text(text)
 
@@ -91,7 +93,9 @@ def passed(place):
 def lint(files, place):
     """Files of the package and its tests keep to the project's rules; those of the reader may be shorter."""
     ours = [
-        str(path.relative_to(place)) for path in files if path.relative_to(place).parts[0] in ("smoothcert", "tests")
+        str(path.relative_to(place))
+        for path in files
+        if path.relative_to(place).parts[0] in ("smoothcert", "tests")
     ]
     python = [path for path in ours if path.endswith(".py")]
     for check in (["check"], ["format", "--check", "--line-length", "100"]):  # as wide as the pages
@@ -115,8 +119,13 @@ def test_a_method_is_added_as_the_page_says(tmp_path):
     assert passed(tmp_path) == 2
     assert re.search(r"^ *averaged\b", printed, re.MULTILINE)
     assert printed.count("1 epoch done; loss") == 2
-    assert "name: mymethods.Averaged\n  noises: 4\n" in (tmp_path / "runs/mine/config.yaml").read_text()
-    assert len((tmp_path / "runs/averaged/certify/test/part-0-of-1.tsv").read_text().splitlines()) == 6
+    assert (
+        "name: mymethods.Averaged\n  noises: 4\n"
+        in (tmp_path / "runs/mine/config.yaml").read_text()
+    )
+    assert (
+        len((tmp_path / "runs/averaged/certify/test/part-0-of-1.tsv").read_text().splitlines()) == 6
+    )
     lint(written, tmp_path)
 
 

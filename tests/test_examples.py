@@ -36,7 +36,10 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
 def test_the_page_about_your_own_network_can_be_followed(tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs" / "own-network.md").read_text()
     lines = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)
-    commands = [shlex.split(line, comments=True) for line in "".join(lines).replace("\\\n", " ").splitlines()]
+    commands = [
+        shlex.split(line, comments=True)
+        for line in "".join(lines).replace("\\\n", " ").splitlines()
+    ]
     monkeypatch.chdir(tmp_path)
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     said = []

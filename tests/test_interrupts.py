@@ -47,7 +47,9 @@ def test_interrupted_twenty_times_at_random_moments_training_takes_no_step_twice
     chance, out, taken, statuses = random.Random(0), tmp_path / "interrupted", 0, []
     while len(statuses) < 20:
         awaited = chance.randrange(3)
-        child = Child(train_reporting_steps, out, waits_at=1 + awaited + 2)  # it goes on, but is never finished
+        child = Child(
+            train_reporting_steps, out, waits_at=1 + awaited + 2
+        )  # it goes on, but is never finished
         for _ in range(1 + awaited):
             child.next_report()
         threading.Event().wait(chance.random() * 0.01)
@@ -61,7 +63,9 @@ def test_interrupted_twenty_times_at_random_moments_training_takes_no_step_twice
     state = run.load_state()
     steps = -(-len(tiny().images) // LONGER.batch_size)
     assert state is not None
-    assert taken == state["epoch"] * steps + state["step"] > 10  # what was done is saved, and was done once
+    assert (
+        taken == state["epoch"] * steps + state["step"] > 10
+    )  # what was done is saved, and was done once
     assert outcome(train(out, LONGER)) == outcome(train(tmp_path / "whole", LONGER))
 
 
@@ -100,7 +104,9 @@ def test_a_signal_while_images_are_chosen_chooses_them_again(tmp_path, monkeypat
     state = RunFolder(tmp_path / "interrupted").load_state()
     assert state is not None
     assert (state["epoch"], state["step"], state["sampling"]) == (1, 0, None)
-    assert outcome(train(tmp_path / "interrupted", SAMPLED)) == outcome(train(tmp_path / "whole", SAMPLED))
+    assert outcome(train(tmp_path / "interrupted", SAMPLED)) == outcome(
+        train(tmp_path / "whole", SAMPLED)
+    )
 
 
 def _signalled_while_postponed(seen):
@@ -131,7 +137,10 @@ def test_something_is_done_before_the_handler_of_the_caller_and_a_second_signal_
         seen.append("action")
         signal.raise_signal(signal.SIGINT)  # the second, of either kind
 
-    before = {number: signal.signal(number, lambda number, frame: seen.append(number)) for number in STATUS}
+    before = {
+        number: signal.signal(number, lambda number, frame: seen.append(number))
+        for number in STATUS
+    }
     try:
         with before_leaving(action):
             signal.raise_signal(signal.SIGTERM)
@@ -156,7 +165,9 @@ def test_signals_that_are_ignored_stay_ignored():
 
 
 @pytest.mark.parametrize("number", STATUS)
-@pytest.mark.parametrize("module", ["smoothcert.cli", "jsonargparse", "numpy", "torch", "torch.nn", "smoothcert.data"])
+@pytest.mark.parametrize(
+    "module", ["smoothcert.cli", "jsonargparse", "numpy", "torch", "torch.nn", "smoothcert.data"]
+)
 def test_a_signal_while_modules_are_imported_shows_one_line(module, number, tmp_path):
     said, status = interrupted_while_importing(module, number, "certify", tmp_path)
     assert said == ["interrupted: run the same command to go on\n"]
@@ -173,7 +184,9 @@ def interrupted_while_importing(module, number, command, run):
     """Python prints each module that it has imported; the signal is sent when the line of this one comes."""
     (run / "model.json").write_text("{}")
     words = [sys.executable, "-X", "importtime", "-c", COMMAND, command, str(run)]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if line.split("|")[-1].strip().startswith(module):

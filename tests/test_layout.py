@@ -47,12 +47,18 @@ imports = _load(DOCS / "imports.py")
 
 def test_the_picture_has_every_room_and_no_other():
     drawn = [room for line in imports.rooms() for room in line]
-    there = {path.stem for path in ROOT.iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
+    there = {
+        path.stem
+        for path in ROOT.iterdir()
+        if path.suffix == ".py" or (path / "__init__.py").exists()
+    }
     assert sorted(drawn) == sorted(there - {"__init__", "__main__", "py"})
 
 
 def test_imports_point_to_rooms_above_in_the_picture():
-    level = {room: place for place, line in enumerate(imports.rooms()) for room in line} | {"__main__": 99}
+    level = {room: place for place, line in enumerate(imports.rooms()) for room in line} | {
+        "__main__": 99
+    }
     against = [
         f"{name} imports {target}"
         for name, targets in imports.graph().items()
@@ -64,15 +70,22 @@ def test_imports_point_to_rooms_above_in_the_picture():
 
 def test_no_room_and_no_module_imports_itself_by_a_detour():
     TopologicalSorter(imports.room_graph()).prepare()  # raises CycleError
-    graph = {name: {t for t in targets if not name.startswith(f"{t}.")} for name, targets in imports.graph().items()}
+    graph = {
+        name: {t for t in targets if not name.startswith(f"{t}.")}
+        for name, targets in imports.graph().items()
+    }
     paths = imports.modules()
-    TopologicalSorter({name: targets - _deferred(paths[name]) for name, targets in graph.items()}).prepare()
+    TopologicalSorter(
+        {name: targets - _deferred(paths[name]) for name, targets in graph.items()}
+    ).prepare()
 
 
 def _deferred(path):
     """What a module imports for its types alone."""
     blocks = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.If)]
-    typed = [inner for block in blocks if "TYPE_CHECKING" in ast.dump(block.test) for inner in block.body]
+    typed = [
+        inner for block in blocks if "TYPE_CHECKING" in ast.dump(block.test) for inner in block.body
+    ]
     return {f"{node.module}" for node in typed if isinstance(node, ast.ImportFrom)}
 
 
@@ -92,7 +105,9 @@ def test_the_drawn_graph_is_that_of_the_code():
 
 def test_the_hallway_is_short_and_no_file_is_long():
     assert len(list(ROOT.glob("*.py"))) <= 10
-    lines = {p.relative_to(ROOT).as_posix(): len(p.read_text().splitlines()) for p in ROOT.rglob("*.py")}
+    lines = {
+        p.relative_to(ROOT).as_posix(): len(p.read_text().splitlines()) for p in ROOT.rglob("*.py")
+    }
     assert {name for name, n in lines.items() if n > 300} <= LONG
 
 
@@ -124,7 +139,9 @@ def traced(work):
 
 def walk(title):
     """The files of a table in design.md."""
-    section = (DOCS / "design.md").read_text(encoding="utf-8").split(f"## {title}")[1].split("\n## ")[0]
+    section = (
+        (DOCS / "design.md").read_text(encoding="utf-8").split(f"## {title}")[1].split("\n## ")[0]
+    )
     return re.findall(r"^\| `([\w/]+\.py)`", section, re.MULTILINE)
 
 
@@ -143,7 +160,9 @@ def test_the_walk_of_a_certificate_is_the_one_described(tmp_path, monkeypatch):
     monkeypatch.setattr(ResultStore, "complete", watched)
     settings = {"selection": Selection(max=2), "device": "cpu", "quiet": True}
     config = CertifyConfig(sigma=0.5, n=300)
-    certify_dataset(build_model("lenet", seed=0), load_dataset("mnist-mini"), tmp_path, config, **settings)
+    certify_dataset(
+        build_model("lenet", seed=0), load_dataset("mnist-mini"), tmp_path, config, **settings
+    )
     described = walk("A certified image")
     assert seen - {"models/lenet.py"} == set(described)
     assert len(described) <= 20
@@ -155,7 +174,12 @@ def test_the_walk_of_a_batch_is_the_one_described(tmp_path, monkeypatch):
 
     def watched(self, *args):
         found, files = traced(lambda: epoch(self, *args))
-        once_per_epoch = {"config/training.py", "runs/folder.py", "files.py", "training/checkpoint.py"}
+        once_per_epoch = {
+            "config/training.py",
+            "runs/folder.py",
+            "files.py",
+            "training/checkpoint.py",
+        }
         seen.update(files - once_per_epoch)
         return found
 
@@ -163,14 +187,22 @@ def test_the_walk_of_a_batch_is_the_one_described(tmp_path, monkeypatch):
     whole = load_dataset("mnist-mini", "train")
     train = Dataset("mnist-mini", "train", whole.images[:256], whole.labels[:256], 10)
     changes = {"epochs": 1, "evaluate_every": 0, "method": {"name": "smoothmix"}}
-    fit(load_recipe("mnist-mini/gaussian-0.50", changes).config, tmp_path, train=train, device="cpu", quiet=True)
+    fit(
+        load_recipe("mnist-mini/gaussian-0.50", changes).config,
+        tmp_path,
+        train=train,
+        device="cpu",
+        quiet=True,
+    )
     described = walk("A training batch")
     assert seen == set(described)
     assert len(described) <= 15
 
 
 def test_public_names_load_on_first_use():
-    code = "import sys, smoothcert; assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    code = (
+        "import sys, smoothcert; assert 'torch' not in sys.modules and 'numpy' not in sys.modules"
+    )
     subprocess.run([sys.executable, "-c", code], check=True)
     for name in smoothcert.__all__:
         assert getattr(smoothcert, name) is not None

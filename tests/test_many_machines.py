@@ -14,7 +14,11 @@ FEWER = {"40": "8", "1000": "100"}
 
 
 def lines(block):
-    return [line for line in block.replace("\\\n", " ").splitlines() if line and not line.startswith("#")]
+    return [
+        line
+        for line in block.replace("\\\n", " ").splitlines()
+        if line and not line.startswith("#")
+    ]
 
 
 def give(line, monkeypatch, **variables):
@@ -29,12 +33,17 @@ def give(line, monkeypatch, **variables):
 
 def rows(store):
     """How often each image is there, by part."""
-    return {part.path.name: sorted(int(row["idx"]) for row in part.rows()) for part in ResultStore(store).parts()}
+    return {
+        part.path.name: sorted(int(row["idx"]) for row in part.rows())
+        for part in ResultStore(store).parts()
+    }
 
 
 def test_the_page_can_be_followed(shared_run, tmp_path, monkeypatch, capsys):
     train, auto, array, requeued, apart, join = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
-    assert train == "smoothcert train mnist-mini/gaussian-0.50 --out runs/gaussian\n"  # as README, whose run this is
+    assert (
+        train == "smoothcert train mnist-mini/gaussian-0.50 --out runs/gaussian\n"
+    )  # as README, whose run this is
     copy = shutil.ignore_patterns("certify")
     for place in (".", "first", "second"):
         shutil.copytree(shared_run, tmp_path / place / "runs" / "gaussian", ignore=copy)
@@ -51,7 +60,9 @@ def test_the_page_can_be_followed(shared_run, tmp_path, monkeypatch, capsys):
     for script, tasks, parts in ((array, 4, 4), (requeued, 8, 1)):
         assert f"#SBATCH --array=0-{tasks - 1}\n" in script
         (line,) = lines(script)
-        for task in range(parts):  # where tasks take what is left, the first takes all that there is
+        for task in range(
+            parts
+        ):  # where tasks take what is left, the first takes all that there is
             give(line, monkeypatch, SLURM_ARRAY_TASK_ID=task, SLURM_ARRAY_TASK_COUNT=tasks)
         made = rows(stores / re.search(r"--name (\w+)", line)[1])
         assert len(made) == parts
@@ -71,7 +82,13 @@ def test_the_page_can_be_followed(shared_run, tmp_path, monkeypatch, capsys):
     give(status, monkeypatch)
     assert "together, 2 stores of one procedure have all 8 inputs\n" in capsys.readouterr().out
     give(merge, monkeypatch)
-    assert capsys.readouterr().out == "runs/gaussian/certify/apart: 8 rows added from 2 stores\nall 8 inputs\n"
-    said = [{row["idx"]: row["counts"] for row in ResultStore(stores / name).rows()} for name in ("test", "apart")]
+    assert (
+        capsys.readouterr().out
+        == "runs/gaussian/certify/apart: 8 rows added from 2 stores\nall 8 inputs\n"
+    )
+    said = [
+        {row["idx"]: row["counts"] for row in ResultStore(stores / name).rows()}
+        for name in ("test", "apart")
+    ]
     assert said[0] == said[1]
     main(["verify", "runs/gaussian"])

@@ -5,13 +5,16 @@ import pytest
 from smoothcert.progress import ProgressBar, about, all_of, noun, time_left
 
 
-@pytest.mark.parametrize(("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (61, "1:01"), (3725, "1:02:05")])
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0, "0:00"), (59.6, "1:00"), (61, "1:01"), (3725, "1:02:05")]
+)
 def test_time_left(seconds, text):
     assert time_left(seconds) == text
 
 
 @pytest.mark.parametrize(
-    ("seconds", "text"), [(0.5, "0.5 seconds"), (1, "1 second"), (60, "60 seconds"), (7200, "2 hours")]
+    ("seconds", "text"),
+    [(0.5, "0.5 seconds"), (1, "1 second"), (60, "60 seconds"), (7200, "2 hours")],
 )
 def test_about(seconds, text):
     assert about(seconds) == text

@@ -11,7 +11,11 @@ import yaml
 import smoothcert
 
 ROOT = Path(__file__).parent.parent
-YAML = [".pre-commit-config.yaml", "CITATION.cff", *(str(p.relative_to(ROOT)) for p in ROOT.glob(".github/**/*.yml"))]
+YAML = [
+    ".pre-commit-config.yaml",
+    "CITATION.cff",
+    *(str(p.relative_to(ROOT)) for p in ROOT.glob(".github/**/*.yml")),
+]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
 
@@ -35,14 +39,24 @@ def test_the_version_is_the_same_everywhere():
 
 
 def test_the_linter_of_commits_is_the_one_of_the_checks():
-    (ruff,) = [repo for repo in load(".pre-commit-config.yaml")["repos"] if repo["repo"].endswith("ruff-pre-commit")]
+    (ruff,) = [
+        repo
+        for repo in load(".pre-commit-config.yaml")["repos"]
+        if repo["repo"].endswith("ruff-pre-commit")
+    ]
     assert f"ruff=={ruff['rev'].removeprefix('v')}\n" in (ROOT / "constraints.txt").read_text()
 
 
 def test_the_versions_of_python_named_are_the_versions_tested():
-    named = [re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", text) for text in PROJECT["classifiers"]]
+    named = [
+        re.fullmatch(r"Programming Language :: Python :: (3\.\d+)", text)
+        for text in PROJECT["classifiers"]
+    ]
     versions = [match[1] for match in named if match]
-    assert load(".github/workflows/tests.yml")["jobs"]["test"]["strategy"]["matrix"]["python"] == versions
+    assert (
+        load(".github/workflows/tests.yml")["jobs"]["test"]["strategy"]["matrix"]["python"]
+        == versions
+    )
     assert PROJECT["requires-python"] == f">={versions[0]}"
 
 
@@ -55,6 +69,8 @@ def test_addresses_are_those_of_one_repository():
 
 @pytest.mark.parametrize("name", ["bug", "wrong-certificate"])
 def test_a_report_asks_for_version_command_and_manifest(name):
-    fields = {field.get("id"): field for field in load(f".github/ISSUE_TEMPLATE/{name}.yml")["body"]}
+    fields = {
+        field.get("id"): field for field in load(f".github/ISSUE_TEMPLATE/{name}.yml")["body"]
+    }
     assert "smoothcert --version" in fields["version"]["attributes"]["label"]
     assert all(fields[key]["validations"]["required"] for key in ("version", "command", "manifest"))

@@ -13,11 +13,15 @@ from tests.results import certify_with
 @pytest.mark.long
 def test_consistency_certifies_more_at_large_radii_than_gaussian_training(tmp_path):
     found, whole = {}, load_dataset("mnist-mini", "train")
-    train = Dataset(whole.name, whole.split, whole.images[:4000], whole.labels[:4000], whole.classes)
+    train = Dataset(
+        whole.name, whole.split, whole.images[:4000], whole.labels[:4000], whole.classes
+    )
     for method in ("gaussian", "consistency"):
         changes = {"epochs": 5, "lr_step": 4, "evaluate_every": 0}  # 315 steps
         config = load_recipe(f"mnist-mini/{method}-0.50", changes).config
-        model, spec = fit(config, tmp_path / method, train=train, device="cpu", quiet=True).load_model()
+        model, spec = fit(
+            config, tmp_path / method, train=train, device="cpu", quiet=True
+        ).load_model()
         store = certify_with(
             model,
             load_dataset("mnist-mini", "test"),

@@ -45,7 +45,9 @@ def test_the_five_lines_of_python_certify_an_image(readme_folder, tmp_path):
     shutil.copytree(readme_folder / "runs" / "gaussian", tmp_path / "smoothcert-demo" / "gaussian")
     (code,) = blocks("python")
     assert len(code.strip().splitlines()) == 5
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     assert re.fullmatch(r"7 \d\.\d+\n", done.stdout)
 
@@ -85,7 +87,9 @@ def test_links_lead_somewhere(page):
 @pytest.mark.parametrize("page", PAGES)
 def test_lines_of_text_are_not_long(page):
     lines = enumerate((ROOT / page).read_text().splitlines(), 1)
-    assert not [number for number, line in lines if len(line) > 100 and not line.startswith(("|", "<!--"))]
+    assert not [
+        number for number, line in lines if len(line) > 100 and not line.startswith(("|", "<!--"))
+    ]
 
 
 @pytest.mark.parametrize(("page", "tables"), [("README.md", 2), ("results/README.md", 3)])
@@ -94,7 +98,9 @@ def test_tables_are_those_of_the_results(page, tables):
     text = (ROOT / page).read_text()
     assert text.count("<!-- end -->") == tables
     assert "| yes |" in text
-    code = f"from tables import *; text = (ROOT / {page!r}).read_text(); assert filled(text) == text; "
+    code = (
+        f"from tables import *; text = (ROOT / {page!r}).read_text(); assert filled(text) == text; "
+    )
     code += "assert filled(text.replace('| yes |', '| no |')) == text"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT / "results", check=True)
 
@@ -105,7 +111,9 @@ def test_the_differences_of_the_readme_are_to_the_means_as_it_says():
     rows = re.findall(rf"\| {number} \| \d\.\d{{3}}; {number} ± {number} \| {number} \|", README)
     assert len(rows) == 6
     for ours, mean, _, difference in rows:
-        assert abs(float(ours) - float(mean) - float(difference)) < 0.00015  # each of them is rounded
+        assert (
+            abs(float(ours) - float(mean) - float(difference)) < 0.00015
+        )  # each of them is rounded
 
 
 def test_the_readme_shows_six_results_and_the_results_page_all():

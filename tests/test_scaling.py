@@ -25,7 +25,9 @@ def quiet(script):
 def test_one_worker_takes_the_sum_and_several_share_it(script, quiet):
     seconds = np.full(6400, 0.5)
     assert script["simulate"](seconds, 1, quiet)[0] == pytest.approx(3200.0)
-    assert 400.0 <= script["simulate"](seconds, 8, quiet)[0] <= 400.0 + 3.0  # the last group of one of them
+    assert (
+        400.0 <= script["simulate"](seconds, 8, quiet)[0] <= 400.0 + 3.0
+    )  # the last group of one of them
     late = dataclasses.replace(quiet, start=60.0)
     assert script["simulate"](seconds, 1, late)[0] == pytest.approx(3260.0)
 
@@ -40,7 +42,8 @@ def test_the_driver_limits_workers_that_are_too_quick_for_it(script, quiet):
 def test_what_lost_workers_had_is_done_by_others(script, quiet):
     seconds = np.full(2000, 1.0)
     steady, unsteady = (
-        script["simulate"](seconds, 8, dataclasses.replace(quiet, life=life))[0] for life in (float("inf"), 300.0)
+        script["simulate"](seconds, 8, dataclasses.replace(quiet, life=life))[0]
+        for life in (float("inf"), 300.0)
     )
     assert steady == pytest.approx(250.0, rel=0.02)
     # half of each worker's time is lost when it lives and is away for five minutes on average
@@ -51,4 +54,6 @@ def test_what_lost_workers_had_is_done_by_others(script, quiet):
 def test_the_table_of_the_page_is_what_the_script_prints(capsys, monkeypatch):
     monkeypatch.setattr("sys.argv", [str(SCRIPT)])
     runpy.run_path(str(SCRIPT), run_name="__main__")
-    assert capsys.readouterr().out.strip() in (ROOT / "docs" / "scaling.md").read_text(encoding="utf-8")
+    assert capsys.readouterr().out.strip() in (ROOT / "docs" / "scaling.md").read_text(
+        encoding="utf-8"
+    )

@@ -30,10 +30,16 @@ from smoothcert.attacks.objectives import (
 from smoothcert.errors import ModelError, unknown_name
 
 Objective = Callable[[Tensor], Tensor]  # points [B, ...] -> a loss for each point [B]
-Gradient = Callable[[Tensor], Tensor]  # points [B, ...] -> directions of ascent [B, ...], of any length
+Gradient = Callable[
+    [Tensor], Tensor
+]  # points [B, ...] -> directions of ascent [B, ...], of any length
 GradientName = Literal["smoothed", "stein", "stein-hard"]  # which of those below `pgd` climbs
-Constraint = Callable[[Tensor], Tensor]  # points [B, ...] -> the allowed points that stand for them [B, ...]
-Source = torch.Generator | Callable[[Tensor], Tensor]  # of N(0, I): a generator, or a tensor -> numbers of its shape
+Constraint = Callable[
+    [Tensor], Tensor
+]  # points [B, ...] -> the allowed points that stand for them [B, ...]
+Source = (
+    torch.Generator | Callable[[Tensor], Tensor]
+)  # of N(0, I): a generator, or a tensor -> numbers of its shape
 
 
 def input_gradient(objective: Objective) -> Gradient:
@@ -53,14 +59,20 @@ def input_gradient(objective: Objective) -> Gradient:
     return gradient
 
 
-def smoothed_gradient(model: nn.Module, labels: Tensor, noise: Tensor, beta: float = 1.0) -> Gradient:
+def smoothed_gradient(
+    model: nn.Module, labels: Tensor, noise: Tensor, beta: float = 1.0
+) -> Gradient:
     """The plug-in estimate of the gradient of J at a point (eq. 6)."""
-    return input_gradient(lambda point: smoothed_nll(noisy_logits(model, point, noise), labels, beta))
+    return input_gradient(
+        lambda point: smoothed_nll(noisy_logits(model, point, noise), labels, beta)
+    )
 
 
 def stein_gradient(model: nn.Module, labels: Tensor, noise: Tensor, beta: float = 1.0) -> Gradient:
     """-(1/m) sum_i softmax(z(x + delta_i))_y delta_i, by forwards alone: Stein's lemma (eq. 7) up to 1/sigma^2."""
-    return _by_stein(lambda point: label_probabilities(noisy_logits(model, point, noise), labels, beta), noise)
+    return _by_stein(
+        lambda point: label_probabilities(noisy_logits(model, point, noise), labels, beta), noise
+    )
 
 
 def hard_vote_gradient(model: nn.Module, labels: Tensor, noise: Tensor) -> Gradient:
@@ -133,7 +145,9 @@ def _step_up(
     offset: float,
 ) -> Tensor:
     # exactly these classes: a subclass may have another rule
-    if type(constrain) not in (Within, GaussianLike) or not by_kernels(point, point.shape[1:].numel()):
+    if type(constrain) not in (Within, GaussianLike) or not by_kernels(
+        point, point.shape[1:].numel()
+    ):
         return constrain(point + step * unit(gradient, generator, offset))
     from smoothcert.attacks.fused import step_up
 

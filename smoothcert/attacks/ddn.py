@@ -48,7 +48,9 @@ def ddn(
             closer = adversarial & (norms(d) < best_norm)
             best, best_norm = torch.where(closer, d, best), torch.where(closer, norms(d), best_norm)
             d = d + rate * unit(gradient, generator)
-            rho = torch.minimum(torch.where(adversarial, rho * (1 - gamma), rho * (1 + gamma)), furthest)
+            rho = torch.minimum(
+                torch.where(adversarial, rho * (1 - gamma), rho * (1 + gamma)), furthest
+            )
             d = d * (rho / norms(d).clamp(min=1e-30))
             d = to_grey_levels(images + d).clamp(0.0, 1.0) - images
     found = images + project(best, torch.zeros_like(best), epsilon)

@@ -32,7 +32,9 @@ def foolbox_pgd(
         abs_stepsize=2 * epsilon / steps, steps=steps, random_start=False
     )
     with frozen(model), torch.enable_grad():
-        attacked = foolbox.PyTorchModel(SoftSmoothed(model, noise).eval(), bounds=(0, 1), device=images.device)
+        attacked = foolbox.PyTorchModel(
+            SoftSmoothed(model, noise).eval(), bounds=(0, 1), device=images.device
+        )
         _, found, _ = attack(attacked, images, labels, epsilons=epsilon)
     # foolbox returns images in the ball up to rounding; ours must be inside it
     shift: Tensor = found.detach() - images

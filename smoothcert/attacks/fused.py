@@ -35,7 +35,15 @@ class SmoothedNll(torch.autograd.Function):
         labels = labels.expand(samples).contiguous()
         with launch_on(logits.device):
             kernels.smoothed_nll[grid](
-                logits, labels, loss, gradient, samples, float(beta), NOISES=noises, CLASSES=classes, **sizes
+                logits,
+                labels,
+                loss,
+                gradient,
+                samples,
+                float(beta),
+                NOISES=noises,
+                CLASSES=classes,
+                **sizes,
             )
         ctx.save_for_backward(gradient)
         return loss
@@ -57,7 +65,9 @@ class Divergence(torch.autograd.Function):
         grid = (triton.cdiv(noises * samples, sizes["ROWS"]),)
         rows = noises * samples
         with launch_on(logits.device):
-            kernels.divergence[grid](logits, target, loss, gradient, rows, samples, CLASSES=classes, **sizes)
+            kernels.divergence[grid](
+                logits, target, loss, gradient, rows, samples, CLASSES=classes, **sizes
+            )
         ctx.save_for_backward(gradient)
         return loss
 

@@ -72,7 +72,9 @@ def smoothed_nll(
             flows = tl.where(mean < 1e-20, 0.0, 1.0 / clamped(NOISES * mean, 1e-20))
             share *= flows * tl.sum(tl.where(hit, p, 0.0), axis=1)
         tl.store(
-            gradient + i * stride + at, (beta * share)[:, None] * (p - hit.to(tl.float32)), mask=inside[:, None] & each
+            gradient + i * stride + at,
+            (beta * share)[:, None] * (p - hit.to(tl.float32)),
+            mask=inside[:, None] & each,
         )
 
 
@@ -93,7 +95,9 @@ def divergence(
     real = inside[:, None] & each
     at = b.to(tl.int64)[:, None] * CLASSES + c[None, :]
     z = scores(logits + at, inside[:, None], each)
-    t = tl.load(target + (b % samples).to(tl.int64)[:, None] * CLASSES + c[None, :], mask=real, other=0.0)
+    t = tl.load(
+        target + (b % samples).to(tl.int64)[:, None] * CLASSES + c[None, :], mask=real, other=0.0
+    )
     p, log_sum = softmax(z)
     log_target = tl.log(tl.where(t == 0.0, 1.0, t))  # 0 log 0 is 0
     log_p = tl.where(each, z, 0.0) - log_sum[:, None]

@@ -21,12 +21,16 @@ def round_inside(adversarial: Tensor, image: Tensor, radius: float) -> Tensor:
     """
     change = (adversarial - unit_range(image)).double() * 255
     start, wanted = image.long(), change.abs()
-    most = torch.where(change > 0, 255 - start, torch.where(change < 0, start, 0))  # levels to the end of the range
+    most = torch.where(
+        change > 0, 255 - start, torch.where(change < 0, start, 0)
+    )  # levels to the end of the range
 
     def levels(s: float) -> Tensor:
         return torch.minimum((s * wanted).round(), most).long()
 
-    inside = int((255 * Fraction(radius)) ** 2)  # the largest squared length, in levels, of the ball
+    inside = int(
+        (255 * Fraction(radius)) ** 2
+    )  # the largest squared length, in levels, of the ball
     budget = min(inside, max(_squared(levels(1.0)), int(wanted.square().sum())))
     low, high = 0.0, 1.0
     while _squared(levels(high)) <= budget < _squared(most):

@@ -37,5 +37,7 @@ def sphere_attack(
         return smoothed_nll(logits[None], repeated) * (logits.argmax(-1) == repeated)
 
     with frozen(model):
-        found = ascend(input_gradient(objective), flat, steps=steps, step=epsilon, constrain=OnSphere(flat))
+        found = ascend(
+            input_gradient(objective), flat, steps=steps, step=epsilon, constrain=OnSphere(flat)
+        )
     return found.view_as(noise)

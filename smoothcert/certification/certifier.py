@@ -44,9 +44,13 @@ class Certifier:
         batch_size: int | None = None,
     ) -> None:
         keyed = replace(config, seed=seed, beacon=None)
-        self._smoothed = SmoothedClassifier.of(model, classes, keyed, device=device, batch_size=batch_size)
+        self._smoothed = SmoothedClassifier.of(
+            model, classes, keyed, device=device, batch_size=batch_size
+        )
         self._config, self._seed = config, seed
-        self._plan = self._smoothed.plan(example.shape, config.n0, config.n, alpha, config.radii, config.tolerance)
+        self._plan = self._smoothed.plan(
+            example.shape, config.n0, config.n, alpha, config.radii, config.tolerance
+        )
         prepared = self._smoothed.prepare(example)
         self.identity = identity_of(config, self._plan, prepared, self._smoothed.device)
         made = environment(self._smoothed.device)
@@ -57,15 +61,21 @@ class Certifier:
         """Answers that were evaluated a second time, and how many of them differed."""
         return self._smoothed.rechecked
 
-    def rows(self, indices: Sequence[int], images: Sequence[Image], labels: Sequence[int]) -> Iterator[Row]:
+    def rows(
+        self, indices: Sequence[int], images: Sequence[Image], labels: Sequence[int]
+    ) -> Iterator[Row]:
         config = self._config
         wanted = labels if config.skip_wrong else None
         certificates = self._smoothed.certify_planned(images, indices, self._plan, wanted)
         for index, label, certificate in zip(indices, labels, certificates, strict=True):
-            yield certificate_row(certificate, index=index, label=label, noise=config.noise, seed=self._seed)
+            yield certificate_row(
+                certificate, index=index, label=label, noise=config.noise, seed=self._seed
+            )
 
 
-def identity_of(config: CertifyConfig, plan: Plan, prepared: Prepared, device: torch.device) -> dict[str, Any]:
+def identity_of(
+    config: CertifyConfig, plan: Plan, prepared: Prepared, device: torch.device
+) -> dict[str, Any]:
     """All that decides the rows of a store, except what they are about (`subject`)."""
     entries: Mapping[str, Any] = {
         **vars(config),
@@ -79,14 +89,18 @@ def identity_of(config: CertifyConfig, plan: Plan, prepared: Prepared, device: t
     return {name: value for name, value in entries.items() if value is not None}
 
 
-def certificate_row(certificate: Certificate, *, index: int, label: int, noise: str, seed: int) -> dict[str, object]:
+def certificate_row(
+    certificate: Certificate, *, index: int, label: int, noise: str, seed: int
+) -> dict[str, object]:
     """A certificate as a row of a store."""
     return {
         "idx": index,
         "label": label,
         "predict": certificate.predict,
         "radius": certificate.radius,
-        "correct": int(certificate.predict == label != UNLABELLED),  # else an abstention, -1, would be right
+        "correct": int(
+            certificate.predict == label != UNLABELLED
+        ),  # else an abstention, -1, would be right
         "n0": int(certificate.counts0.sum()),
         "n": int(certificate.counts.sum()),
         "counts0": _sparse(certificate.counts0),

@@ -59,9 +59,13 @@ def certify_dataset(
     if config.skip_wrong:
         require_labels(dataset, "skip_wrong")
     if not dataset.classes:
-        raise DataError(f"{dataset.name} does not say how many classes the network has: load it with classes=...")
+        raise DataError(
+            f"{dataset.name} does not say how many classes the network has: load it with classes=..."
+        )
     if config.noise != "float" and not dataset.eight_bit:
-        raise DataError(f"{dataset.name} is not 8-bit data: quantise it, or certify with noise 'float'")
+        raise DataError(
+            f"{dataset.name} is not 8-bit data: quantise it, or certify with noise 'float'"
+        )
     indices = chosen.indices(len(dataset), f"{dataset.name} ({dataset.split})")
     about = subject(model, dataset, chosen)
     seed = seed_of_store(vars(config), about["model"], about["data"])
@@ -71,7 +75,11 @@ def certify_dataset(
     make = partial(Certifier, model, dataset.classes, config, first, **settings)
 
     def read(now: Sequence[int]) -> tuple[Sequence[int], list[Image], list[int]]:
-        return now, [dataset.image(index) for index in now], [int(dataset.labels[index]) for index in now]
+        return (
+            now,
+            [dataset.image(index) for index in now],
+            [int(dataset.labels[index]) for index in now],
+        )
 
     store = out if isinstance(out, ResultStore) else ResultStore(Path(out))
     with _workers(executor, make, read, device, address, quiet) as workers:
@@ -86,7 +94,15 @@ def certify_dataset(
         what = f"certify {dataset.name} {dataset.split}"
         note = "certified correct" if dataset.labelled else ""
         try:
-            store.complete(chosen.mine(indices), chosen, workers, what=what, unit="images", note=note, quiet=quiet)
+            store.complete(
+                chosen.mine(indices),
+                chosen,
+                workers,
+                what=what,
+                unit="images",
+                note=note,
+                quiet=quiet,
+            )
         finally:
             _note(store, chosen, workers)
     return store
@@ -100,7 +116,12 @@ def _note(store: ResultStore, chosen: Selection, workers: Workers) -> None:
 
 
 def _workers(
-    executor: ExecutorName, make: Make, read: Read, device: str | torch.device | None, address: str | None, quiet: bool
+    executor: ExecutorName,
+    make: Make,
+    read: Read,
+    device: str | torch.device | None,
+    address: str | None,
+    quiet: bool,
 ) -> Workers:
     check_choice("executor", executor, ExecutorName)
     if executor == "ray":
@@ -108,5 +129,7 @@ def _workers(
 
         return RayWorkers(make, read, None if device is None else str(device), address, quiet=quiet)
     if address is not None:
-        raise ConfigError(f"address {address} is that of a Ray cluster, but the executor is {executor}: name ray")
+        raise ConfigError(
+            f"address {address} is that of a Ray cluster, but the executor is {executor}: name ray"
+        )
     return Local(make, read, device)

@@ -57,7 +57,12 @@ class Counter(ABC):
         mode: NoiseMode,
         seed: int,
     ) -> None:
-        self._images, self._prepared, self._forward, self._classes = images, prepared, forward, classes
+        self._images, self._prepared, self._forward, self._classes = (
+            images,
+            prepared,
+            forward,
+            classes,
+        )
         self._sigma, self._mode, self._seed = sigma, mode, seed
         self._device = images[0].device
 
@@ -163,7 +168,9 @@ class FusedCounter(Counter):
         for start in range(0, rows.total, batch_size):
             size = min(batch_size, rows.total - start)
             owner, sample = rows.batch(start, size)
-            x = self._prepared.inputs(size if self._prepared.any_batch else forward_size(size, batch_size))
+            x = self._prepared.inputs(
+                size if self._prepared.any_batch else forward_size(size, batch_size)
+            )
             self._noise.fill(x[:size], images, words, owner, sample)
             add_votes(_short(self._forward(x, size)), owner, votes.counts, votes.nan)
         return votes.read(rows.total)

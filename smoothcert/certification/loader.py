@@ -43,7 +43,9 @@ def certify_loader(
     for batch in loader:
         parts = batch if isinstance(batch, tuple | list) else (batch,)
         if len({len(part) for part in parts}) > 1:
-            raise DataError(f"expected batches of images and labels, one each, found {[len(part) for part in parts]}")
+            raise DataError(
+                f"expected batches of images and labels, one each, found {[len(part) for part in parts]}"
+            )
         items += list(zip(*parts, strict=True)) if len(parts) > 1 else list(parts[0])
     data = from_torch(items, name, classes, split)  # type: ignore[arg-type]
     return certify_dataset(model, data, out, config, **settings)

@@ -21,8 +21,12 @@ from smoothcert.keys import derive
 from smoothcert.models.build import check_shape
 from smoothcert.noise.streams import NoisyCopies
 
-_EXAMPLES = SMALLEST // 2  # noisy copies of an image that is certified, beside as many synthetic images
-_LOOKED_AT = SMALLEST // 2  # rows of a batch, among as many synthetic images: all of a batch would be the same company
+_EXAMPLES = (
+    SMALLEST // 2
+)  # noisy copies of an image that is certified, beside as many synthetic images
+_LOOKED_AT = (
+    SMALLEST // 2
+)  # rows of a batch, among as many synthetic images: all of a batch would be the same company
 _ACCIDENTS, _PLAIN_ACCIDENTS = 1, 2  # rows of one look: hard votes may flip by rounding
 _OUTLIER = 5  # a single row may be farther from the plain network than rows are on average
 _DROPPED = (
@@ -44,7 +48,9 @@ class Rechecks:
     def __init__(self, prepared: Prepared, plain: Prepared, company: Tensor) -> None:
         self._prepared, self._plain, self._company = prepared, plain, company
         self._chance, self._lock = random.SystemRandom(), Lock()
-        self._pending: list[tuple[Tensor, Tensor]] = []  # rows that differ: in another batch, by the plain network
+        self._pending: list[
+            tuple[Tensor, Tensor]
+        ] = []  # rows that differ: in another batch, by the plain network
         self._sizes: set[int] = set()
         self.rows, self.differing = 0, 0
 
@@ -66,10 +72,13 @@ class Rechecks:
     def _differing(self, rows: Tensor, expected: Tensor) -> tuple[Tensor, Tensor]:
         near = self._prepared.near()
         again, plain = (
-            distances(_evaluate(network, rows, self._company), expected) for network in (self._prepared, self._plain)
+            distances(_evaluate(network, rows, self._company), expected)
+            for network in (self._prepared, self._plain)
         )
         # not "> near", which NaN never is
-        return (~(again.amax(1) <= near)).sum(), (~(root_mean_square(plain, 1) <= _OUTLIER * near)).sum()
+        return (~(again.amax(1) <= near)).sum(), (
+            ~(root_mean_square(plain, 1) <= _OUTLIER * near)
+        ).sum()
 
     def read(self) -> None:
         """Raise a `ModelError` if more rows differ than by the accident of a score that rounding decides."""

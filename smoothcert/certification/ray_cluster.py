@@ -23,7 +23,9 @@ _QUIET = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",  # a warning less
     "RAY_DEDUP_LOGS_SKIP_REGEX": ".",  # of what Ray prints about dead workers: we say it in a line
 }
-_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # Ray's own switch: on these systems it binds to loopback alone
+_LOOPBACK = {
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"
+}  # Ray's own switch: on these systems it binds to loopback alone
 
 _CONNECT_SECONDS = 20.0
 
@@ -60,7 +62,9 @@ def joined(address: str | None) -> Iterator[Any]:
     known = sys.modules.get("ray")
     if known is not None and known.is_initialized():
         if address is not None:
-            raise ConfigError(f"this process has joined a Ray cluster already: leave address {address} out")
+            raise ConfigError(
+                f"this process has joined a Ray cluster already: leave address {address} out"
+            )
         yield known
         return
     ray = import_ray(alone=address is None)
@@ -77,7 +81,9 @@ def joined(address: str | None) -> Iterator[Any]:
 
 
 def _start_here(ray: Any, settings: Mapping[str, Any]) -> None:
-    context = ray.init(address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **settings)
+    context = ray.init(
+        address="local", include_dashboard=False, _node_ip_address="127.0.0.1", **settings
+    )
     host = context.address_info["node_ip_address"]
     if not host.startswith("127."):
         ray.shutdown()
@@ -108,7 +114,11 @@ def _join(ray: Any, address: str, settings: Mapping[str, Any]) -> None:
 def _signals_kept() -> Iterator[None]:
     """Ray takes SIGTERM for itself when it starts a cluster; the command has its own way of ending."""
     main = threading.current_thread() is threading.main_thread()
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)} if main else {}
+    before = (
+        {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        if main
+        else {}
+    )
     yield
     for number, handler in before.items():
         signal.signal(number, handler)
@@ -137,8 +147,15 @@ def packed(made_from: object) -> bytes:
 def _is_yours(name: str, module: ModuleType) -> bool:
     """Whether a module was installed by nobody: it lies in a folder of the user's, and only on this machine."""
     file = getattr(module, "__file__", None)
-    if not file or name.partition(".")[0] in ("smoothcert", "__main__", "__mp_main__") or module.__name__ != name:
+    if (
+        not file
+        or name.partition(".")[0] in ("smoothcert", "__main__", "__mp_main__")
+        or module.__name__ != name
+    ):
         return False
     places = {sys.prefix, sys.base_prefix, *sysconfig.get_paths().values()}
     path = Path(file).resolve()
-    return not any(path.is_relative_to(Path(place).resolve()) for place in places) and "site-packages" not in path.parts
+    return (
+        not any(path.is_relative_to(Path(place).resolve()) for place in places)
+        and "site-packages" not in path.parts
+    )

@@ -24,13 +24,20 @@ from smoothcert.progress import noun
 from smoothcert.runs.executor import Made, Row
 from smoothcert.runs.identity import require_same, written_out
 
-_GROUP_SECONDS, _PER_WORKER = 3.0, 0.02  # the more workers, the longer a group, so that one process can serve them all
+_GROUP_SECONDS, _PER_WORKER = (
+    3.0,
+    0.02,
+)  # the more workers, the longer a group, so that one process can serve them all
 _QUEUED = 2  # groups per worker: one that it works on, and one that waits for it
 _TRIES = 3  # workers that may fail at a group before the command ends
 _LOOK_SECONDS = 2.0  # between two looks at what the cluster has
-_REST_SECONDS = 10.0  # before another start after a worker that died while it started; longer after several
+_REST_SECONDS = (
+    10.0  # before another start after a worker that died while it started; longer after several
+)
 _WAIT_SECONDS = 0.5
-_PATIENCE = 60.0  # after which it is said that there is no worker, or a group is given to a second one
+_PATIENCE = (
+    60.0  # after which it is said that there is no worker, or a group is given to a second one
+)
 _SAME = ("smoothcert", "torch")  # versions that all workers of a store share
 
 
@@ -46,7 +53,9 @@ class Unfit(Exception):
 class Worker:
     """The actor, in a process of Ray's."""
 
-    def start(self, version: str, content: Sequence[Any], device: str) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    def start(
+        self, version: str, content: Sequence[Any], device: str
+    ) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """Make the certifier; returns its identity and environment. `content` holds a reference, to be read here."""
         if smoothcert.__version__ != version:
             raise Unfit(f"it has smoothcert {smoothcert.__version__}, and the command {version}")
@@ -84,7 +93,9 @@ def _death(error: Exception) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     because = re.search(r"The actor is dead because (.*?)\.(?:\s|$)", str(error))
     facts = re.findall(r"^\s*((?:pid|ip): \S+)$", str(error), re.MULTILINE)
-    return (because[1] if because else lines[-1].strip()[:300]) + (f" ({', '.join(facts)})" if facts else "")
+    return (because[1] if because else lines[-1].strip()[:300]) + (
+        f" ({', '.join(facts)})" if facts else ""
+    )
 
 
 @dataclass(eq=False)
@@ -109,21 +120,36 @@ class _Member:
 class RayWorkers(Workers):
     group_seconds = _GROUP_SECONDS
 
-    def __init__(self, make: Make, read: Read, device: str | None, address: str | None, *, quiet: bool = False) -> None:
+    def __init__(
+        self,
+        make: Make,
+        read: Read,
+        device: str | None,
+        address: str | None,
+        *,
+        quiet: bool = False,
+    ) -> None:
         if device not in (None, "auto", "cpu", "cuda"):
-            raise ConfigError(f"with Ray, device is auto, cpu or cuda, found {device}: Ray gives each worker its GPU")
+            raise ConfigError(
+                f"with Ray, device is auto, cpu or cuda, found {device}: Ray gives each worker its GPU"
+            )
         self._read, self._quiet = read, quiet
         self._members: list[_Member] = []
         self._waiting: list[_Group] = []  # given back by workers that died
         self._gone = (0, 0)  # what workers that are gone had looked at again
-        self._crashed, self._reason = 0, ""  # workers that died while they started, one after the other
+        self._crashed, self._reason = (
+            0,
+            "",
+        )  # workers that died while they started, one after the other
         self._next_look = self._longest = 0.0
         self._last_ready, self._said = time.monotonic(), False
         self.identity = self.environment = {}
         with ExitStack() as held:
             self._ray = held.enter_context(joined(address))
             self._content = self._ray.put(packed(make))
-            self._device = device if device in ("cpu", "cuda") else "cuda" if self._has("GPU") else "cpu"
+            self._device = (
+                device if device in ("cpu", "cuda") else "cuda" if self._has("GPU") else "cpu"
+            )
             while not self.identity:
                 self._attend()
                 refused = self._members and all(member.starting is None for member in self._members)
@@ -161,7 +187,11 @@ class RayWorkers(Workers):
         return super().next_group(made, claiming)
 
     def _freest(self, but: _Group | None = None) -> _Member | None:
-        free = [m for m in self._members if m.ready and len(m.groups) < _QUEUED and but not in m.groups.values()]
+        free = [
+            m
+            for m in self._members
+            if m.ready and len(m.groups) < _QUEUED and but not in m.groups.values()
+        ]
         return min(free, key=lambda member: len(member.groups), default=None)
 
     def _hand_out(self) -> None:
@@ -169,7 +199,12 @@ class RayWorkers(Workers):
             self._give(self._waiting.pop(0), member)
         if not self._waiting:  # a worker that hangs holds nobody up: another one does its group too
             late = time.monotonic() - max(_PATIENCE, 2 * _QUEUED * self._longest)
-            overdue = {id(g): g for m in self._members for g in m.groups.values() if g.since < late and not g.made}
+            overdue = {
+                id(g): g
+                for m in self._members
+                for g in m.groups.values()
+                if g.since < late and not g.made
+            }
             for group in overdue.values():
                 if member := self._freest(but=group):
                     self._give(group, member)
@@ -196,7 +231,11 @@ class RayWorkers(Workers):
         if not self._ray.wait(references, timeout=_WAIT_SECONDS)[0]:
             return []
         finished = set(self._ray.wait(references, num_returns=len(references), timeout=0)[0])
-        made = [self._take(expected[reference], reference) for reference in references if reference in finished]
+        made = [
+            self._take(expected[reference], reference)
+            for reference in references
+            if reference in finished
+        ]
         return [group for group in made if group is not None]
 
     def _take(self, member: _Member, reference: Any) -> Made | None:
@@ -225,10 +264,14 @@ class RayWorkers(Workers):
             self._welcome(member, *answer)
         return None
 
-    def _welcome(self, member: _Member, identity: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
+    def _welcome(
+        self, member: _Member, identity: Mapping[str, Any], environment: Mapping[str, Any]
+    ) -> None:
         if not self.identity:
             self.identity, self.environment = identity, environment
-        versions, theirs = ({name: of[name] for name in _SAME} for of in (self.environment, environment))
+        versions, theirs = (
+            {name: of[name] for name in _SAME} for of in (self.environment, environment)
+        )
         try:
             require_same(
                 {**written_out(self.identity), **versions},
@@ -242,7 +285,12 @@ class RayWorkers(Workers):
             member.starting, member.ready, self._crashed = None, True, 0
 
     def _made(
-        self, member: _Member, reference: Any, rows: Sequence[Row], seconds: float, rechecked: tuple[int, int]
+        self,
+        member: _Member,
+        reference: Any,
+        rows: Sequence[Row],
+        seconds: float,
+        rechecked: tuple[int, int],
     ) -> Made | None:
         group = member.groups.pop(reference)
         member.rechecked, self._longest = rechecked, max(self._longest, seconds)
@@ -283,7 +331,9 @@ class RayWorkers(Workers):
     def _start(self) -> _Member:
         place = {"num_gpus": 1, "num_cpus": 0} if self._device == "cuda" else {"num_cpus": 1}
         actor = self._ray.remote(max_restarts=0, max_task_retries=0, **place)(Worker).remote()
-        return _Member(actor, actor.start.remote(smoothcert.__version__, [self._content], self._device))
+        return _Member(
+            actor, actor.start.remote(smoothcert.__version__, [self._content], self._device)
+        )
 
     def _has(self, kind: str) -> int:
         return int(self._ray.cluster_resources().get(kind, 0))

@@ -44,7 +44,10 @@ def check_rows(network: Prepared, rows: Tensor, near: float) -> bool:
         (rows.flip(0), range(count - 1, -1, -1), "the order of the images in its batch"),
         (strange, range(half), "the other images in its batch"),
         (rows[: half - 1], range(half - 1), "the number of images in its batch"),
-        *[(rows[i : i + 1], range(i, i + 1), "the other images in its batch") for i in (0, half, count - 1)],
+        *[
+            (rows[i : i + 1], range(i, i + 1), "the other images in its batch")
+            for i in (0, half, count - 1)
+        ],
         *[(rows[:2], range(2), "chance, or on the number of images in its batch")] * _PAIRS,
     ]
     for batch, same, reason in variants:

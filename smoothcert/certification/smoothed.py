@@ -43,7 +43,9 @@ from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import Certificate, from_claim, from_counts, predicted
 from smoothcert.statistics.sequential import NO_CLAIM, Claim, Procedure, procedure
 
-_LARGE = 2**15  # values of an image from which on threads are woken to copy it, which takes longer than a transfer
+_LARGE = (
+    2**15
+)  # values of an image from which on threads are woken to copy it, which takes longer than a transfer
 
 
 class SmoothedClassifier:
@@ -102,7 +104,9 @@ class SmoothedClassifier:
     ) -> Self:
         """The classifier that the settings of a certification or an attack are about."""
         names = ("noise", "seed", "beacon", "precision", "kernels")
-        settings: dict[str, Any] = {name: getattr(config, name) for name in names if hasattr(config, name)}
+        settings: dict[str, Any] = {
+            name: getattr(config, name) for name in names if hasattr(config, name)
+        }
         return cls(model, config.sigma, classes, device=device, batch_size=batch_size, **settings)
 
     def certify(
@@ -124,7 +128,13 @@ class SmoothedClassifier:
         sampled or claimed if the guess is another class.
         """
         labels = None if skip_unless is None else [skip_unless]
-        settings: dict[str, Any] = {"n0": n0, "n": n, "alpha": alpha, "radii": radii, "tolerance": tolerance}
+        settings: dict[str, Any] = {
+            "n0": n0,
+            "n": n,
+            "alpha": alpha,
+            "radii": radii,
+            "tolerance": tolerance,
+        }
         return self.certify_many([image], [index], skip_unless=labels, **settings)[0]
 
     def certify_many(
@@ -141,10 +151,16 @@ class SmoothedClassifier:
     ) -> list[Certificate]:
         """The certificates of `certify` for images of one shape, together: only so a small network keeps a GPU busy."""
         xs = check_images(images, indices)
-        return self._certify(xs, indices, self.plan(xs[0].shape, n0, n, alpha, radii, tolerance), skip_unless)
+        return self._certify(
+            xs, indices, self.plan(xs[0].shape, n0, n, alpha, radii, tolerance), skip_unless
+        )
 
     def certify_planned(
-        self, images: Sequence[Image], indices: Sequence[int], plan: Plan, skip_unless: Sequence[int] | None = None
+        self,
+        images: Sequence[Image],
+        indices: Sequence[int],
+        plan: Plan,
+        skip_unless: Sequence[int] | None = None,
     ) -> list[Certificate]:
         """`certify_many` by a plan that was made before, for all images of a set."""
         return self._certify(check_images(images, indices), indices, plan, skip_unless)
@@ -162,16 +178,26 @@ class SmoothedClassifier:
         bounds.check_samples(n0, n, alpha)
         values = math.prod(shape)
         slack, law = total_variation(self.noise, self.sigma, values), law_of(self.noise)
-        test = procedure(n, alpha, self.sigma, radii=radii, tolerance=tolerance, slack=slack, law=law)
+        test = procedure(
+            n, alpha, self.sigma, radii=radii, tolerance=tolerance, slack=slack, law=law
+        )
         return Plan(self.sigma, self.noise, n0, n, alpha, values, slack, law, test)
 
     def _certify(
-        self, xs: Sequence[Tensor], indices: Sequence[int], plan: Plan, skip_unless: Sequence[int] | None
+        self,
+        xs: Sequence[Tensor],
+        indices: Sequence[int],
+        plan: Plan,
+        skip_unless: Sequence[int] | None,
     ) -> list[Certificate]:
         if skip_unless is not None and len(skip_unless) != len(xs):
-            raise DataError(f"expected a label for each of {len(xs)} images, found {len(skip_unless)}")
+            raise DataError(
+                f"expected a label for each of {len(xs)} images, found {len(skip_unless)}"
+            )
         if xs[0].numel() != plan.values:
-            raise DataError(f"expected images of {plan.values} values, as planned, found {xs[0].numel()}")
+            raise DataError(
+                f"expected images of {plan.values} values, as planned, found {xs[0].numel()}"
+            )
         if (plan.sigma, plan.noise) != (self.sigma, self.noise):
             raise ConfigError(
                 f"the plan is for {plan.noise} noise of sigma {plan.sigma:g}, found {self.noise} noise of sigma "
@@ -187,7 +213,11 @@ class SmoothedClassifier:
             return from_counts(both[: len(xs)], both[len(xs) :], slack=plan.slack, **claim)
         counts0 = self._count(counter, selection)
         selected = counts0.argmax(1)
-        wanted = [r for r in estimation if skip_unless is None or selected[r.image] == skip_unless[r.image]]
+        wanted = [
+            r
+            for r in estimation
+            if skip_unless is None or selected[r.image] == skip_unless[r.image]
+        ]
         counts, claims = np.zeros_like(counts0), [NO_CLAIM] * len(xs)
         if plan.test is not None:
             self._sample_until_finished(plan.test, counter, wanted, selected, counts, claims)
@@ -217,7 +247,9 @@ class SmoothedClassifier:
             pieces = [Request(r.image, r.index, r.stage, before, last) for r in requests]
             for r, piece in zip(requests, self._count(counter, pieces), strict=True):
                 counts[r.image] += piece
-                states[r.image] = test.advance(states[r.image], look, int(counts[r.image, selected[r.image]]))
+                states[r.image] = test.advance(
+                    states[r.image], look, int(counts[r.image, selected[r.image]])
+                )
                 claims[r.image] = test.claim(states[r.image])
             requests = [r for r in requests if not test.finished(states[r.image])]
             before = last
@@ -226,7 +258,9 @@ class SmoothedClassifier:
         """PREDICT: the smoothed class, wrong with probability at most alpha, or -1 to abstain."""
         return self.predict_counted(image, n, alpha, index)[0]
 
-    def predict_counted(self, image: Image, n: int, alpha: float, index: int) -> tuple[int, NDArray[np.int64]]:
+    def predict_counted(
+        self, image: Image, n: int, alpha: float, index: int
+    ) -> tuple[int, NDArray[np.int64]]:
         """PREDICT's answer, and how often each class was returned on its n noisy copies."""
         bounds.check_alpha(alpha)
         if n < 1:
@@ -234,14 +268,22 @@ class SmoothedClassifier:
         x = check_image(image)
         counts = self.count(x, n, "prediction", index)
         # the law of n counts is within n * slack of the ideal one in total variation: alpha is lowered by that
-        return predicted(counts, alpha - n * total_variation(self.noise, self.sigma, x.numel())), counts
+        return predicted(
+            counts, alpha - n * total_variation(self.noise, self.sigma, x.numel())
+        ), counts
 
-    def count(self, image: Tensor, n: int, stage: Stage, index: int, first: int = 0) -> NDArray[np.int64]:
+    def count(
+        self, image: Tensor, n: int, stage: Stage, index: int, first: int = 0
+    ) -> NDArray[np.int64]:
         """How often each class is returned on the noisy copies `first` to n-1 of a checked image."""
-        counts: NDArray[np.int64] = self.count_many([image], [Request(0, index, stage, first, n)])[0]
+        counts: NDArray[np.int64] = self.count_many([image], [Request(0, index, stage, first, n)])[
+            0
+        ]
         return counts
 
-    def count_many(self, images: Sequence[Tensor], requests: Sequence[Request]) -> NDArray[np.int64]:
+    def count_many(
+        self, images: Sequence[Tensor], requests: Sequence[Request]
+    ) -> NDArray[np.int64]:
         """Counts [requests, classes] of checked images."""
         return self._count(self._counter(images), requests)
 
@@ -253,7 +295,9 @@ class SmoothedClassifier:
         """
         prepared = self._network(check_image(image))[1].prepared
         if not all(math.isfinite(value) for row in prepared.behaviour for value in row):
-            raise ModelError("the network's largest logit is infinite: check its normalisation and its weights")
+            raise ModelError(
+                "the network's largest logit is infinite: check its normalisation and its weights"
+            )
         return prepared
 
     @property
@@ -268,11 +312,24 @@ class SmoothedClassifier:
         initialise(self.model, shape)
         with launch_on(self.device):
             if self._ready is None or self._ready[0] != (shape, state_of(self.model)):
-                about = (weights_name(self.model) if self.seed is None else "", repr(self.sigma), self.noise)
+                about = (
+                    weights_name(self.model) if self.seed is None else "",
+                    repr(self.sigma),
+                    self.noise,
+                )
                 seed = noise_seed(self.seed, self.beacon, *about)
-                settings: dict[str, Any] = {"noise": self.noise, "precision": self.precision, "kernels": self.kernels}
+                settings: dict[str, Any] = {
+                    "noise": self.noise,
+                    "precision": self.precision,
+                    "kernels": self.kernels,
+                }
                 ready = ready_network(
-                    self.model, image.to(self.device), self.classes, sigma=self.sigma, seed=seed, **settings
+                    self.model,
+                    image.to(self.device),
+                    self.classes,
+                    sigma=self.sigma,
+                    seed=seed,
+                    **settings,
                 )
                 self._ready = (shape, state_of(self.model)), seed, ready
         return self._ready[1:]
@@ -282,13 +339,17 @@ class SmoothedClassifier:
         prepared = net.prepared
         if self.batch_size is None:
             with launch_on(self.device):
-                self.batch_size = prepared.batch_size or choose_batch_size(net.forward, prepared.inputs, self.device)
+                self.batch_size = prepared.batch_size or choose_batch_size(
+                    net.forward, prepared.inputs, self.device
+                )
         settings: dict[str, Any] = {"sigma": self.sigma, "mode": self.noise, "seed": seed}
         if len({(x.dtype, x.device) for x in images}) == 1 and images[0].numel() < _LARGE:
             images = torch.stack(list(images)).to(self.device).unbind()  # one transfer
         else:
             images = [x.to(self.device) for x in images]
-        return counter_for(self.noise, self.device)(images, prepared, net.answer, self.classes, **settings)
+        return counter_for(self.noise, self.device)(
+            images, prepared, net.answer, self.classes, **settings
+        )
 
     @torch.inference_mode()
     def _count(self, counter: Counter, requests: Sequence[Request]) -> NDArray[np.int64]:

@@ -19,9 +19,13 @@ from smoothcert.runs.environment import device_kind
 from smoothcert.runs.selection import Selection
 
 
-def subject(model: nn.Module, dataset: Dataset | LazyDataset, selection: Selection) -> dict[str, Any]:
+def subject(
+    model: nn.Module, dataset: Dataset | LazyDataset, selection: Selection
+) -> dict[str, Any]:
     """What a store is about. The shard is not part of it: all shards of a set write to one store."""
-    if not isinstance(model, nn.Module):  # a function has no weights that could be hashed: on resume it may be another
+    if not isinstance(
+        model, nn.Module
+    ):  # a function has no weights that could be hashed: on resume it may be another
         raise ModelError(
             f"stored results need a torch.nn.Module, whose weights they name, found a {type(model).__name__}"
         )

@@ -26,9 +26,19 @@ class Rows:
     def batch(self, start: int, size: int) -> tuple[Tensor, Tensor]:
         """(request, sample) of rows start to start + size - 1, int32 (the bits of a uint32)."""
         # not halves of one tensor: Triton compiles again for one that does not begin at 16 bytes
-        owner, sample = (torch.empty(size, dtype=torch.int32, device=self._ends.device) for _ in range(2))
+        owner, sample = (
+            torch.empty(size, dtype=torch.int32, device=self._ends.device) for _ in range(2)
+        )
         rows_of_batch[(triton.cdiv(size, ROWS),)](
-            self._ends, self._skip, owner, sample, start, size, len(self._ends), STEPS=self._steps, ROWS=ROWS
+            self._ends,
+            self._skip,
+            owner,
+            sample,
+            start,
+            size,
+            len(self._ends),
+            STEPS=self._steps,
+            ROWS=ROWS,
         )
         return owner, sample
 
@@ -40,5 +50,13 @@ def add_votes(logits: Tensor, owner: Tensor, counts: Tensor, nan: Tensor) -> Non
     columns = triton.next_power_of_2(classes)
     block = max(1, min(ROWS, 2**14 // columns))
     count_votes[(triton.cdiv(rows, block),)](
-        logits, owner, counts, nan, rows, logits.stride(0), CLASSES=classes, COLUMNS=columns, ROWS=block
+        logits,
+        owner,
+        counts,
+        nan,
+        rows,
+        logits.stride(0),
+        CLASSES=classes,
+        COLUMNS=columns,
+        ROWS=block,
     )

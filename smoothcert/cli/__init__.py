@@ -24,7 +24,15 @@ from smoothcert.cli.options import print_json
 from smoothcert.errors import ConfigError, ProcessLost, SmoothcertError
 from smoothcert.runs.remote import shown
 
-_FIRST = ("demo", "train", "doctor", "certify", "predict", "report", "status")  # for a newcomer; the others by name
+_FIRST = (
+    "demo",
+    "train",
+    "doctor",
+    "certify",
+    "predict",
+    "report",
+    "status",
+)  # for a newcomer; the others by name
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -46,8 +54,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def commands() -> dict[str, ModuleType]:
     """Every command by its name, `import` from import_.py and `soft-labels` from soft_labels.py."""
-    modules = {module.name: import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)}
-    found = {name.strip("_").replace("_", "-"): module for name, module in modules.items() if hasattr(module, "run")}
+    modules = {
+        module.name: import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)
+    }
+    found = {
+        name.strip("_").replace("_", "-"): module
+        for name, module in modules.items()
+        if hasattr(module, "run")
+    }
     return {name: found[name] for name in (*_FIRST, *sorted(found.keys() - set(_FIRST)))}
 
 
@@ -57,15 +71,25 @@ class Parser(ArgumentParser):
     commands: Mapping[str, Parser] = {}
 
     def error(self, message: str, ex: Exception | None = None) -> NoReturn:
-        flag, valued, found = message.removeprefix("argument ").partition(": ignored explicit argument ")
+        flag, valued, found = message.removeprefix("argument ").partition(
+            ": ignored explicit argument "
+        )
         if valued:
-            raise ConfigError(f"{flag} takes no value, found {found}; give it alone to turn it on, or leave it out")
+            raise ConfigError(
+                f"{flag} takes no value, found {found}; give it alone to turn it on, or leave it out"
+            )
         begin, required, rest = message.partition("required: ")
         missing = [name.partition(".") for name in rest.split(", ")]
         if required and (command := self.commands.get(missing[0][0])):  # whose usage is shown then
-            command.error(begin + required + ", ".join(command.typed(name) for _, _, name in missing), ex)
+            command.error(
+                begin + required + ", ".join(command.typed(name) for _, _, name in missing), ex
+            )
         unknown = message.partition("unrecognized arguments: ")[2].split()
-        near = [match for word in unknown for match in get_close_matches(word.partition("=")[0], self.flags(), n=1)]
+        near = [
+            match
+            for word in unknown
+            for match in get_close_matches(word.partition("=")[0], self.flags(), n=1)
+        ]
         advice = [f"did you mean {' and '.join(near)}?"] if near else []
         super().error("\n  ".join([message, *advice]), ex)
         raise AssertionError("an error ends the program")
@@ -78,7 +102,9 @@ class Parser(ArgumentParser):
         return re.findall(r"--[\w.-]+", self.format_usage())
 
 
-def build_parser(known: dict[str, ModuleType] | None = None, words: Sequence[str] | None = None) -> ArgumentParser:
+def build_parser(
+    known: dict[str, ModuleType] | None = None, words: Sequence[str] | None = None
+) -> ArgumentParser:
     """A parser of all commands; with the `words` of a command line, of the options that these can mean."""
     parser = Parser(
         prog="smoothcert",
@@ -89,7 +115,9 @@ def build_parser(known: dict[str, ModuleType] | None = None, words: Sequence[str
     )
     subcommands = parser.add_subcommands(required=True)
     for name, module in (commands() if known is None else known).items():
-        command = Parser(description=module.ABOUT, allow_abbrev=False, formatter_class=HelpFormatter)
+        command = Parser(
+            description=module.ABOUT, allow_abbrev=False, formatter_class=HelpFormatter
+        )
         if words is None or name in words:
             module.add_options(command)
         subcommands.add_subcommand(name, command, help=module.ABOUT)

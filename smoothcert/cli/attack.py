@@ -32,7 +32,13 @@ ABOUT = "Accuracy of the smoothed classifier under attack, beside what was certi
 
 def add_options(parser: ArgumentParser) -> None:
     add_run(parser)
-    option(parser, "--against", str, None, "store of the certificates to compare with; default: test, if there is one")
+    option(
+        parser,
+        "--against",
+        str,
+        None,
+        "store of the certificates to compare with; default: test, if there is one",
+    )
     option(parser, "--name", str, None, "name of the attack's store; default: the attack's")
     add_inputs(parser)
     add_settings(parser, AttackConfig)
@@ -67,7 +73,9 @@ def run(options: Options) -> None:
         print(f"note: {error}")
         return
     _print(attacked)
-    if certificates.exists and (differing := unlike(attacked.identity, certificates.manifest().identity)):
+    if certificates.exists and (
+        differing := unlike(attacked.identity, certificates.manifest().identity)
+    ):
         print(
             f"note: the certificates of {certificates.folder} are left aside, since they differ in "
             f"{' and '.join(differing)}; --against names others"
@@ -86,7 +94,9 @@ def _certificates(run: Path, name: str | None) -> ResultStore:
     folder = run / "certify"
     there = [store.name for store in stores_of(run) if ResultStore(store).exists]
     if name is not None and not there:
-        raise ConfigError(f"--against {name} is a store of certificates, and {folder} has none: certify first")
+        raise ConfigError(
+            f"--against {name} is a store of certificates, and {folder} has none: certify first"
+        )
     if name is not None and name not in there:
         raise none_of(f"--against, the name of a store in {folder},", name, there)
     return ResultStore(folder / ("test" if name is None else check_name(name)))
@@ -97,7 +107,15 @@ def _print(attacked: Attacks) -> None:
     from smoothcert.report.measures.attacked import empirical_rows
     from smoothcert.report.tables.attacks import alarms
 
-    head = ("radius", "inputs", "under attack %", "abstain %", "certified %", "network alone %", "one noise %")
+    head = (
+        "radius",
+        "inputs",
+        "under attack %",
+        "abstain %",
+        "certified %",
+        "network alone %",
+        "one noise %",
+    )
     lines: list[tuple[str, ...]] = [head]
     for row in empirical_rows(attacked):
         shares = (row.empirical, row.abstained, row.certified, row.base, row.noisy)
@@ -115,7 +133,9 @@ def _draw(attacked: Attacks, certificates: ResultStore, name: str, path: Path) -
     from smoothcert.report.charts.chart import chart_svg
 
     if not certificates.exists:
-        raise StoreError(f"--svg draws certificates too, and {certificates.folder} has none: certify first")
+        raise StoreError(
+            f"--svg draws certificates too, and {certificates.folder} has none: certify first"
+        )
     proved = dataclasses.replace(read_store(certificates.folder), name=name)
     write_text(path, chart_svg(attack_chart(attack_families([attacked], [proved]))))
     print(f"wrote {path}")

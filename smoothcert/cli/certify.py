@@ -30,30 +30,65 @@ ABOUT = "Certify a trained model's answers on a data set; resumes by itself."
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("run", type=place, nargs="?", help="run folder with a finished model; or name one by --model")
+    parser.add_argument(
+        "run",
+        type=place,
+        nargs="?",
+        help="run folder with a finished model; or name one by --model",
+    )
     add_trust(parser)
     add_own_model(parser)
-    option(parser, "--out", Path, None, "with --model: run folder to make; the same command resumes")
-    option(parser, "--name", str, None, "name of the certificate store; default: the split or the corruption")
+    option(
+        parser, "--out", Path, None, "with --model: run folder to make; the same command resumes"
+    )
+    option(
+        parser,
+        "--name",
+        str,
+        None,
+        "name of the certificate store; default: the split or the corruption",
+    )
     add_inputs(parser)
-    option(parser, "--corruption", str, None, "certify on this corruption of CIFAR-10-C or MNIST-C, or on all of them")
+    option(
+        parser,
+        "--corruption",
+        str,
+        None,
+        "certify on this corruption of CIFAR-10-C or MNIST-C, or on all of them",
+    )
     graded = "severity 1 to 5 of the corruption; default, and without a value: all"
-    parser.add_argument("--severity", type=_severity, nargs="?", const="all", default=None, help=graded)
+    parser.add_argument(
+        "--severity", type=_severity, nargs="?", const="all", default=None, help=graded
+    )
     add_settings(parser, CertifyConfig)
     add_machine(parser)
-    option(parser, "--batch-size", int, None, "noisy copies at once; default: what suits the network")
-    option(parser, "--executor", ExecutorName, "local", "this process, or the workers of a Ray cluster")
-    option(parser, "--address", str, None, "of the Ray cluster, HOST:PORT or auto; default: one on this machine alone")
+    option(
+        parser, "--batch-size", int, None, "noisy copies at once; default: what suits the network"
+    )
+    option(
+        parser, "--executor", ExecutorName, "local", "this process, or the workers of a Ray cluster"
+    )
+    option(
+        parser,
+        "--address",
+        str,
+        None,
+        "of the Ray cluster, HOST:PORT or auto; default: one on this machine alone",
+    )
 
 
 def run(options: Options) -> None:
     if options.severity is not None and options.corruption is None:
-        raise ConfigError(f"--severity {options.severity} is of a corruption: name it by --corruption, or leave it out")
+        raise ConfigError(
+            f"--severity {options.severity} is of a corruption: name it by --corruption, or leave it out"
+        )
     if options.severity == "all":
         options.severity = None
     stores = _corrupted(options)
     if len(stores) > 1 and options.name is not None:
-        raise ConfigError(f"--name {options.name} is for one store, but these are {len(stores)}: leave it out")
+        raise ConfigError(
+            f"--name {options.name} is for one store, but these are {len(stores)}: leave it out"
+        )
     for store in stores:
         _certify(store)
 
@@ -63,7 +98,9 @@ def _severity(text: str | int) -> str | int:
     try:
         return text if text == "all" else whole_number(str(text))
     except ValueError:
-        raise ConfigError(f"--severity takes a whole number from 1 to 5 or all, found '{text}'") from None
+        raise ConfigError(
+            f"--severity takes a whole number from 1 to 5 or all, found '{text}'"
+        ) from None
 
 
 def _corrupted(options: Options) -> list[Options]:
@@ -80,7 +117,9 @@ def _corrupted(options: Options) -> list[Options]:
     if options.data is not None:
         raise ConfigError("--corruption and --data both name images: leave one out")
     if options.split != "test":
-        raise ConfigError(f"--corruption is of test images, found --split {options.split}: leave one out")
+        raise ConfigError(
+            f"--corruption is of test images, found --split {options.split}: leave one out"
+        )
     benchmark = benchmark_for(RunFolder(local(options.run)).spec().dataset)
     kinds = CORRUPTIONS[benchmark] if options.corruption == "all" else (options.corruption,)
     graded = options.severity is None and benchmark == "cifar10-c"
@@ -104,7 +143,9 @@ def _certify(options: Options) -> None:
     selection = read_selection(options)
     subject = own_subject(options) if options.model is not None else run_subject(options)
     if not subject.spec.sigma and options.sigma is None:
-        raise ConfigError(f"{options.run} was trained without noise: give --sigma, the noise to certify with")
+        raise ConfigError(
+            f"{options.run} was trained without noise: give --sigma, the noise to certify with"
+        )
     settings = read_settings(options, CertifyConfig, sigma=subject.spec.sigma)
     name = check_name(options.name or subject.data.split.replace("/", "-"))
     store = certify_dataset(
@@ -120,7 +161,9 @@ def _certify(options: Options) -> None:
         when_checked=subject.keep,
     )
     if one := _only_class(subject, selection):
-        print(f"note: the inputs are all of class {one}, the first of the data: --every takes them from all over it")
+        print(
+            f"note: the inputs are all of class {one}, the first of the data: --every takes them from all over it"
+        )
     if store.done():
         print(certificate_table([read_store(store.folder)]).to_text())
         print(UNITS)
@@ -139,13 +182,21 @@ def _store(options: Options, name: str) -> ResultStore:
         raise ConfigError(
             "--shard auto asks a disk what others have taken, and a server cannot say it: give --shard i/N"
         )
-    return RemoteStore.at(f"{run}/certify/{name}") if is_remote(run) else ResultStore(run / "certify" / name)
+    return (
+        RemoteStore.at(f"{run}/certify/{name}")
+        if is_remote(run)
+        else ResultStore(run / "certify" / name)
+    )
 
 
 def _only_class(subject: Subject, selection: Selection) -> str:
     """The name of the one class that is chosen of data with several, as --max does where classes come one by one."""
     data = subject.data
-    chosen = {int(data.labels[i]) for i in selection.indices(len(data), data.name)} if data.labelled else set()
+    chosen = (
+        {int(data.labels[i]) for i in selection.indices(len(data), data.name)}
+        if data.labelled
+        else set()
+    )
     if len(chosen) != 1 or selection.max in (None, 1) or len(set(data.labels.tolist())) == 1:
         return ""
     return data.class_names[chosen.pop()] if data.class_names else str(chosen.pop())

@@ -13,7 +13,13 @@ ABOUT = "The data sets, which of them are on this machine, and other data that c
 
 
 def add_options(parser: ArgumentParser) -> None:
-    option(parser, "--data-dir", Path, None, "also look here, as other commands do; else $SMOOTHCERT_DATA")
+    option(
+        parser,
+        "--data-dir",
+        Path,
+        None,
+        "also look here, as other commands do; else $SMOOTHCERT_DATA",
+    )
 
 
 def run(options: Options) -> None:
@@ -31,7 +37,9 @@ def run(options: Options) -> None:
         known += [] if place is None else [place, *place.parents]
         shape = "x".join(map(str, info.shape))
         sizes = f"{info.train_size} + {info.test_size}"
-        rows.append((name, str(info.classes), shape, sizes, str(place) if place else "not on this machine"))
+        rows.append(
+            (name, str(info.classes), shape, sizes, str(place) if place else "not on this machine")
+        )
     print(aligned(rows))
     places = [root for root in roots(options.data_dir) if root.is_dir()]
     seen = dict(entry for root in places for entry in found_below(root))
@@ -39,6 +47,8 @@ def run(options: Options) -> None:
     if others:
         print("\nother data found:")
         print(aligned(others))
-    print("\nany data of yours: folder:PATH (pictures), tar:PATH (pictures and labels in tar files),")
+    print(
+        "\nany data of yours: folder:PATH (pictures), tar:PATH (pictures and labels in tar files),"
+    )
     print("npz:PATH (arrays), hf-dataset:NAME (package datasets)")
     print("pseudo-labelled images for self-training: any file, by --self-training.path")

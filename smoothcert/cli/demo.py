@@ -28,7 +28,9 @@ def run(options: Options) -> None:
     run_demo(options.out, images=options.images, n=options.n, epochs=options.epochs)
 
 
-def run_demo(out: Path, *, images: int = 100, n: int = 2000, epochs: int | None = None, quiet: bool = False) -> Path:
+def run_demo(
+    out: Path, *, images: int = 100, n: int = 2000, epochs: int | None = None, quiet: bool = False
+) -> Path:
     """Train two LeNets, certify `images` test images of each, print the table, write report.html; returns its path."""
     from smoothcert.certification.certify import certify_dataset
     from smoothcert.data import load_dataset
@@ -68,6 +70,8 @@ def run_demo(out: Path, *, images: int = 100, n: int = 2000, epochs: int | None 
         images={entry.name: test for entry in results},
         training={entry.name: epochs for entry, epochs in zip(results, training, strict=True)},
     )
-    print("\nEach number is proved: with probability 99.9 % per image, no l2 change smaller than r alters the answer.")
+    print(
+        "\nEach number is proved: with probability 99.9 % per image, no l2 change smaller than r alters the answer."
+    )
     print(f"wrote {page} in {time.monotonic() - started:.0f} s")
     return page

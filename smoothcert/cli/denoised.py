@@ -21,12 +21,22 @@ ABOUT = "Make a run folder of a denoiser and the classifier that it is put befor
 def add_options(parser: ArgumentParser) -> None:
     named = "run folder of a trained denoiser, diffusers:FOLDER, or code: PACKAGE.MODULE:NAME or FILE.py:NAME"
     parser.add_argument("--denoiser", type=str, required=True, help=named)
-    option(parser, "--classifier", Path, None, "run folder of the classifier; or name one by --model")
-    option(parser, "--sigma", float, None, "noise level to certify with; default: that of the denoiser")
+    option(
+        parser, "--classifier", Path, None, "run folder of the classifier; or name one by --model"
+    )
+    option(
+        parser, "--sigma", float, None, "noise level to certify with; default: that of the denoiser"
+    )
     parser.add_argument("--out", type=Path, required=True, help="new run folder")
     add_trust(parser)
     add_own_model(parser)
-    option(parser, "--split", Literal["test", "train"], "test", "images of --data that the network is tried on")
+    option(
+        parser,
+        "--split",
+        Literal["test", "train"],
+        "test",
+        "images of --data that the network is tried on",
+    )
     option(parser, "--data-dir", Path, None, "where data sets are; else $SMOOTHCERT_DATA")
 
 
@@ -48,8 +58,12 @@ def run(options: Options) -> None:
     count_classes(brought.model, image, brought.classes)
     spec = describe(brought, sigma, classifier.dataset, classifier.shape, classifier.names)
     keep_model(out, brought, spec)
-    print(f"{out.path}: {denoiser.architecture} before {classifier.part.architecture}, for noise of sigma {sigma:g}")
-    print(f"go on with `smoothcert certify {out.path}{' --trust-code' if code_named(spec) else ''}`")
+    print(
+        f"{out.path}: {denoiser.architecture} before {classifier.part.architecture}, for noise of sigma {sigma:g}"
+    )
+    print(
+        f"go on with `smoothcert certify {out.path}{' --trust-code' if code_named(spec) else ''}`"
+    )
 
 
 def _denoiser(options: Options) -> tuple[Part, float]:
@@ -68,15 +82,23 @@ def _denoiser(options: Options) -> tuple[Part, float]:
     if sigma is None and (of_diffusers or code):
         raise ConfigError(f"--denoiser {name} does not say for which noise it is: give --sigma")
     if of_diffusers:
-        network, described = diffusers_denoiser(Path(name.removeprefix("diffusers:")), check_sigma(sigma))
+        network, described = diffusers_denoiser(
+            Path(name.removeprefix("diffusers:")), check_sigma(sigma)
+        )
         model: nn.Module = nn.Sequential(nn.Identity(), network).eval()
-        return Part(model, "diffusion", 0, "none", described, f"{name}, weights {weights_hash(model)}"), sigma
+        return Part(
+            model, "diffusion", 0, "none", described, f"{name}, weights {weights_hash(model)}"
+        ), sigma
     if code:
         model = build_model(name, 0, seed=0).eval()
-        return Part(model, name, 0, "none", {}, f"{name}, weights {weights_hash(model)}"), check_sigma(sigma)
+        return Part(
+            model, name, 0, "none", {}, f"{name}, weights {weights_hash(model)}"
+        ), check_sigma(sigma)
     part, spec = part_of(RunFolder(name), trust_code=options.trust_code, denoiser=True)
     if sigma not in (None, spec.sigma):
-        print(f"note: the denoiser was trained with sigma {spec.sigma:g}, and is used with {sigma:g}")
+        print(
+            f"note: the denoiser was trained with sigma {spec.sigma:g}, and is used with {sigma:g}"
+        )
     return part, check_sigma(spec.sigma if sigma is None else sigma)
 
 
@@ -88,7 +110,9 @@ class _Classifier:
     dataset: str
     shape: tuple[int, ...]
     names: tuple[str, ...]
-    size: tuple[int, int] | None = None  # of the images that it takes, where the data's are of another
+    size: tuple[int, int] | None = (
+        None  # of the images that it takes, where the data's are of another
+    )
 
 
 def _classifier(options: Options, sigma: float) -> _Classifier:
@@ -97,10 +121,14 @@ def _classifier(options: Options, sigma: float) -> _Classifier:
     from smoothcert.runs.folder import RunFolder
 
     if (options.classifier is None) == (options.model is None):
-        raise ConfigError("name one classifier: a run folder by --classifier, or a network by --model and --data")
+        raise ConfigError(
+            "name one classifier: a run folder by --classifier, or a network by --model and --data"
+        )
     if options.model is not None:
         if options.data is None:
-            raise ConfigError(f"--model {options.model} also needs --data, the images that it is for")
+            raise ConfigError(
+                f"--model {options.model} also needs --data, the images that it is for"
+            )
         brought, subject = bring(options, sigma)
         named = (brought.architecture, brought.classes, brought.normalisation)
         part = Part(brought.model, *named, dict(brought.options), brought.source)

@@ -38,11 +38,20 @@ _SIGNS = {"fine": "ok     ", "warning": "WARNING", "fault": "FAULT  "}
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("run", type=place, nargs="?", help="run folder with a finished model; or name one by --model")
+    parser.add_argument(
+        "run",
+        type=place,
+        nargs="?",
+        help="run folder with a finished model; or name one by --model",
+    )
     add_trust(parser)
     add_own_model(parser)
     add_inputs(parser)
-    add_settings(parser, CertifyConfig, ("sigma", "n0", "n", "alpha", "radii", "noise", "precision", "kernels"))
+    add_settings(
+        parser,
+        CertifyConfig,
+        ("sigma", "n0", "n", "alpha", "radii", "noise", "precision", "kernels"),
+    )
     add_machine(parser)
     option(parser, "--images", int, 200, "how many images to look at")
     add_json(parser)
@@ -59,7 +68,9 @@ def run(options: Options) -> None:
     data = subject.data
     planned = len(read_selection(options).indices(len(data), f"{data.name} ({data.split})"))
     device = pick_device(options.device)
-    found = examine(subject.model, data, config, planned=planned, images=options.images, device=device)
+    found = examine(
+        subject.model, data, config, planned=planned, images=options.images, device=device
+    )
     if options.json:
         print_json(_values(subject, found))
     else:
@@ -76,8 +87,17 @@ def _values(subject: Subject, found: Diagnosis) -> dict[str, Any]:
     return {
         "fit": found.fit,
         "findings": [asdict(finding) for finding in found.findings],
-        "network": {"architecture": spec.architecture, "classes": spec.classes, "normalisation": spec.normalisation},
-        "data": {"name": data.name, "split": data.split, "images": len(data), "preparation": data.preparation},
+        "network": {
+            "architecture": spec.architecture,
+            "classes": spec.classes,
+            "normalisation": spec.normalisation,
+        },
+        "data": {
+            "name": data.name,
+            "split": data.split,
+            "images": len(data),
+            "preparation": data.preparation,
+        },
         "settings": {name: getattr(found.config, name) for name in ("sigma", "n0", "n", "alpha")},
         "levels": rows_of(found),
         "best_sigma": found.best,
@@ -106,7 +126,13 @@ def _lines(subject: Subject, found: Diagnosis) -> list[str]:
     ]
     if found.levels:
         rows = [_row(row) for row in rows_of(found)]
-        head = ("sigma", "accuracy %", "hoped for: certified %", "average radius", "largest radius possible")
+        head = (
+            "sigma",
+            "accuracy %",
+            "hoped for: certified %",
+            "average radius",
+            "largest radius possible",
+        )
         looked_at, copies = len(found.levels[0].counts), found.levels[-1].copies
         lines += [
             "",
@@ -125,13 +151,24 @@ def _lines(subject: Subject, found: Diagnosis) -> list[str]:
             f"with --radius {radii} only, about {about(found.radii_seconds)}",
         ]
     if found.best is not None:
-        lines.append(f"of these noise levels, sigma {found.best:g} promises the largest average radius")
+        lines.append(
+            f"of these noise levels, sigma {found.best:g} promises the largest average radius"
+        )
     lines.append(UNITS)
-    lines.append("verdict: " + ("fit to be certified" if found.fit else "not fit; mend what is called FAULT first"))
+    lines.append(
+        "verdict: "
+        + ("fit to be certified" if found.fit else "not fit; mend what is called FAULT first")
+    )
     return lines
 
 
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
-    share = [None if row[name] is None else f"{100 * row[name]:.1f}" for name in ("accuracy", "certified")]
-    radii = [None if row[name] is None else f"{row[name]:.3f}" for name in ("average_radius", "largest_radius")]
+    share = [
+        None if row[name] is None else f"{100 * row[name]:.1f}"
+        for name in ("accuracy", "certified")
+    ]
+    radii = [
+        None if row[name] is None else f"{row[name]:.3f}"
+        for name in ("average_radius", "largest_radius")
+    ]
     return (f"{row['sigma']:g}", *(cell or "-" for cell in (*share, *radii)))

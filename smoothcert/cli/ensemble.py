@@ -9,7 +9,9 @@ from jsonargparse import ArgumentParser
 from smoothcert.cli.options import Options, add_run
 from smoothcert.progress import noun
 
-ABOUT = "Make a run folder of several trained models that answer together, by the mean of their logits."
+ABOUT = (
+    "Make a run folder of several trained models that answer together, by the mean of their logits."
+)
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -27,6 +29,8 @@ def run(options: Options) -> None:
     check_free(out)
     brought, spec = ensemble_of(options.runs, trust_code=options.trust_code)
     keep_model(out, brought, spec)
-    print(f"{out.path}: the mean of the logits of {len(options.runs)} {noun(len(options.runs), 'network')}")
+    print(
+        f"{out.path}: the mean of the logits of {len(options.runs)} {noun(len(options.runs), 'network')}"
+    )
     code = any(is_code(member["architecture"]) for member in spec.options["members"])
     print(f"go on with `smoothcert certify {out.path}{' --trust-code' if code else ''}`")

@@ -6,7 +6,14 @@ from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, add_machine, add_numbers, add_run, option, read_whole_numbers
+from smoothcert.cli.options import (
+    Options,
+    add_machine,
+    add_numbers,
+    add_run,
+    option,
+    read_whole_numbers,
+)
 
 ABOUT = "Adversarial paths of images, and at which mixing ratio the answer changes."
 
@@ -14,7 +21,13 @@ ABOUT = "Adversarial paths of images, and at which mixing ratio the answer chang
 def add_options(parser: ArgumentParser) -> None:
     add_run(parser, several=True)
     add_numbers(parser, ("--index",), "images whose adversarial paths to draw")
-    option(parser, "--ratios", int, 0, "also: equal-confidence mixing ratios over this many test images")
+    option(
+        parser,
+        "--ratios",
+        int,
+        0,
+        "also: equal-confidence mixing ratios over this many test images",
+    )
     option(parser, "--out", Path, Path("explain"), "folder for the figures and tables")
     option(parser, "--step", float, 1.0, "length of an unrestricted step (SmoothMix's alpha)")
     option(parser, "--steps", int, 8, "number of steps (SmoothMix's T)")

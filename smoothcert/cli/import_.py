@@ -20,7 +20,9 @@ _BATCHES, _BATCH = 4, 50
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("checkpoint", type=Path, help="checkpoint as published: {'arch', 'state_dict'}")
+    parser.add_argument(
+        "checkpoint", type=Path, help="checkpoint as published: {'arch', 'state_dict'}"
+    )
     parser.add_argument("--out", type=Path, required=True, help="new run folder")
     option(parser, "--sigma", float, None, "noise level the model was trained with", required=True)
     parser.add_argument("--dataset", type=str, required=True, help="data set it was trained on")
@@ -41,16 +43,25 @@ def run(options: Options) -> None:
     if options.dataset not in DATASETS:
         raise unknown_name("dataset", options.dataset, DATASETS)
     if options.out.exists() and (not options.out.is_dir() or any(options.out.iterdir())):
-        raise StoreError(f"{options.out} is {'not empty' if options.out.is_dir() else 'a file'}: give a new --out")
+        raise StoreError(
+            f"{options.out} is {'not empty' if options.out.is_dir() else 'a file'}: give a new --out"
+        )
     info, sigma = DATASETS[options.dataset], check_sigma(options.sigma)
     model, found = load_published(
-        options.checkpoint, arch=options.arch, classes=info.classes, normalisation=options.normalisation
+        options.checkpoint,
+        arch=options.arch,
+        classes=info.classes,
+        normalisation=options.normalisation,
     )
     check_network(model, torch.zeros(info.shape), info.classes)
     accuracy = _accuracy(model, info.name, info.classes, sigma, options)
-    spec = ModelSpec(found["arch"], info.classes, found["normalisation"], sigma, info.name, info.shape)
+    spec = ModelSpec(
+        found["arch"], info.classes, found["normalisation"], sigma, info.name, info.shape
+    )
     RunFolder(options.out).save_model(model.cpu(), spec)
-    print(f"{options.out}: {spec.architecture}, {info.classes} classes, normalisation {spec.normalisation}")
+    print(
+        f"{options.out}: {spec.architecture}, {info.classes} classes, normalisation {spec.normalisation}"
+    )
     print(accuracy)
     trust = " --trust-code" if is_code(spec.architecture) else ""
     print(f"go on with `smoothcert certify {options.out}{trust}`")
@@ -75,5 +86,9 @@ def _accuracy(model: nn.Module, dataset: str, classes: int, sigma: float, option
     images = min(_BATCHES * _BATCH, len(data))
     shown = f"accuracy under noise of sigma {sigma:g} on {images} test images"
     chance = like_guessing(round(accuracy * images), images, classes)
-    hint = ". That is what guessing gives: check --normalisation, --dataset and --arch" if chance else ""
+    hint = (
+        ". That is what guessing gives: check --normalisation, --dataset and --arch"
+        if chance
+        else ""
+    )
     return f"{shown}: {100 * accuracy:.1f} %{hint}"

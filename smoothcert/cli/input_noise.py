@@ -15,8 +15,16 @@ def add_options(parser: ArgumentParser) -> None:
     option(parser, "--p", float, None, "probability of the answer at x, in (0.5, 1)", required=True)
     option(parser, "--sigma", float, None, "noise level at x", required=True)
     option(parser, "--tau", float, None, "noise level at the neighbour x'", required=True)
-    option(parser, "--epsilon", float, None, "distance of the neighbour, at most 0.5", required=True)
-    option(parser, "--fourth-moment", float, 3.0, "fourth moment of the noise's coordinates; 3 is Gaussian")
+    option(
+        parser, "--epsilon", float, None, "distance of the neighbour, at most 0.5", required=True
+    )
+    option(
+        parser,
+        "--fourth-moment",
+        float,
+        3.0,
+        "fourth moment of the noise's coordinates; 3 is Gaussian",
+    )
     option(parser, "--svg", Path, None, "write the bound over the dimension to this file")
 
 
@@ -27,12 +35,16 @@ def run(options: Options) -> None:
     from smoothcert.files import write_text
     from smoothcert.report.charts.evaluations import dimension_svg
 
-    bound = InputNoiseBound(options.p, options.sigma, options.tau, options.epsilon, options.fourth_moment)
+    bound = InputNoiseBound(
+        options.p, options.sigma, options.tau, options.epsilon, options.fourth_moment
+    )
     rows = [("data", "dimension", "bound")]
     for name, dimension in {"MNIST": 784, "CIFAR-10": 3072, "ImageNet": 150_528}.items():
         rows.append((name, str(dimension), f"{float(bound.at(dimension)):.4g}"))
     print(aligned(rows))
-    print(f"C = {bound.constant:.6g}: noise levels {options.sigma:g} and {options.tau:g} promise at most C/d")
+    print(
+        f"C = {bound.constant:.6g}: noise levels {options.sigma:g} and {options.tau:g} promise at most C/d"
+    )
     if options.svg is not None:
         dimensions = np.logspace(0, 7, 200)
         title = f"Noise level {options.sigma:g} at an image, {options.tau:g} at its neighbour"

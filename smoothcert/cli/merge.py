@@ -18,7 +18,9 @@ _SHOWN = 20  # missing inputs, or ranges of them
 def add_options(parser: ArgumentParser) -> None:
     text = "certificate stores, run folders with one, or folders with some below"
     parser.add_argument("stores", type=place, nargs="+", help=text)
-    parser.add_argument("--out", type=on_disk, required=True, help="the joint store; what it lacks is added")
+    parser.add_argument(
+        "--out", type=on_disk, required=True, help="the joint store; what it lacks is added"
+    )
     option(parser, "--name", str, None, "which store to take from run folders that have several")
     add_json(parser)
 
@@ -38,7 +40,9 @@ def run(options: Options) -> None:
     if not merged.missing:
         print(all_of(inputs, "input"))
         return
-    print(f"{done} of {inputs} inputs, {len(merged.missing)} missing: {_ranges(merged.missing, merged.inputs.step)}")
+    print(
+        f"{done} of {inputs} inputs, {len(merged.missing)} missing: {_ranges(merged.missing, merged.inputs.step)}"
+    )
     print(f"to certify these, {_advice(options.out)}")
 
 
@@ -56,7 +60,9 @@ def _ranges(indices: Sequence[int], step: int) -> str:
 
 
 def _advice(out: Path) -> str:
-    place = out if out.parent.name == "certify" else out.resolve()  # as it was given, where that tells the run
+    place = (
+        out if out.parent.name == "certify" else out.resolve()
+    )  # as it was given, where that tells the run
     if place.parent.name == "certify":
         return f"give the command that made the sources, with {place.parent.parent} and --name {place.name}"
     return (

@@ -18,4 +18,6 @@ def run(options: Options) -> None:
         about = (found.__doc__ or "").strip().splitlines()[0]
         values = ", ".join(f"{field.name}={field.default}" for field in dataclasses.fields(found))
         print(f"{name}\n    {about}\n    hyperparameters: {values or 'none'}")
-    print("\nA method of yours: --method.name mypackage.MyMethod, a dataclass derived from smoothcert.Method")
+    print(
+        "\nA method of yours: --method.name mypackage.MyMethod, a dataclass derived from smoothcert.Method"
+    )

@@ -66,7 +66,9 @@ def place(text: str | Path) -> str | Path:
 def on_disk(text: str | Path) -> Path:
     """A path, where an address will not do."""
     if is_remote(text):
-        raise ArgumentTypeError(f"expected a path on this machine, found {text}: copy it here, or upload it after")
+        raise ArgumentTypeError(
+            f"expected a path on this machine, found {text}: copy it here, or upload it after"
+        )
     return Path(text)
 
 
@@ -82,9 +84,13 @@ Paths are read by `on_disk`, and other types by jsonargparse.
 """
 
 
-def option(parser: ArgumentParser, flag: str, kind: Any, default: Any, text: str, *, required: bool = False) -> None:
+def option(
+    parser: ArgumentParser, flag: str, kind: Any, default: Any, text: str, *, required: bool = False
+) -> None:
     shown = text if default is None else f"{text} (default: {default})"
-    words = ("true", "false") if kind is bool else get_args(kind) if get_origin(kind) is Literal else ()
+    words = (
+        ("true", "false") if kind is bool else get_args(kind) if get_origin(kind) is Literal else ()
+    )
     known = next((entry for entry in _READ if kind in (entry, entry | None)), None)
     if known is not None:
         read: Any = partial(_read, flag, *_READ[known])
@@ -93,14 +99,18 @@ def option(parser: ArgumentParser, flag: str, kind: Any, default: Any, text: str
     else:
         read = on_disk if kind is Path else kind | None if default is None else kind
     named = "{" + ",".join(words) + "}" if words else None
-    parser.add_argument(flag, type=read, default=default, required=required, help=shown, metavar=named)
+    parser.add_argument(
+        flag, type=read, default=default, required=required, help=shown, metavar=named
+    )
 
 
 def _read(flag: str, read: Callable[[Any], T], expected: str, example: str, found: Any) -> T:
     try:
         return read(found)
     except ValueError:
-        raise ConfigError(f"{flag} takes {expected}, found '{found}'; write for example {flag} {example}") from None
+        raise ConfigError(
+            f"{flag} takes {expected}, found '{found}'; write for example {flag} {example}"
+        ) from None
 
 
 def add_overrides(parser: ArgumentParser, kind: type[Any], but: Sequence[str] = ()) -> None:
@@ -114,7 +124,11 @@ def add_overrides(parser: ArgumentParser, kind: type[Any], but: Sequence[str] = 
 
 def given_overrides(options: Options, kind: type[Any]) -> dict[str, Any]:
     """Those settings that the command line names."""
-    return {entry.name: options[entry.name] for entry in settings_of(kind) if options.get(entry.name) is not None}
+    return {
+        entry.name: options[entry.name]
+        for entry in settings_of(kind)
+        if options.get(entry.name) is not None
+    }
 
 
 def add_settings(
@@ -141,14 +155,19 @@ def add_settings(
 
 def read_settings(options: Options, kind: type[T], **known: object) -> T:
     """The settings as given on the command line, but for those that are `known` and not given."""
-    values = {entry.name: options.get(option_of(entry)[2:].replace("-", "_")) for entry in settings_of(kind)}
+    values = {
+        entry.name: options.get(option_of(entry)[2:].replace("-", "_"))
+        for entry in settings_of(kind)
+    }
     if "radii" in values:
         values["radii"] = read_numbers(values["radii"], "--radius")
     given = {name: value for name, value in values.items() if value is not None}
     return kind(**{**known, **given})
 
 
-def add_numbers(parser: ArgumentParser, flags: Sequence[str], text: str, *, required: bool = False) -> None:
+def add_numbers(
+    parser: ArgumentParser, flags: Sequence[str], text: str, *, required: bool = False
+) -> None:
     """An option that takes several numbers, with spaces or commas between them, for one of the next two functions."""
     parser.add_argument(*flags, type=str, nargs="+", required=required, default=None, help=text)
 
@@ -169,7 +188,9 @@ def read_whole_numbers(words: Sequence[str] | None, flag: str) -> tuple[int, ...
     return _read_each(words, whole_number, f"{flag} takes whole numbers, for example 0 1 2") or ()
 
 
-def _read_each(words: Sequence[str] | None, read: Callable[[str], T], expected: str) -> tuple[T, ...] | None:
+def _read_each(
+    words: Sequence[str] | None, read: Callable[[str], T], expected: str
+) -> tuple[T, ...] | None:
     if words is None:
         return None
     try:
@@ -181,14 +202,18 @@ def _read_each(words: Sequence[str] | None, read: Callable[[str], T], expected: 
 def add_run(parser: ArgumentParser, several: bool = False) -> None:
     """Run folders to load models from."""
     if several:
-        parser.add_argument("runs", type=on_disk, nargs="+", help="run folders with finished models of one data set")
+        parser.add_argument(
+            "runs", type=on_disk, nargs="+", help="run folders with finished models of one data set"
+        )
     else:
         parser.add_argument("run", type=on_disk, help="run folder with a finished model")
     add_trust(parser)
 
 
 def add_trust(parser: ArgumentParser) -> None:
-    text = "run the Python code that a run folder names as its network, if it is none of smoothcert's"
+    text = (
+        "run the Python code that a run folder names as its network, if it is none of smoothcert's"
+    )
     parser.add_argument("--trust-code", action="store_true", help=text)
 
 
@@ -219,7 +244,9 @@ def check_name(name: str) -> str:
     if Path(name).name != name or name.startswith("."):
         raise ConfigError(f"--name is the name of one folder, found {name!r}")
     if len(name.encode()) > _LONGEST_NAME or not name.isprintable():
-        raise ConfigError(f"--name has at most {_LONGEST_NAME} bytes and no control characters, found {name[:40]!r}")
+        raise ConfigError(
+            f"--name has at most {_LONGEST_NAME} bytes and no control characters, found {name[:40]!r}"
+        )
     return name
 
 
@@ -249,7 +276,10 @@ def _plain(value: Any) -> Any:
 def aligned(rows: Sequence[tuple[str, ...]]) -> str:
     """Rows of cells as columns of a plain text table."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True))
+        for row in rows
+    )
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -259,5 +289,8 @@ def no_options(parser: ArgumentParser) -> None:
 
 def as_words(settings: Mapping[str, Any]) -> list[str]:
     """Command-line words of settings that are text or JSON."""
-    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in settings.items()}
+    texts = {
+        name: value if isinstance(value, str) else json.dumps(value)
+        for name, value in settings.items()
+    }
     return [word for name, text in texts.items() for word in (f"--{name}", text)]

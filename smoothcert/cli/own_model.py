@@ -26,11 +26,31 @@ DATA_HELP = "data set by name (`smoothcert datasets`), folder:PATH, tar:PATH, np
 def add_own_model(parser: ArgumentParser) -> None:
     named = "network from elsewhere: PACKAGE.MODULE:NAME, FILE.py:NAME, hf:NAME, timm:NAME or torchvision:NAME"
     option(parser, "--model", str, None, named)
-    option(parser, "--weights", Path, None, "its weights, a torch or safetensors file; default: as the network comes")
-    option(parser, "--classes", int, None, "number of classes; default: the network's, or that of the data")
-    add_numbers(parser, ("--mean",), "what is subtracted from the network's inputs: one value, or one per channel")
+    option(
+        parser,
+        "--weights",
+        Path,
+        None,
+        "its weights, a torch or safetensors file; default: as the network comes",
+    )
+    option(
+        parser,
+        "--classes",
+        int,
+        None,
+        "number of classes; default: the network's, or that of the data",
+    )
+    add_numbers(
+        parser,
+        ("--mean",),
+        "what is subtracted from the network's inputs: one value, or one per channel",
+    )
     add_numbers(parser, ("--std",), "what they are then divided by: one value, or one per channel")
-    add_numbers(parser, ("--input-range",), "where [0,1] goes before mean and std: 0 1 (the default), -1 1 or 0 255")
+    add_numbers(
+        parser,
+        ("--input-range",),
+        "where [0,1] goes before mean and std: 0 1 (the default), -1 1 or 0 255",
+    )
     option(parser, "--normalisation", str, None, "the same by a name, such as cifar10 or imagenet")
     option(parser, "--data", str, None, DATA_HELP)
 
@@ -42,7 +62,9 @@ class Subject:
     model: nn.Module
     spec: ModelSpec
     data: Dataset | LazyDataset
-    keep: Callable[[], None] | None = None  # writes what must be kept of the network, once it has passed all checks
+    keep: Callable[[], None] | None = (
+        None  # writes what must be kept of the network, once it has passed all checks
+    )
 
 
 def run_subject(options: Options) -> Subject:
@@ -56,11 +78,17 @@ def run_subject(options: Options) -> Subject:
     if options.run is None:
         raise ConfigError("no network is named: give a run folder, or --model and --data")
     if given:
-        raise ConfigError(f"{given[0]} belongs to --model, but {options.run} has its network already: leave it out")
-    model, spec = RunFolder(local(options.run, weights=True)).load_model(trust_code=options.trust_code)
+        raise ConfigError(
+            f"{given[0]} belongs to --model, but {options.run} has its network already: leave it out"
+        )
+    model, spec = RunFolder(local(options.run, weights=True)).load_model(
+        trust_code=options.trust_code
+    )
     data: Dataset | LazyDataset
     if options.get("corruption") is not None:
-        data = load_corrupted(benchmark_for(spec.dataset), options.corruption, options.severity, options.data_dir)
+        data = load_corrupted(
+            benchmark_for(spec.dataset), options.corruption, options.severity, options.data_dir
+        )
     else:
         data = data_of_run(spec, options.split, options.data_dir, options.data)
     return Subject(model, spec, data)
@@ -94,7 +122,9 @@ def examined_subject(options: Options, sigma: float) -> Subject:
 
 def _require(options: Options, *flags: str) -> None:
     if options.run is not None:
-        raise ConfigError(f"--model {options.model} and {options.run} both name a network: leave one out")
+        raise ConfigError(
+            f"--model {options.model} and {options.run} both name a network: leave one out"
+        )
     if missing := [flag for flag in flags if options[flag[2:]] is None]:
         raise ConfigError(f"--model {options.model} also needs {' and '.join(missing)}")
 
@@ -109,7 +139,9 @@ def bring(options: Options, sigma: float) -> tuple[Brought, Subject]:
     from smoothcert.runs.brought import describe
 
     if options.classes is not None and options.classes < 2:
-        raise ConfigError(f"--classes: a classifier has at least 2 classes, found {options.classes}")
+        raise ConfigError(
+            f"--classes: a classifier has at least 2 classes, found {options.classes}"
+        )
     normalisation = stated_normalisation(options)
     found = find_model(options.model, options.weights)
     known: dict[str, Any] = {"shape": found.shape, "class_names": found.class_names}
@@ -117,7 +149,11 @@ def bring(options: Options, sigma: float) -> tuple[Brought, Subject]:
     data = load_dataset(options.data, options.split, options.data_dir, **known)
     image = torch.from_numpy(np.array(data.image(0)))
     brought = bring_model(
-        found, image, options.classes or data.classes or None, weights=options.weights, normalisation=normalisation
+        found,
+        image,
+        options.classes or data.classes or None,
+        weights=options.weights,
+        normalisation=normalisation,
     )
     data = with_classes(data, brought.classes)
     spec = describe(brought, sigma, options.data, data.shape, data.class_names)
@@ -130,12 +166,18 @@ def stated_normalisation(options: Options) -> str | None:
 
     flags = ("--mean", "--std", "--input-range")
     mean, std, limits = (read_numbers(options[flag[2:].replace("-", "_")], flag) for flag in flags)
-    given = [flag for flag, numbers in zip(flags, (mean, std, limits), strict=True) if numbers is not None]
+    given = [
+        flag
+        for flag, numbers in zip(flags, (mean, std, limits), strict=True)
+        if numbers is not None
+    ]
     if not given:
         text: str | None = options.normalisation
         return text
     if options.normalisation is not None:
-        raise ConfigError(f"--normalisation {options.normalisation} and {given[0]} say it twice: leave one out")
+        raise ConfigError(
+            f"--normalisation {options.normalisation} and {given[0]} say it twice: leave one out"
+        )
     limits = limits or (0.0, 1.0)
     if len(limits) != 2:
         raise ConfigError(f"--input-range takes two numbers, low then high, found {len(limits)}")

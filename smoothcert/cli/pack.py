@@ -8,11 +8,15 @@ from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, on_disk, option
 
-ABOUT = "One file of a certified run for others: weights, settings, certificates, report and a card."
+ABOUT = (
+    "One file of a certified run for others: weights, settings, certificates, report and a card."
+)
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("run", type=on_disk, help="run folder with a finished model and complete certificates")
+    parser.add_argument(
+        "run", type=on_disk, help="run folder with a finished model and complete certificates"
+    )
     option(parser, "--out", Path, None, "file to write; default: the run folder's name with .zip")
 
 

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, add_json, add_machine, add_run, add_settings, print_json, read_settings
+from smoothcert.cli.options import (
+    Options,
+    add_json,
+    add_machine,
+    add_run,
+    add_settings,
+    print_json,
+    read_settings,
+)
 from smoothcert.config import CertifyConfig
 from smoothcert.errors import DataError
 
@@ -19,7 +27,9 @@ ABOUT = "Class (or abstention) and certified radius of image files."
 
 def add_options(parser: ArgumentParser) -> None:
     add_run(parser)
-    parser.add_argument("images", type=Path, nargs="+", help="image files (PNG, JPEG, ...) or .npy arrays")
+    parser.add_argument(
+        "images", type=Path, nargs="+", help="image files (PNG, JPEG, ...) or .npy arrays"
+    )
     names = ("n0", "n", "alpha", "noise", "seed", "beacon", "precision", "kernels")
     add_settings(parser, CertifyConfig, names, n=10_000)
     add_json(parser)
@@ -35,12 +45,18 @@ def run(options: Options) -> None:
 
     model, spec = RunFolder(options.run).load_model(trust_code=options.trust_code)
     config = read_settings(options, CertifyConfig, sigma=spec.sigma)
-    smoothed = SmoothedClassifier.of(model, spec.classes, config, device=pick_device(options.device))
-    images = [read_image(path, spec.shape) for path in options.images]  # all readable before the first is certified
+    smoothed = SmoothedClassifier.of(
+        model, spec.classes, config, device=pick_device(options.device)
+    )
+    images = [
+        read_image(path, spec.shape) for path in options.images
+    ]  # all readable before the first is certified
     answers: list[dict[str, Any]] = []
     for index, (path, image) in enumerate(zip(options.images, images, strict=True)):
         try:
-            certificate = smoothed.certify(image, n0=config.n0, n=config.n, alpha=config.alpha, index=index)
+            certificate = smoothed.certify(
+                image, n0=config.n0, n=config.n, alpha=config.alpha, index=index
+            )
         except DataError as error:  # of the image's values
             raise DataError(f"{path}: {error}") from error
         name = None
@@ -50,14 +66,18 @@ def run(options: Options) -> None:
             answers.append(_answer(path, certificate, name))
             continue
         if certificate.abstained:
-            print(f"{path}: abstains (no class is certain at alpha {config.alpha:g} with {config.n} samples)")
+            print(
+                f"{path}: abstains (no class is certain at alpha {config.alpha:g} with {config.n} samples)"
+            )
             continue
         kind = "radius" if certificate.norm == "l2" else f"{certificate.norm} radius"
         radius, p = at_least(certificate.radius, 4), at_least(certificate.p_lower, 6)
         print(f"{path}: {name or certificate.predict}, certified {kind} {radius} (p >= {p})")
     if options.json:
         given = {key: getattr(config, key) for key in ("sigma", "n0", "n", "alpha", "noise")}
-        print_json({"run": options.run, **given, "note": doubt(config.noise) or None, "images": answers})
+        print_json(
+            {"run": options.run, **given, "note": doubt(config.noise) or None, "images": answers}
+        )
         return
     print(f"each with {settings(config.n0, config.n, config.alpha, config.noise)}; {UNITS}")
     if doubt(config.noise):

@@ -48,25 +48,60 @@ def add_options(parser: ArgumentParser) -> None:
     text = "run folders (with their attacks), stores, folders with some below, or log files of the field"
     parser.add_argument("results", type=place, nargs="*", help=text)
     add_numbers(parser, ("--radii", "--radius"), "radii of the table; default: by data")
-    parser.add_argument("--rounded", action="store_true", help="round radii to 3 digits first, as published tables do")
+    parser.add_argument(
+        "--rounded",
+        action="store_true",
+        help="round radii to 3 digits first, as published tables do",
+    )
     for kind in ("html", *FORMATS):
         option(parser, f"--{kind}", Path, None, f"write this {kind} file")
-    option(parser, "--alpha", float, None, "analyse stored counts again at this alpha, without a forward pass")
+    option(
+        parser,
+        "--alpha",
+        float,
+        None,
+        "analyse stored counts again at this alpha, without a forward pass",
+    )
     option(parser, "--bound", str, None, _BOUND)
     option(parser, "--norm", str, None, "show radii in this norm, l2 or linf")
-    option(parser, "--dimension", int, None, "values of an input, for --norm linf of logs; default: by their folders")
+    option(
+        parser,
+        "--dimension",
+        int,
+        None,
+        "values of an input, for --norm linf of logs; default: by their folders",
+    )
     option(parser, "--figure", Path, None, "write a drawing as .svg, .pdf or .png")
     option(parser, "--draw", str, None, _DRAW)
     grouping = "runs that belong together in envelopes: method (the default), sigma (of a method), folder or all"
     option(parser, "--group-by", str, None, grouping)
     beside = "published tables beside our runs in --draw trade-offs, e.g. catrs-supplement/table-7"
     parser.add_argument("--published", type=str, nargs="+", default=None, help=beside)
-    option(parser, "--least-accuracy", float, None, "clean accuracy below which --draw trade-offs leaves points out")
+    option(
+        parser,
+        "--least-accuracy",
+        float,
+        None,
+        "clean accuracy below which --draw trade-offs leaves points out",
+    )
     option(parser, "--epochs", int, None, "first epochs that --draw losses shows; default: all")
     parser.add_argument("--tables", type=str, nargs="+", default=None, help=_TABLES)
-    parser.add_argument("--intervals", action="store_true", help="with 95 %% intervals over the choice of inputs")
-    option(parser, "--reference", str, None, "name of the run that differences are taken to; default: the first")
-    parser.add_argument("--corruptions", type=place, nargs="+", help="folders of logs severity_K/MODEL/CORRUPTION.tsv")
+    parser.add_argument(
+        "--intervals", action="store_true", help="with 95 %% intervals over the choice of inputs"
+    )
+    option(
+        parser,
+        "--reference",
+        str,
+        None,
+        "name of the run that differences are taken to; default: the first",
+    )
+    parser.add_argument(
+        "--corruptions",
+        type=place,
+        nargs="+",
+        help="folders of logs severity_K/MODEL/CORRUPTION.tsv",
+    )
     option(parser, "--data-dir", Path, None, "where data sets are, for the gallery of the page")
     add_json(parser)
     serving = "show the page to browsers on this machine, and follow the runs until Ctrl-C"
@@ -79,20 +114,33 @@ def run(options: Options) -> None:
     from smoothcert.runs.rows import NoCertificates
 
     if options.serve and options.json:
-        raise ConfigError("--json prints one document and ends, --serve goes on: choose one of them")
+        raise ConfigError(
+            "--json prints one document and ends, --serve goes on: choose one of them"
+        )
     if options.serve and any(map(is_remote, options.results)):
-        raise ConfigError("--serve follows folders on this machine: those on a server can be reported again later")
+        raise ConfigError(
+            "--serve follows folders on this machine: those on a server can be reported again later"
+        )
     if options.port is not None and not options.serve:
         raise ConfigError("--port is the port of --serve, which is not given")
     check_words(options)
     check_norm(options)
     check_values(options)
     check_outputs(options, ("figure", "html", *FORMATS))
-    for name, drawing in (("published", "trade-offs"), ("least-accuracy", "trade-offs"), ("epochs", "losses")):
+    for name, drawing in (
+        ("published", "trade-offs"),
+        ("least-accuracy", "trade-offs"),
+        ("epochs", "losses"),
+    ):
         if options[name.replace("-", "_")] is not None and options.draw != drawing:
             raise ConfigError(f"--{name} is for --draw {drawing}, which is not given")
-    if options.group_by and not {"envelope", "abstentions"} & {options.draw, *(options.tables or ())}:
-        raise ConfigError("--group-by is for --tables envelope or abstentions, or --draw envelope: give one of them")
+    if options.group_by and not {"envelope", "abstentions"} & {
+        options.draw,
+        *(options.tables or ()),
+    }:
+        raise ConfigError(
+            "--group-by is for --tables envelope or abstentions, or --draw envelope: give one of them"
+        )
     if options.draw is not None and options.figure is None:
         raise ConfigError(
             f"--draw says what --figure writes, which is not given: add --figure {options.draw}.svg, .pdf or .png"
@@ -107,7 +155,11 @@ def run(options: Options) -> None:
         _corruptions_alone(options)
         return
     pictures = Pictures(options.data_dir)
-    wanted = options.json or options.tables or any(options[kind] is not None for kind in ("html", *FORMATS))
+    wanted = (
+        options.json
+        or options.tables
+        or any(options[kind] is not None for kind in ("html", *FORMATS))
+    )
     losses = options.draw == "losses" and not wanted  # of trainings, which need no certificates
     try:
         results, left_out = read_certificates(options)
@@ -147,7 +199,9 @@ def _report(
     from smoothcert.report import Material, alarms, report_tables, write_report, write_tables
     from smoothcert.report.measures.pairing import reference_place
 
-    for alarm in alarms(attacks, stored_certificates(options, results) if attacks else []):  # whatever is asked for
+    for alarm in alarms(
+        attacks, stored_certificates(options, results) if attacks else []
+    ):  # whatever is asked for
         print(alarm, file=sys.stderr)
     radii = asked_radii(options)
     chosen = {"rounded": options.rounded, "reference": options.reference}
@@ -158,16 +212,25 @@ def _report(
         "by": options.group_by or "method",
     }
     material = Material(results, radii, **given, **chosen)
-    reference_place(material.labelled or results, options.reference)  # whoever asks for it later: it is one of them
+    reference_place(
+        material.labelled or results, options.reference
+    )  # whoever asks for it later: it is one of them
     tables = report_tables(material, options.tables)
     written = []
-    if options.figure is not None:  # first: a drawing that cannot be made leaves no other file behind
+    if (
+        options.figure is not None
+    ):  # first: a drawing that cannot be made leaves no other file behind
         _draw(options, results, attacks)
         written.append(options.figure)
     written += write_tables(tables, **{kind: options[kind] for kind in FORMATS})
     if options.html is not None:
         training, images = training_of(results), pictures.of(results)
-        shown = {**chosen, "intervals": options.intervals, "attacks": attacks, "corrupted": corrupted}
+        shown = {
+            **chosen,
+            "intervals": options.intervals,
+            "attacks": attacks,
+            "corrupted": corrupted,
+        }
         write_report(results, options.html, radii=radii, training=training, images=images, **shown)
         written.append(options.html)
     _print(options, tables, written)
@@ -202,7 +265,9 @@ def _values(options: Options, material: Material, tables: Collection[str]) -> di
         "envelopes": best,
         "trade_offs": overlaid,
         "corruptions": [corruption_values(entries, rounded) for entries in material.corrupted],
-        "corruption_notes": [list(corruption_table(entries, rounded).notes) for entries in material.corrupted],
+        "corruption_notes": [
+            list(corruption_table(entries, rounded).notes) for entries in material.corrupted
+        ],
         "attacks": attack_values(material.attacks, results),
     }
 
@@ -213,7 +278,9 @@ def _corruptions_alone(options: Options) -> None:
 
     chosen = options.tables or ["corruptions"]
     used = {"results", "corruptions", "tables", "rounded", "html", *FORMATS}
-    given = [name for name, value in vars(options).items() if value is not None and value is not False]
+    given = [
+        name for name, value in vars(options).items() if value is not None and value is not False
+    ]
     others = [f"--{name.replace('_', '-')}" for name in given if name not in used]
     others += [f"--tables {name}" for name in chosen if not name.startswith("corruption")]
     if options.corruptions is None or others:
@@ -232,7 +299,9 @@ def _corruptions_alone(options: Options) -> None:
     _print(options, tables, written)
 
 
-def _print(options: Options, tables: Mapping[str, Sequence[Table]], written: Sequence[Path]) -> None:
+def _print(
+    options: Options, tables: Mapping[str, Sequence[Table]], written: Sequence[Path]
+) -> None:
     """After all files are written, since whoever reads this may stop reading, as `head` does.
 
     Where a document for programs is printed, the tables are not, and the files are told beside it.
@@ -280,8 +349,15 @@ def _serve(options: Options, pictures: Pictures) -> None:
     def page(version: str) -> str:
         results, _ = read_certificates(options)
         shown = training_of(results), pictures.of(results)
-        chosen = {"reference": options.reference, "intervals": options.intervals, "version": version}
-        chosen |= {"attacks": read_attacked(options)[0], "corrupted": read_corrupted(options, results)[0]}
+        chosen = {
+            "reference": options.reference,
+            "intervals": options.intervals,
+            "version": version,
+        }
+        chosen |= {
+            "attacks": read_attacked(options)[0],
+            "corrupted": read_corrupted(options, results)[0],
+        }
         return render_report(results, TITLE, radii, options.rounded, *shown, **chosen)
 
     serve(LiveReport(options.results, page), options.port or 0)

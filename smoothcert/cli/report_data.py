@@ -54,7 +54,9 @@ def read_attacked(options: Options) -> tuple[list[Attacks], list[str]]:
     return attacks, [str(warning.message) for warning in caught]
 
 
-def read_corrupted(options: Options, results: list[Certificates]) -> tuple[list[list[Corrupted]], list[str]]:
+def read_corrupted(
+    options: Options, results: list[Certificates]
+) -> tuple[list[list[Corrupted]], list[str]]:
     """The corruption benchmarks among the results and those given expressly, and which logs were left out of these."""
     from smoothcert.report import corrupted_stores, read_corruptions
     from smoothcert.runs.remote import local
@@ -118,7 +120,9 @@ def check_words(options: Options) -> None:
 def check_norm(options: Options) -> None:
     """Whether what was asked about norms fits together."""
     if options.dimension is not None and options.norm != "linf":
-        raise ConfigError("--dimension is the number of values of an input, for --norm linf, which is not given")
+        raise ConfigError(
+            "--dimension is the number of values of an input, for --norm linf, which is not given"
+        )
 
 
 def asked_radii(options: Options) -> tuple[float, ...] | None:
@@ -133,7 +137,9 @@ def check_values(options: Options) -> None:
 
     checked_radii(asked_radii(options) or ())
     if options.least_accuracy is not None and not 0 <= options.least_accuracy <= 1:
-        raise ConfigError(f"--least-accuracy is a share from 0 to 1, for example 0.6, found {options.least_accuracy:g}")
+        raise ConfigError(
+            f"--least-accuracy is a share from 0 to 1, for example 0.6, found {options.least_accuracy:g}"
+        )
 
 
 def check_outputs(options: Options, kinds: Sequence[str]) -> None:
@@ -143,22 +149,32 @@ def check_outputs(options: Options, kinds: Sequence[str]) -> None:
     given = {Path(place).resolve() for place in options.results if not is_remote(place)}
     paths = [options[kind] for kind in kinds if options[kind] is not None]
     for kind in kinds:
-        if options[kind] is not None and options[kind].is_dir():  # an empty name is the folder itself
+        if (
+            options[kind] is not None and options[kind].is_dir()
+        ):  # an empty name is the folder itself
             found = "an empty name" if options[kind] == Path() else f"the folder {options[kind]}"
-            raise ConfigError(f"--{kind} takes the name of a file to write, found {found}; add a file name")
+            raise ConfigError(
+                f"--{kind} takes the name of a file to write, found {found}; add a file name"
+            )
     places = [path.resolve() for path in paths]
     for path, place in zip(paths, places, strict=True):
         if places.count(place) > 1:
-            raise ConfigError(f"{path} is to be written twice, and the second would replace the first: give two names")
+            raise ConfigError(
+                f"{path} is to be written twice, and the second would replace the first: give two names"
+            )
         if place in given or (place.parent / "manifest.json").exists():
-            raise ConfigError(f"{path} lies among the results, which writing it would damage: choose another name")
+            raise ConfigError(
+                f"{path} lies among the results, which writing it would damage: choose another name"
+            )
 
 
 def training_of(results: Sequence[Certificates]) -> dict[str, list[dict[str, Any]]]:
     """The epochs of each run that was trained here, under the name of its first store."""
     from smoothcert.runs.folder import RunFolder
 
-    runs = {entry.source.parent.parent: entry.name for entry in reversed(results)}  # RUN/certify/NAME
+    runs = {
+        entry.source.parent.parent: entry.name for entry in reversed(results)
+    }  # RUN/certify/NAME
     return {
         name: RunFolder(path).records("metrics.jsonl")
         for path, name in reversed(runs.items())

@@ -30,11 +30,27 @@ def add_options(parser: ArgumentParser) -> None:
     rows = "only these, e.g. gaussian-0.50 'smoothmix-*'; of a table by label or recipe, e.g. 'eta = *'"
     parser.add_argument("--rows", type=str, nargs="+", default=[], help=rows)
     add_numbers(parser, ("--seeds",), "seeds, e.g. 0 1 2 (default: 0)")
-    option(parser, "--out", Path, Path("reproduce"), "folder for the runs, results.json and results.md")
-    option(parser, "--jobs", int, 1, "trainings at a time on this machine; certification comes after, two by two")
+    option(
+        parser, "--out", Path, Path("reproduce"), "folder for the runs, results.json and results.md"
+    )
+    option(
+        parser,
+        "--jobs",
+        int,
+        1,
+        "trainings at a time on this machine; certification comes after, two by two",
+    )
     option(parser, "--epochs", int, None, "fewer epochs, for a first look")
-    option(parser, "--dataset", str, None, "run the rows of a table on other data, for a first look")
-    option(parser, "--every", int, None, "certify every k-th test image; default: all, or as many as the table has")
+    option(
+        parser, "--dataset", str, None, "run the rows of a table on other data, for a first look"
+    )
+    option(
+        parser,
+        "--every",
+        int,
+        None,
+        "certify every k-th test image; default: all, or as many as the table has",
+    )
     option(parser, "--max", int, None, "certify at most this many")
     option(parser, "--n", int, N, "noise samples per image")
     add_machine(parser)
@@ -43,13 +59,19 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Options) -> None:
     seeds = tuple(dict.fromkeys(read_whole_numbers(options.seeds, "--seeds"))) or (0,)  # each once
     _check(options, seeds)
-    machine = ["--device", options.device, *(["--data-dir", str(options.data_dir)] if options.data_dir else [])]
+    machine = [
+        "--device",
+        options.device,
+        *(["--data-dir", str(options.data_dir)] if options.data_dir else []),
+    ]
     train = [*machine, *([] if options.epochs is None else ["--epochs", str(options.epochs)])]
     certify = ["--n", str(options.n), *([] if options.max is None else ["--max", str(options.max)])]
     if "/" in options.what:
         failures = _table(options, seeds, train, [*machine, *certify])
     else:
-        failures = _recipes(options, seeds, train, [*machine, "--every", str(options.every or 1), *certify])
+        failures = _recipes(
+            options, seeds, train, [*machine, "--every", str(options.every or 1), *certify]
+        )
     if failures:
         raise SmoothcertError("; ".join(failures))
 
@@ -64,17 +86,27 @@ def _check(options: Options, seeds: Sequence[int]) -> None:
     for seed in seeds:
         check_seed("each of --seeds", seed)
     check_samples(N0, options.n, ALPHA)
-    there = next(place for place in (options.out.absolute(), *options.out.absolute().parents) if place.exists())
+    there = next(
+        place
+        for place in (options.out.absolute(), *options.out.absolute().parents)
+        if place.exists()
+    )
     if not there.is_dir():
-        raise ConfigError(f"--out must be a folder, or the name of one to make, but {there} is a file")
+        raise ConfigError(
+            f"--out must be a folder, or the name of one to make, but {there} is a file"
+        )
 
 
-def _recipes(options: Options, seeds: Sequence[int], train: list[str], certify: list[str]) -> list[str]:
+def _recipes(
+    options: Options, seeds: Sequence[int], train: list[str], certify: list[str]
+) -> list[str]:
     """The recipes of a data set; returns what went wrong."""
     from smoothcert.evaluation.reproduce import outcome, plan, results_table
 
     if options.dataset is not None:
-        raise ConfigError(f"--dataset is for the rows of a table; {options.what} names its data set itself")
+        raise ConfigError(
+            f"--dataset is for the rows of a table; {options.what} names its data set itself"
+        )
     folder = options.out / options.what
     jobs = plan(options.what, folder, options.rows, seeds)
     rows = [job.named for job in plan(options.what, folder, ["*"])]
@@ -85,9 +117,16 @@ def _recipes(options: Options, seeds: Sequence[int], train: list[str], certify: 
     return [*failures, *_write(options, collected, outcomes, results_table)]
 
 
-def _table(options: Options, seeds: Sequence[int], train: list[str], certify: list[str]) -> list[str]:
+def _table(
+    options: Options, seeds: Sequence[int], train: list[str], certify: list[str]
+) -> list[str]:
     """A table of the catalogue; returns what went wrong."""
-    from smoothcert.evaluation.tables import check_files, comparison_table, plan_table, table_outcomes
+    from smoothcert.evaluation.tables import (
+        check_files,
+        comparison_table,
+        plan_table,
+        table_outcomes,
+    )
     from smoothcert.recipes.tables import load_table
 
     table = load_table(options.what)
@@ -103,7 +142,9 @@ def _table(options: Options, seeds: Sequence[int], train: list[str], certify: li
     return [*failures, *_write(options, collected, outcomes, partial(comparison_table, table))]
 
 
-def _best(table: Table, options: Options, seeds: Sequence[int], train: list[str], certify: list[str]) -> list[str]:
+def _best(
+    table: Table, options: Options, seeds: Sequence[int], train: list[str], certify: list[str]
+) -> list[str]:
     """A table of best models; returns what went wrong."""
     from smoothcert.evaluation.best_models import best_outcomes, best_table, plan_best
     from smoothcert.evaluation.tables import check_files
@@ -126,7 +167,9 @@ def _best(table: Table, options: Options, seeds: Sequence[int], train: list[str]
     return [*failures, *_write(options, collected, outcomes, partial(best_table, table))]
 
 
-def _collected(options: Options, rows: Sequence[Entry], planned: Sequence[Entry], **others: Any) -> Collected:
+def _collected(
+    options: Options, rows: Sequence[Entry], planned: Sequence[Entry], **others: Any
+) -> Collected:
     """The file of all rows that are made with these options, refused before training if it has others."""
     from smoothcert.evaluation.collected import Collected, key_of, row_of
 
@@ -137,7 +180,9 @@ def _collected(options: Options, rows: Sequence[Entry], planned: Sequence[Entry]
     return collected
 
 
-def _run(options: Options, jobs: Sequence[Job], train: list[str], certify: list[str]) -> tuple[list[Job], list[str]]:
+def _run(
+    options: Options, jobs: Sequence[Job], train: list[str], certify: list[str]
+) -> tuple[list[Job], list[str]]:
     """Those that were done, and what went wrong with the others; all are refused at once where there is no data."""
     from smoothcert.evaluation.reproduce import check_data, run_jobs
 
@@ -154,7 +199,9 @@ def _check_store(job: Job, **asked: int) -> None:
     store = ResultStore(job.store)
     there = store.manifest().identity if store.exists else {}
     unlike = [
-        f"{name} = {there[name]}, not {asked[name]}" for name in asked if there.get(name, asked[name]) != asked[name]
+        f"{name} = {there[name]}, not {asked[name]}"
+        for name in asked
+        if there.get(name, asked[name]) != asked[name]
     ]
     if unlike:
         raise StoreError(
@@ -193,7 +240,9 @@ def _write(
     note = "".join(f"\n{text}\n" for text in (*unlike, *_measured(options)))
     try:
         text = collected.add(outcomes, lambda found: table(found) + note)
-    except StoreError as error:  # rows of other options were to be made again, and failed: told beside the failure
+    except (
+        StoreError
+    ) as error:  # rows of other options were to be made again, and failed: told beside the failure
         return [str(error)]
     print(text)
     print(f"wrote {collected.path} and results.md")

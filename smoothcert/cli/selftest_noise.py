@@ -28,8 +28,12 @@ def run(options: Options) -> None:
     failed = 0
     for mode in [options.noise] if options.noise else get_args(NoiseMode):
         print(f"{mode} noise on {device}, {options.samples} values")
-        for check in selftest_noise(mode, device=device, sigma=options.sigma, values=options.samples):
+        for check in selftest_noise(
+            mode, device=device, sigma=options.sigma, values=options.samples
+        ):
             print(f"  {check}")
             failed += not check.ok
     if failed:
-        raise SmoothcertError(f"{failed} tests failed: certificates made with this noise on this device are not valid")
+        raise SmoothcertError(
+            f"{failed} tests failed: certificates made with this noise on this device are not valid"
+        )

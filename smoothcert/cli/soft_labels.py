@@ -7,7 +7,14 @@ from pathlib import Path
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, add_machine, add_overrides, as_words, given_overrides, option
+from smoothcert.cli.options import (
+    Options,
+    add_machine,
+    add_overrides,
+    as_words,
+    given_overrides,
+    option,
+)
 from smoothcert.config import TrainConfig
 from smoothcert.progress import noun
 from smoothcert.recipes import load_recipe
@@ -19,8 +26,16 @@ ABOUT = (
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("recipe", help="recipe or YAML file that the labels are for; its method must read soft labels")
-    parser.add_argument("--out", type=Path, required=True, help="folder of the labels; kept if they are there already")
+    parser.add_argument(
+        "recipe",
+        help="recipe or YAML file that the labels are for; its method must read soft labels",
+    )
+    parser.add_argument(
+        "--out",
+        type=Path,
+        required=True,
+        help="folder of the labels; kept if they are there already",
+    )
     add_machine(parser)
     option(parser, "--n", int, None, "votes per image; default: the recipe's")
     add_overrides(parser, TrainConfig, but=("method", "soft_labels", "self_training"))
@@ -46,8 +61,12 @@ def run(options: Options) -> None:
         ranks.close()
     if ranks.is_main:
         share = 100 * (votes.argmax(axis=1) == train.labels).mean()
-        words = as_words({**dataset, **{f"soft-labels.{name}": value for name, value in own.items()}})
+        words = as_words(
+            {**dataset, **{f"soft-labels.{name}": value for name, value in own.items()}}
+        )
         images, each = noun(len(votes), "image"), noun(wanted.n, "vote")
-        print(f"{wanted.folder}: soft labels of {len(votes)} {images} of {train.name}, {wanted.n} {each} each")
+        print(
+            f"{wanted.folder}: soft labels of {len(votes)} {images} of {train.name}, {wanted.n} {each} each"
+        )
         print(f"the most-voted class is the label of {share:.1f} % of the images")
         print(f"to use them: smoothcert train {shlex.join([options.recipe, *words])} --out RUN")

@@ -14,7 +14,9 @@ ABOUT = "Tell what is done and what is missing, how fast it goes, and how long i
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("runs", type=place, nargs="+", help="run folders, stores, or folders with some below")
+    parser.add_argument(
+        "runs", type=place, nargs="+", help="run folders, stores, or folders with some below"
+    )
     add_json(parser)
 
 
@@ -42,7 +44,9 @@ def run(options: Options) -> None:
         print("\n".join(map(str, joint)))
     if options.json and states:
         runs = [{**asdict(state), "finished": state.finished} for state in states]
-        print_json({"runs": runs, "together": [asdict(count) for count in joint], "problems": problems})
+        print_json(
+            {"runs": runs, "together": [asdict(count) for count in joint], "problems": problems}
+        )
         for problem in problems:
             print(f"error: {shown(problem)}", file=sys.stderr)
         if problems:

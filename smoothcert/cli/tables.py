@@ -12,7 +12,11 @@ ABOUT = "List the published tables that can be made again, or print one of them 
 
 def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "name", type=str, nargs="?", default=None, help="table to print, e.g. smoothmix-supplement/table-8"
+        "name",
+        type=str,
+        nargs="?",
+        default=None,
+        help="table to print, e.g. smoothmix-supplement/table-8",
     )
 
 
@@ -22,7 +26,8 @@ def run(options: Options) -> None:
         return
     tables = [load_table(name) for name in table_names()]
     rows = [
-        (table.name, ", ".join(table.datasets), str(len(table.rows) + len(table.best)), table.title) for table in tables
+        (table.name, ", ".join(table.datasets), str(len(table.rows) + len(table.best)), table.title)
+        for table in tables
     ]
     print(aligned([("table", "data set", "rows", "about"), *rows]))
     print("\n`smoothcert tables NAME` prints one, `smoothcert reproduce NAME` makes it again")
@@ -46,7 +51,11 @@ def _best(table: Table) -> list[tuple[str, ...]]:
     rows = [
         (
             row.label,
-            *((str(len(row.models)), ", ".join(row.of), str(row.inputs)) if row.of else ("-", "-", "-")),
+            *(
+                (str(len(row.models)), ", ".join(row.of), str(row.inputs))
+                if row.of
+                else ("-", "-", "-")
+            ),
             *row.printed_cells(table.digits),
         )
         for row in table.best

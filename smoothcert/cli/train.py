@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, add_machine, add_overrides, given_overrides, on_disk, option
+from smoothcert.cli.options import (
+    Options,
+    add_machine,
+    add_overrides,
+    given_overrides,
+    on_disk,
+    option,
+)
 from smoothcert.config import TrainConfig
 from smoothcert.interrupts import speaks
 from smoothcert.progress import noun
@@ -14,11 +21,26 @@ ABOUT = "Train a model by a recipe; any of its settings can be overridden."
 
 
 def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("recipe", help="name of a shipped recipe (`smoothcert recipes`) or a YAML file")
-    parser.add_argument("--out", type=on_disk, required=True, help="run folder; the same command resumes a stopped run")
+    parser.add_argument(
+        "recipe", help="name of a shipped recipe (`smoothcert recipes`) or a YAML file"
+    )
+    parser.add_argument(
+        "--out",
+        type=on_disk,
+        required=True,
+        help="run folder; the same command resumes a stopped run",
+    )
     add_machine(parser)
-    option(parser, "--workers", int, None, "processes that decode pictures, 0 for threads; else by cores and GPUs")
-    parser.add_argument("--track", type=str, nargs="+", default=None, help="also log to: tensorboard, wandb")
+    option(
+        parser,
+        "--workers",
+        int,
+        None,
+        "processes that decode pictures, 0 for threads; else by cores and GPUs",
+    )
+    parser.add_argument(
+        "--track", type=str, nargs="+", default=None, help="also log to: tensorboard, wandb"
+    )
     add_overrides(parser, TrainConfig)
 
 
@@ -33,5 +55,7 @@ def run(options: Options) -> None:
     if not speaks():
         return
     metrics = done.records("metrics.jsonl")
-    last = ", ".join(f"{name} {value:.4g}" for name, value in metrics[-1].items() if name not in ("epoch", "lr"))
+    last = ", ".join(
+        f"{name} {value:.4g}" for name, value in metrics[-1].items() if name not in ("epoch", "lr")
+    )
     print(f"{done.path}: {len(metrics)} {noun(len(metrics), 'epoch')} done; {last}")

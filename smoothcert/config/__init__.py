@@ -22,8 +22,25 @@ if TYPE_CHECKING:
         TrainingPrecision,
         check_choice,
     )
-    from smoothcert.config.settings import ALPHA, N0, NOISE, N, as_options, check_seed, option_of, setting, settings_of
-    from smoothcert.config.training import PRETRAINED, SelfTraining, SoftLabels, TrainConfig, dump_config, read_config
+    from smoothcert.config.settings import (
+        ALPHA,
+        N0,
+        NOISE,
+        N,
+        as_options,
+        check_seed,
+        option_of,
+        setting,
+        settings_of,
+    )
+    from smoothcert.config.training import (
+        PRETRAINED,
+        SelfTraining,
+        SoftLabels,
+        TrainConfig,
+        dump_config,
+        read_config,
+    )
 
 _HOME = {
     "build": ("build_dataclass", "read_mapping"),
@@ -32,8 +49,25 @@ _HOME = {
         *("AttackName", "ExecutorName", "Kernels", "NoiseMode", "Precision", "TrainingPrecision"),
         "check_choice",
     ),
-    "settings": ("ALPHA", "N", "N0", "NOISE", "as_options", "check_seed", "option_of", "setting", "settings_of"),
-    "training": ("PRETRAINED", "SelfTraining", "SoftLabels", "TrainConfig", "dump_config", "read_config"),
+    "settings": (
+        "ALPHA",
+        "N",
+        "N0",
+        "NOISE",
+        "as_options",
+        "check_seed",
+        "option_of",
+        "setting",
+        "settings_of",
+    ),
+    "training": (
+        "PRETRAINED",
+        "SelfTraining",
+        "SoftLabels",
+        "TrainConfig",
+        "dump_config",
+        "read_config",
+    ),
 }
 
 __all__ = [
@@ -65,4 +99,6 @@ __all__ = [
     "settings_of",
 ]
 
-__getattr__, __dir__ = lazy(__name__, {name: home for home, names in _HOME.items() for name in names})
+__getattr__, __dir__ = lazy(
+    __name__, {name: home for home, names in _HOME.items() for name in names}
+)

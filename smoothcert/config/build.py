@@ -30,7 +30,9 @@ def build_dataclass(kind: type[T], values: Mapping[str, Any], what: str) -> T:
     parser = ArgumentParser(exit_on_error=False)
     parser.add_class_arguments(kind, skip=nested)
     try:
-        checked = parser.parse_object({name: value for name, value in values.items() if name not in nested}).as_dict()
+        checked = parser.parse_object(
+            {name: value for name, value in values.items() if name not in nested}
+        ).as_dict()
     except Exception as error:
         for name, hint in _words_of(kind).items():
             check_choice(f"{what}: {name}", str(values.get(name, get_args(hint)[0])), hint)
@@ -41,7 +43,9 @@ def build_dataclass(kind: type[T], values: Mapping[str, Any], what: str) -> T:
 def _words_of(kind: type[Any]) -> dict[str, Any]:
     """Those fields that take one of a few words."""
     with suppress(NameError):  # types that are imported for type checkers only
-        return {name: hint for name, hint in get_type_hints(kind).items() if get_origin(hint) is Literal}
+        return {
+            name: hint for name, hint in get_type_hints(kind).items() if get_origin(hint) is Literal
+        }
     return {}
 
 
@@ -58,5 +62,7 @@ def read_mapping(source: Traversable | Path, name: str) -> dict[str, Any]:
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise ConfigError(f"could not read settings from {name}: {error}") from error
     if not isinstance(values, dict):
-        raise ConfigError(f"expected a YAML mapping of settings in {name}, found {type(values).__name__}")
+        raise ConfigError(
+            f"expected a YAML mapping of settings in {name}, found {type(values).__name__}"
+        )
     return values

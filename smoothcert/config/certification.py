@@ -23,19 +23,26 @@ class CertifyConfig:
         "Gaussian noise with its exact law; for l1, uniform or Laplace noise; or the literature's float noise",
         default=NOISE,
     )
-    seed: int | None = setting("seed of the noise; default: a hash of weights, data and procedure", default=None)
+    seed: int | None = setting(
+        "seed of the noise; default: a hash of weights, data and procedure", default=None
+    )
     beacon: str | None = setting(
-        "public randomness, mixed into the seed: text that nobody knew when the model was made", default=None
+        "public randomness, mixed into the seed: text that nobody knew when the model was made",
+        default=None,
     )
     radii: tuple[float, ...] | None = setting(
-        "only test these radii, with few samples (0 for clean accuracy)", flag="radius", default=None
+        "only test these radii, with few samples (0 for clean accuracy)",
+        flag="radius",
+        default=None,
     )
     tolerance: float | None = setting(
         "stop sampling an input when its radius can grow by no more than this", default=None
     )
     skip_wrong: bool = setting("no certificate where the label is already missed", default=False)
     simultaneous: bool = setting("alpha for the whole set, not for each input", default=False)
-    precision: Precision = setting("of the network's products; auto: float16 on CUDA, float32 on a CPU", default="auto")
+    precision: Precision = setting(
+        "of the network's products; auto: float16 on CUDA, float32 on a CPU", default="auto"
+    )
     kernels: Kernels = setting(KERNELS_HELP, default="auto")
 
     def __post_init__(self) -> None:
@@ -54,7 +61,9 @@ class AttackConfig:
     """
 
     sigma: float = setting("noise level; default: the one trained with")
-    radii: tuple[float, ...] = setting("l2 radii to attack at; 0: the images as they are", flag="radius")
+    radii: tuple[float, ...] = setting(
+        "l2 radii to attack at; 0: the images as they are", flag="radius"
+    )
     attack: AttackName = setting(
         "SmoothAdv's PGD or DDN, gradient-free by probabilities or by hard votes, PGD without noise, or foolbox's",
         default="pgd",
@@ -64,14 +73,20 @@ class AttackConfig:
     n: int = setting("noise samples of PREDICT on the attacked image", default=10_000)
     alpha: float = setting("failure probability of PREDICT", default=ALPHA)
     noise: NoiseMode = setting("noise of PREDICT; see `certify`", default=NOISE)
-    seed: int | None = setting("seed of the noise; default: a hash of weights, data and procedure", default=None)
-    precision: Precision = setting("of the network's products; auto: that of the certificates, if any", default="auto")
+    seed: int | None = setting(
+        "seed of the noise; default: a hash of weights, data and procedure", default=None
+    )
+    precision: Precision = setting(
+        "of the network's products; auto: that of the certificates, if any", default="auto"
+    )
     kernels: Kernels = setting(KERNELS_HELP, default="auto")
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "radii", _rising(self.radii) or ())
         if not self.radii or not all(0 <= radius < math.inf for radius in self.radii):
-            raise ConfigError(f"an attack needs finite radii of at least 0, found {list(self.radii)}")
+            raise ConfigError(
+                f"an attack needs finite radii of at least 0, found {list(self.radii)}"
+            )
         if len(set(self.radii)) < len(self.radii):  # the store would wait for rows that it has
             raise ConfigError(f"an attack needs each radius once, found {list(self.radii)}")
         check_choice("attack", self.attack, AttackName)
@@ -80,7 +95,9 @@ class AttackConfig:
         check_choice("setting of kernels", self.kernels, Kernels)
         check_seed("seed", self.seed)
         if self.noises < 1 or self.steps < 1:
-            raise ConfigError(f"an attack needs noises >= 1 and steps >= 1, found {self.noises} and {self.steps}")
+            raise ConfigError(
+                f"an attack needs noises >= 1 and steps >= 1, found {self.noises} and {self.steps}"
+            )
         _check_prediction(self.n, self.alpha)
         if self.noise in ("uniform", "laplace"):
             raise ConfigError(

@@ -29,7 +29,9 @@ def setting(text: str, *, flag: str | None = None, nested: bool = False, **defau
 def check_seed(name: str, seed: int | None) -> None:
     """Seeds are of 63 bits and not negative, as the keys that are derived from them: a manifest holds no more."""
     if seed is not None and not 0 <= seed < 2**63:
-        raise ConfigError(f"{name} must be a whole number from 0 to 2**63 - 1, for example 0, found {seed}")
+        raise ConfigError(
+            f"{name} must be a whole number from 0 to 2**63 - 1, for example 0, found {seed}"
+        )
 
 
 def as_options(kind: type[Any], values: Mapping[str, Any]) -> list[str]:

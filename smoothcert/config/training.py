@@ -33,7 +33,9 @@ class SoftLabels:
         if isinstance(given, float) and given.is_integer():  # 1e4 on the command line
             object.__setattr__(self, "n", int(given))
         if not isinstance(self.n, int) or not 1 <= self.n < 2**31:
-            raise ConfigError(f"soft_labels.n, the votes per image, must be a whole number from 1 on, found {self.n!r}")
+            raise ConfigError(
+                f"soft_labels.n, the votes per image, must be a whole number from 1 on, found {self.n!r}"
+            )
         if self.folder is not None and not isinstance(self.folder, str):
             raise ConfigError(f"soft_labels.folder must be a path, found {self.folder!r}")
 
@@ -44,7 +46,10 @@ class SoftLabels:
             return given
         values = _mapping(given, "soft_labels")
         known = {name: values.pop(name) for name in ("n", "folder") if name in values}
-        return cls(**known, settings={**_mapping(values.pop("settings", None), "soft_labels.settings"), **values})
+        return cls(
+            **known,
+            settings={**_mapping(values.pop("settings", None), "soft_labels.settings"), **values},
+        )
 
 
 @dataclass(frozen=True)
@@ -56,7 +61,9 @@ class SelfTraining:
 
     def __post_init__(self) -> None:
         if not 0 <= self.weight < math.inf:
-            raise ConfigError(f"self_training.weight must be a number from 0 on, found {self.weight!r}")
+            raise ConfigError(
+                f"self_training.weight must be a number from 0 on, found {self.weight!r}"
+            )
 
     @classmethod
     def read(cls, given: object) -> Self | None:
@@ -69,7 +76,9 @@ class SelfTraining:
 def _mapping(given: object, name: str) -> dict[str, Any]:
     """A copy of a mapping of settings; None is an empty one."""
     if given is not None and not isinstance(given, Mapping):
-        raise ConfigError(f"{name} must be a mapping of settings, such as {{key: value}}, found {given!r}")
+        raise ConfigError(
+            f"{name} must be a mapping of settings, such as {{key: value}}, found {given!r}"
+        )
     return dict(given or {})
 
 
@@ -82,7 +91,9 @@ class TrainConfig:
         "architecture: lenet, resnet20, resnet110, resnet50, hf:NAME, timm:NAME, torchvision:NAME, a dotted path or "
         "FILE.py:NAME"
     )
-    sigma: float = setting("standard deviation of the Gaussian noise, in units of the [0,1] image; 0: no noise")
+    sigma: float = setting(
+        "standard deviation of the Gaussian noise, in units of the [0,1] image; 0: no noise"
+    )
     method: dict[str, Any] = setting(
         "training method and its hyperparameters, e.g. --method.name consistency --method.lam 5"
     )
@@ -90,17 +101,22 @@ class TrainConfig:
     batch_size: int = setting("images per loaded batch, over all processes", default=256)
     optimizer: OptimizerName = setting("sgd or adam", default="sgd")
     lr: float = setting("initial learning rate", default=0.01)
-    momentum: float = setting("momentum of SGD (never Nesterov), or the first beta of Adam", default=0.9)
+    momentum: float = setting(
+        "momentum of SGD (never Nesterov), or the first beta of Adam", default=0.9
+    )
     weight_decay: float = setting("weight decay, on every parameter", default=1e-4)
     lr_step: int = setting("epochs between two drops of the learning rate", default=30)
     lr_factor: float = setting("factor of each drop", default=0.1)
     lr_late: bool = setting(
-        "drop one epoch late, as the published code of Consistency, SmoothMix and CAT-RS does", default=False
+        "drop one epoch late, as the published code of Consistency, SmoothMix and CAT-RS does",
+        default=False,
     )
     lr_drops: list[int] = setting(
         "epochs (from 0) whose start drops the rate, instead of every lr_step", default_factory=list
     )
-    model_options: dict[str, Any] = setting("of the architecture, e.g. --model-options.depth 8", default_factory=dict)
+    model_options: dict[str, Any] = setting(
+        "of the architecture, e.g. --model-options.depth 8", default_factory=dict
+    )
     normalisation: str = setting(
         "first layer of the network: none, cifar10, imagenet, ...; pretrained: that of init_from",
         default="none",
@@ -109,10 +125,13 @@ class TrainConfig:
         "augmentation of training images: none, crop-flip or imagenet", default="none"
     )
     precision: TrainingPrecision = setting(
-        "of products on CUDA: tf32 as PyTorch's convolutions, full float32, or layers in bfloat16", default="tf32"
+        "of products on CUDA: tf32 as PyTorch's convolutions, full float32, or layers in bfloat16",
+        default="tf32",
     )
     seed: int = setting("seed of initial weights, order, augmentation and noise", default=0)
-    evaluate_every: int = setting("epochs between two measurements of noisy test accuracy; 0: never", default=1)
+    evaluate_every: int = setting(
+        "epochs between two measurements of noisy test accuracy; 0: never", default=1
+    )
     init_from: str | None = setting(
         "run folder or file of weights to start from, or pretrained: as the network comes; its last layer is new where "
         "the classes differ",

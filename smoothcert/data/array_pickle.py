@@ -35,17 +35,26 @@ def read_arrays(path: Path) -> dict[str, Any]:
     try:
         with path.open("rb") as file:
             _check_operations(file)
-            found = _Unpickler(file, encoding="latin1").load()  # keeps NumPy's bytes, which Python 2 wrote as text
+            found = _Unpickler(
+                file, encoding="latin1"
+            ).load()  # keeps NumPy's bytes, which Python 2 wrote as text
             size = file.tell()
         if not isinstance(found, _Dict):
             raise ValueError("no dictionary")
-        arrays = {id(value): len(value.content) for value in found.values() if isinstance(value, _Array)}
+        arrays = {
+            id(value): len(value.content) for value in found.values() if isinstance(value, _Array)
+        }
         if sum(arrays.values()) > size:  # the same content again and again
             raise ValueError(f"arrays of {sum(arrays.values())} bytes in a file of {size}")
-        return {name: value.array() if isinstance(value, _Array) else value for name, value in found.items()}
+        return {
+            name: value.array() if isinstance(value, _Array) else value
+            for name, value in found.items()
+        }
     except OSError as error:
         raise DataError(f"{path}: expected a readable file: {error.strerror}") from error
-    except Exception as error:  # a damaged file lets any operation meet values that it was not made for
+    except (
+        Exception
+    ) as error:  # a damaged file lets any operation meet values that it was not made for
         reason = str(error)[:300] or type(error).__name__
         raise DataError(
             f"{path}: expected a pickled dictionary of NumPy arrays and plain values, found this: {reason}. "
@@ -80,7 +89,9 @@ class _Array:
     kind: _Dtype | None = None
     shape: tuple[int, ...] = ()
     order: Any = "C"
-    axes: tuple[int, ...] | None = None  # since NumPy 2.2, for permuted arrays: the order of the axes
+    axes: tuple[int, ...] | None = (
+        None  # since NumPy 2.2, for permuted arrays: the order of the axes
+    )
 
     def array(self) -> np.ndarray:
         if self.kind is None:
@@ -138,12 +149,16 @@ class _Unpickler(pickle._Unpickler):
         **pickle._Unpickler.dispatch,
         pickle.BUILD[0]: _build,
         pickle.EMPTY_DICT[0]: lambda unpickler: unpickler.append(_Dict()),
-        pickle.DICT[0]: lambda unpickler: unpickler.pop_mark() or unpickler.append(_Dict()),  # empty at first
+        pickle.DICT[0]: lambda unpickler: (
+            unpickler.pop_mark() or unpickler.append(_Dict())
+        ),  # empty at first
     }
 
     def find_class(self, module: str, name: str) -> Any:
         if (path := f"{module}.{name}") not in _FUNCTIONS:
-            raise ValueError(f"a call of {path}, which no array needs, and which was not carried out")
+            raise ValueError(
+                f"a call of {path}, which no array needs, and which was not carried out"
+            )
         return _FUNCTIONS[path]
 
 
@@ -151,7 +166,9 @@ def _check_operations(file: IO[bytes]) -> None:
     needed = set(_NEEDED.split())
     for count, (operation, _, _) in enumerate(genops(file)):
         if operation.name not in needed:
-            raise ValueError(f"the operation {operation.name}, which no array needs, and which was not carried out")
+            raise ValueError(
+                f"the operation {operation.name}, which no array needs, and which was not carried out"
+            )
         if count == MOST_OPERATIONS:
             raise ValueError(f"more than {MOST_OPERATIONS} operations")
     file.seek(0)

@@ -41,7 +41,9 @@ class Batch:
     labels: Tensor  # [B] int64
     index: Tensor  # [B] int64, positions in the data set
     generator: torch.Generator  # on the device, another one in every process
-    soft_labels: Tensor | None = None  # [B, classes] float32, each row a distribution; for methods that use them
+    soft_labels: Tensor | None = (
+        None  # [B, classes] float32, each row a distribution; for methods that use them
+    )
     pseudo_labelled: bool = False  # in self-training: whether a network gave these labels
     share: Share | None = None  # None: one process has all images
 
@@ -108,7 +110,9 @@ class Batches:
             raise ConfigError(f"expected 0 <= rank < world_size, found rank {rank} of {world_size}")
         require_labels(dataset, "training")
         if batch_size < world_size:
-            raise ConfigError(f"expected batch_size >= {world_size}, one image per rank, found {batch_size}")
+            raise ConfigError(
+                f"expected batch_size >= {world_size}, one image per rank, found {batch_size}"
+            )
         check_augment(augment, dataset)
         if soft_labels is not None and soft_labels.shape != (len(dataset), dataset.classes):
             raise ConfigError(
@@ -116,7 +120,12 @@ class Batches:
                 f"found {list(soft_labels.shape)}"
             )
         self.dataset, self.batch_size, self.seed, self.augment = dataset, batch_size, seed, augment
-        self.rank, self.world_size, self.chunks, self.device = rank, world_size, chunks, torch.device(device)
+        self.rank, self.world_size, self.chunks, self.device = (
+            rank,
+            world_size,
+            chunks,
+            torch.device(device),
+        )
         self.workers = workers
         # a tensor: CUDA divides by a plain number by multiplying with 1/255, which rounds differently
         self._white = torch.tensor(255.0, device=self.device)
@@ -149,13 +158,17 @@ class Batches:
         if weights is None:
             order = torch.randperm(len(self.dataset), generator=generator)
         else:
-            order = torch.multinomial(self._checked(weights), len(self.dataset), replacement=True, generator=generator)
+            order = torch.multinomial(
+                self._checked(weights), len(self.dataset), replacement=True, generator=generator
+            )
         if isinstance(self.dataset, LazyDataset):
             return self._from_folder(self.dataset, order, epoch, start)
         return self._from_memory(self._to_device(order), epoch, start)
 
     def _checked(self, weights: Tensor) -> Tensor:
-        usable = weights.shape == (len(self.dataset),) and bool(weights.isfinite().all() and (weights >= 0).all())
+        usable = weights.shape == (len(self.dataset),) and bool(
+            weights.isfinite().all() and (weights >= 0).all()
+        )
         if not (usable and weights.any()):
             raise ConfigError(
                 f"expected {len(self.dataset)} weights of images, finite, not negative and not all 0, found a tensor "
@@ -169,19 +182,29 @@ class Batches:
             index = order[share if isinstance(share, slice) else self._to_device(share)]
             images = self._images[index]
             if self.augment == "crop-flip":
-                generator = torch.Generator().manual_seed(derive(self.seed, "augment", epoch, step, 0))
-                images = crop_flip(images, generator, None if isinstance(share, slice) else self._within(step))
+                generator = torch.Generator().manual_seed(
+                    derive(self.seed, "augment", epoch, step, 0)
+                )
+                images = crop_flip(
+                    images, generator, None if isinstance(share, slice) else self._within(step)
+                )
             soft = None if self._soft_labels is None else self._soft_on_device[index]
             yield self._batch(images, index, epoch, step, soft)
 
-    def _from_folder(self, folder: LazyDataset, order: Tensor, epoch: int, start: int) -> Iterator[Batch]:
+    def _from_folder(
+        self, folder: LazyDataset, order: Tensor, epoch: int, start: int
+    ) -> Iterator[Batch]:
         steps = [(step, order[self._share(step)]) for step in range(start, len(self))]
         wanted = (self._wanted(index.tolist(), epoch) for _, index in steps)
         size = max((len(index) for _, index in steps), default=0)
         workers = choose_workers(self.workers, folder, sum(len(index) for _, index in steps))
         with closing(decoded(folder, wanted, size, workers)) as pictures:
             for (step, index), pixels in zip(steps, pictures, strict=True):
-                rows = None if self._soft_labels is None else _distributions(self._soft_labels[index.numpy()])
+                rows = (
+                    None
+                    if self._soft_labels is None
+                    else _distributions(self._soft_labels[index.numpy()])
+                )
                 soft = None if rows is None else self._to_device(rows)
                 images = self._to_device(torch.from_numpy(pixels))
                 yield self._batch(images, self._to_device(index), epoch, step, soft)
@@ -215,15 +238,21 @@ class Batches:
         size = self._size(step)
         return (size // self.chunks, self.chunks) if size >= self.chunks else (size, 1)
 
-    def _batch(self, images: Tensor, index: Tensor, epoch: int, step: int, soft_labels: Tensor | None) -> Batch:
+    def _batch(
+        self, images: Tensor, index: Tensor, epoch: int, step: int, soft_labels: Tensor | None
+    ) -> Batch:
         if self.dataset.eight_bit:
             images = images.float() / self._white
-        generator = torch.Generator(self.device).manual_seed(derive(self.seed, "noise", epoch, step, 0))
+        generator = torch.Generator(self.device).manual_seed(
+            derive(self.seed, "noise", epoch, step, 0)
+        )
         if self.world_size == 1:
             return Batch(images, self._labels[index], index, generator, soft_labels)
         total, _ = self._chunk(step)
         first, _, weight = _share_of(total, self.rank, self.world_size)
-        own = torch.Generator(self.device).manual_seed(derive(self.seed, "own noise", epoch, step, self.rank))
+        own = torch.Generator(self.device).manual_seed(
+            derive(self.seed, "own noise", epoch, step, self.rank)
+        )
         share = Share(first, total, weight, generator)
         return Batch(images, self._labels[index], index, own, soft_labels, share=share)
 

@@ -49,7 +49,9 @@ def load_dataset(
     if split not in _SPLITS:
         raise none_of("split", split, _SPLITS)
     if classes not in (None, info.classes):
-        raise DataError(f"{spec} has {info.classes} classes, the network {classes}: they do not belong together")
+        raise DataError(
+            f"{spec} has {info.classes} classes, the network {classes}: they do not belong together"
+        )
     found = _known(info, split, data_dir, download)
     require_order(f"{spec} ({split})", found.class_names, class_names)
     return found
@@ -77,14 +79,18 @@ def _at_place(
         from smoothcert.data.npz import load_npz
 
         found = load_npz(spec, split, data_dir, shape, classes)
-        require_order(f"{found.name} ({split})", found.class_names if found.labelled else (), class_names)
+        require_order(
+            f"{found.name} ({split})", found.class_names if found.labelled else (), class_names
+        )
         return found
     from smoothcert.data.hub import load_hub
 
     return load_hub(spec, split, data_dir, download, shape, classes, class_names)
 
 
-def _known(info: DatasetInfo, split: str, data_dir: Path | None, download: bool) -> Dataset | LazyDataset:
+def _known(
+    info: DatasetInfo, split: str, data_dir: Path | None, download: bool
+) -> Dataset | LazyDataset:
     name = info.name
     folder = locate(name, data_dir, split)
     if folder is None:
@@ -133,7 +139,9 @@ def _places(info: DatasetInfo, data_dir: Path | None) -> list[Path]:
 
 def _present(info: DatasetInfo, folder: Path, file: str) -> Path | None:
     paths = [folder / f"{file}{ending}" for ending in info.endings]
-    return next((path for path in paths if (path.is_dir() if info.read is None else path.is_file())), None)
+    return next(
+        (path for path in paths if (path.is_dir() if info.read is None else path.is_file())), None
+    )
 
 
 def _download(info: DatasetInfo, folder: Path) -> Path:
@@ -141,7 +149,9 @@ def _download(info: DatasetInfo, folder: Path) -> Path:
     for file in info.remote:
         path = fetch(file, folder, info.mirrors)
         if path.name.endswith(".tar.gz"):
-            unpack(path, folder)  # and keep the archive: another process may be about to unpack it too
+            unpack(
+                path, folder
+            )  # and keep the archive: another process may be about to unpack it too
     return folder
 
 
@@ -161,8 +171,12 @@ def _fetched(info: DatasetInfo, split: str, data_dir: Path | None, download: boo
                 return _download(info, target)
             except DataError as error:
                 advice = f"{error}\nOr put the files into one of the folders above"
-    looked = "".join(f"\n  {place}{_in_part(info, split, place)}" for place in _places(info, data_dir))
-    files = " or ".join(", ".join(f"{file}{ending}" for file in info.files[split]) for ending in info.endings)
+    looked = "".join(
+        f"\n  {place}{_in_part(info, split, place)}" for place in _places(info, data_dir)
+    )
+    files = " or ".join(
+        ", ".join(f"{file}{ending}" for file in info.files[split]) for ending in info.endings
+    )
     raise DataError(
         f"{info.name}: the {split} split ({files}) was not found; looked in{looked}\n{advice}; "
         "name the data directory by --data-dir (in Python data_dir) or in $SMOOTHCERT_DATA"
@@ -171,9 +185,16 @@ def _fetched(info: DatasetInfo, split: str, data_dir: Path | None, download: boo
 
 def _in_part(info: DatasetInfo, split: str, folder: Path) -> str:
     """Which files of the split a folder lacks that has some file of the data set."""
-    found = [path for one in _SPLITS for file in info.files[one] if (path := _present(info, folder, file))]
+    found = [
+        path
+        for one in _SPLITS
+        for file in info.files[one]
+        if (path := _present(info, folder, file))
+    ]
     if not found:
         return ""
-    ending = max((one for one in info.endings if found[0].name.endswith(one)), key=len)  # every name ends with ""
+    ending = max(
+        (one for one in info.endings if found[0].name.endswith(one)), key=len
+    )  # every name ends with ""
     lacking = [f"{file}{ending}" for file in info.files[split] if not _present(info, folder, file)]
     return f" (it has {', '.join(path.name for path in found)}, but not {', '.join(lacking)})"

@@ -40,8 +40,13 @@ def read_cifar100(paths: Sequence[Path]) -> tuple[np.ndarray, np.ndarray]:
     return _read(paths, 2, "fine_labels")
 
 
-def _read(paths: Sequence[Path], label_bytes: int, labels_name: str) -> tuple[np.ndarray, np.ndarray]:
-    parts = [_binary(path, label_bytes) if path.suffix == ".bin" else _pickled(path, labels_name) for path in paths]
+def _read(
+    paths: Sequence[Path], label_bytes: int, labels_name: str
+) -> tuple[np.ndarray, np.ndarray]:
+    parts = [
+        _binary(path, label_bytes) if path.suffix == ".bin" else _pickled(path, labels_name)
+        for path in paths
+    ]
     images = np.concatenate([images for images, _ in parts]).reshape(-1, 3, 32, 32)
     return images, np.concatenate([labels for _, labels in parts])
 
@@ -65,7 +70,11 @@ def _binary(path: Path, label_bytes: int) -> tuple[np.ndarray, np.ndarray]:
 def _pickled(path: Path, labels_name: str) -> tuple[np.ndarray, np.ndarray]:
     found = read_arrays(path)
     images, labels = found.get("data"), found.get(labels_name)
-    if not isinstance(images, np.ndarray) or images.dtype != np.uint8 or images.shape[1:] != (_PIXELS,):
+    if (
+        not isinstance(images, np.ndarray)
+        or images.dtype != np.uint8
+        or images.shape[1:] != (_PIXELS,)
+    ):
         what = f"{images.dtype} {list(images.shape)}" if isinstance(images, np.ndarray) else "none"
         raise DataError(
             f"{path}: expected an array data of type uint8 and shape ['N', {_PIXELS}], found {what}: "

@@ -51,7 +51,9 @@ def benchmarks_of(types: Collection[str], graded: bool) -> tuple[str, ...]:
     """
 
     def shared(name: str) -> tuple[int, int]:
-        return len({*types} & {*CORRUPTIONS[name], *EXTRA[name]}), len({*types} & {*CORRUPTIONS[name]})
+        return len({*types} & {*CORRUPTIONS[name], *EXTRA[name]}), len(
+            {*types} & {*CORRUPTIONS[name]}
+        )
 
     most = max(map(shared, CORRUPTIONS))
     if 2 * most[0] <= len(types):
@@ -60,14 +62,20 @@ def benchmarks_of(types: Collection[str], graded: bool) -> tuple[str, ...]:
     return ("cifar10-c",) if graded and "cifar10-c" in found else found
 
 
-def load_corrupted(name: str, corruption: str, severity: int | None = None, data_dir: Path | None = None) -> Dataset:
+def load_corrupted(
+    name: str, corruption: str, severity: int | None = None, data_dir: Path | None = None
+) -> Dataset:
     """The images of one corruption; CIFAR-10-C needs a severity from 1 to 5, MNIST-C has none.
 
     The split of the set is ``<type>/<severity>`` or ``<type>``, by which a report recognises its certificates.
     """
     _check(name, corruption, severity)
     folder = _folder(name, data_dir)
-    return read_mnist_c(folder, corruption) if severity is None else read_cifar10_c(folder, corruption, severity)
+    return (
+        read_mnist_c(folder, corruption)
+        if severity is None
+        else read_cifar10_c(folder, corruption, severity)
+    )
 
 
 def _check(name: str, corruption: str, severity: int | None) -> None:
@@ -79,7 +87,9 @@ def _check(name: str, corruption: str, severity: int | None) -> None:
     if name == "mnist-c" and severity is not None:
         raise ConfigError(f"mnist-c has no severities, found severity {severity}: leave it out")
     if name == "cifar10-c" and severity not in SEVERITIES:
-        raise ConfigError(f"cifar10-c has the severities 1 to 5, found {severity}: give one of these")
+        raise ConfigError(
+            f"cifar10-c has the severities 1 to 5, found {severity}: give one of these"
+        )
 
 
 def benchmark_for(dataset: str) -> str:
@@ -128,8 +138,12 @@ def load_stored(
     if is_spec(name):
         place = parse(name, data_dir).place
         if Path(place).name != place or place.startswith("~"):
-            raise DataError(f"{name}: expected data by the name of its folder or file, found a path")
-        return load_dataset(name, split, data_dir, False, classes=classes, class_names=class_names or ())
+            raise DataError(
+                f"{name}: expected data by the name of its folder or file, found a path"
+            )
+        return load_dataset(
+            name, split, data_dir, False, classes=classes, class_names=class_names or ()
+        )
     if name not in CORRUPTIONS:
         return load_dataset(name, split, data_dir, download=False)
     corruption, _, severity = split.partition("/")
@@ -141,7 +155,9 @@ def read_cifar10_c(folder: Path, corruption: str, severity: int) -> Dataset:
     images = _array(folder / f"{corruption}.npy", _CIFAR)
     labels = _array(folder / "labels.npy", _CIFAR[:1])
     rows = slice(_IMAGES * (severity - 1), _IMAGES * severity)
-    return _dataset("cifar10-c", f"{corruption}/{severity}", images[rows], labels[rows], CIFAR10_CLASSES)
+    return _dataset(
+        "cifar10-c", f"{corruption}/{severity}", images[rows], labels[rows], CIFAR10_CLASSES
+    )
 
 
 def read_mnist_c(folder: Path, corruption: str) -> Dataset:
@@ -170,11 +186,17 @@ def _array(path: Path, shape: tuple[int | None, ...]) -> np.ndarray:
     except FileNotFoundError:
         raise DataError(f"{path}: no such file; is the benchmark unpacked completely?") from None
     except (OSError, ValueError, EOFError) as error:
-        raise DataError(f"{path}: expected a .npy array ({error}): delete the file and get it again") from None
+        raise DataError(
+            f"{path}: expected a .npy array ({error}): delete the file and get it again"
+        ) from None
     if not isinstance(array, np.ndarray):
         array.close()
-        raise DataError(f"{path}: expected one .npy array, found an archive: unpack the benchmark again")
-    fits = array.ndim == len(shape) and all(want in (None, size) for want, size in zip(shape, array.shape, strict=True))
+        raise DataError(
+            f"{path}: expected one .npy array, found an archive: unpack the benchmark again"
+        )
+    fits = array.ndim == len(shape) and all(
+        want in (None, size) for want, size in zip(shape, array.shape, strict=True)
+    )
     if not fits or array.dtype.kind not in "ui":
         wanted = ", ".join("N" if size is None else str(size) for size in shape)
         raise DataError(
@@ -184,7 +206,9 @@ def _array(path: Path, shape: tuple[int | None, ...]) -> np.ndarray:
     return array
 
 
-def _dataset(name: str, split: str, images: np.ndarray, labels: np.ndarray, classes: tuple[str, ...]) -> Dataset:
+def _dataset(
+    name: str, split: str, images: np.ndarray, labels: np.ndarray, classes: tuple[str, ...]
+) -> Dataset:
     if images.dtype != np.uint8:
         raise DataError(f"{name} ({split}): expected images of type uint8, found {images.dtype}")
     # [N, H, W, C] on disk -> [N, C, H, W] in memory, of the chosen rows alone

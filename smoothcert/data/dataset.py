@@ -27,7 +27,9 @@ class Dataset:
 
     name: str
     split: str
-    images: np.ndarray  # [N, C, H, W], uint8 in 0..255, or float32 in [0, 1] for data off the 8-bit grid
+    images: (
+        np.ndarray
+    )  # [N, C, H, W], uint8 in 0..255, or float32 in [0, 1] for data off the 8-bit grid
     labels: np.ndarray  # [N] int64; all UNLABELLED where there are none
     classes: int  # of the network that the set is for; 0 where labels do not say it
     class_names: tuple[str, ...] = ()
@@ -43,18 +45,26 @@ class Dataset:
                 f"found {images.dtype}: convert them with .astype"
             )
         if images.ndim != 4:
-            raise DataError(f"{where}: expected images of shape [N, C, H, W], found {list(images.shape)}")
+            raise DataError(
+                f"{where}: expected images of shape [N, C, H, W], found {list(images.shape)}"
+            )
         if labels.dtype != np.int64 or labels.ndim != 1:
             raise DataError(
                 f"{where}: expected labels of type int64 and shape [N], "
                 f"found {labels.dtype} {list(labels.shape)}: convert them with .astype(np.int64)"
             )
         if len(images) != len(labels):
-            raise DataError(f"{where}: expected one label per image, found {len(images)} and {len(labels)}")
+            raise DataError(
+                f"{where}: expected one label per image, found {len(images)} and {len(labels)}"
+            )
         if images.size == 0:
-            raise DataError(f"{where}: expected at least one image, found shape {list(images.shape)}")
+            raise DataError(
+                f"{where}: expected at least one image, found shape {list(images.shape)}"
+            )
         if len(self.class_names) not in (0, self.classes):
-            raise DataError(f"{where}: expected {self.classes} class names or none, found {len(self.class_names)}")
+            raise DataError(
+                f"{where}: expected {self.classes} class names or none, found {len(self.class_names)}"
+            )
         check_labels(where, labels, self.classes)
         if not self.eight_bit:
             _require_unit_range(where, images)
@@ -101,7 +111,10 @@ def check_labels(where: str, labels: np.ndarray, classes: int) -> None:
         return
     wrong = np.flatnonzero((labels < 0) | (labels >= classes))
     if len(wrong):
-        found, hint = labels[wrong[0]], ", or give no label at all" if labels[wrong[0]] == UNLABELLED else ""
+        found, hint = (
+            labels[wrong[0]],
+            ", or give no label at all" if labels[wrong[0]] == UNLABELLED else "",
+        )
         raise DataError(
             f"{where}: expected labels from 0 to {classes - 1}, found {found} for image {wrong[0]}: "
             f"check `classes` and the label file{hint}"
@@ -113,7 +126,9 @@ def _require_unit_range(where: str, images: np.ndarray) -> None:
         wrong = np.argwhere(~((part >= 0) & (part <= 1)))  # NaN too
         if len(wrong):
             i, value = start + wrong[0][0], part[tuple(wrong[0])]
-            raise DataError(f"{where}: expected pixels in [0, 1], found {value} in image {i}: scale them")
+            raise DataError(
+                f"{where}: expected pixels in [0, 1], found {value} in image {i}: scale them"
+            )
 
 
 def _parts(images: np.ndarray, size: int = 1024) -> Iterator[tuple[int, np.ndarray]]:
@@ -121,7 +136,9 @@ def _parts(images: np.ndarray, size: int = 1024) -> Iterator[tuple[int, np.ndarr
     return ((start, images[start : start + size]) for start in range(0, len(images), size))
 
 
-def from_torch(dataset: torch.utils.data.Dataset[Any], name: str, classes: int, split: str = "test") -> Dataset:
+def from_torch(
+    dataset: torch.utils.data.Dataset[Any], name: str, classes: int, split: str = "test"
+) -> Dataset:
     """Copy a torch data set of (image, label) pairs, or of images alone, into memory.
 
     An image is a tensor [C, H, W], floating point in [0, 1] or uint8. Float images that all lie on the 8-bit
@@ -131,7 +148,9 @@ def from_torch(dataset: torch.utils.data.Dataset[Any], name: str, classes: int, 
     try:
         size = len(dataset)  # type: ignore[arg-type]
     except TypeError:
-        raise DataError(f"{where}: expected a data set with a length, found {type(dataset)}") from None
+        raise DataError(
+            f"{where}: expected a data set with a length, found {type(dataset)}"
+        ) from None
     if size == 0:
         raise DataError(f"{where}: expected at least one image, found none")
     labels = np.empty(size, np.int64)
@@ -153,7 +172,9 @@ def on_grid(where: str, images: np.ndarray) -> np.ndarray:
     if images.dtype == np.float32:
         _require_unit_range(where, images)
         if all(np.abs(255 * part - np.rint(255 * part)).max() < 1e-3 for _, part in _parts(images)):
-            return np.concatenate([np.rint(255 * part).astype(np.uint8) for _, part in _parts(images)])
+            return np.concatenate(
+                [np.rint(255 * part).astype(np.uint8) for _, part in _parts(images)]
+            )
     return images
 
 
@@ -162,9 +183,14 @@ def _pixels(where: str, i: int, item: Any) -> tuple[np.ndarray, int]:
     import torch
 
     if isinstance(item, torch.Tensor) or (isinstance(item, tuple | list) and len(item) == 1):
-        item = item if isinstance(item, torch.Tensor) else item[0], UNLABELLED  # TensorDataset gives tuples of one
+        item = (
+            item if isinstance(item, torch.Tensor) else item[0],
+            UNLABELLED,
+        )  # TensorDataset gives tuples of one
     if not (isinstance(item, tuple | list) and len(item) == 2):
-        raise DataError(f"{where}: expected (image, label) pairs or images, found {type(item).__name__} at item {i}")
+        raise DataError(
+            f"{where}: expected (image, label) pairs or images, found {type(item).__name__} at item {i}"
+        )
     image, label = item
     if not isinstance(image, torch.Tensor):
         raise DataError(

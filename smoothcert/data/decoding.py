@@ -54,12 +54,16 @@ class Wanted:
     def image(self, dataset: LazyDataset, row: int) -> np.ndarray:
         i = self.indices[row]
         return (
-            dataset.image(i) if self.seeds is None else dataset.train_image(i, np.random.default_rng(self.seeds[row]))
+            dataset.image(i)
+            if self.seeds is None
+            else dataset.train_image(i, np.random.default_rng(self.seeds[row]))
         )
 
     def part(self, rows: range) -> Wanted:
         """These rows, for a set that has their pictures alone."""
-        return Wanted(range(len(rows)), None if self.seeds is None else self.seeds[rows.start : rows.stop])
+        return Wanted(
+            range(len(rows)), None if self.seeds is None else self.seeds[rows.start : rows.stop]
+        )
 
 
 Submit = Callable[[Wanted], Callable[[], np.ndarray]]
@@ -86,8 +90,14 @@ def decoded(
 def check_workers(asked: int | None) -> None:
     """Refuse a number of workers that cannot be had."""
     if asked and (asked < 0 or os.name != "posix"):
-        wanted = "a number of workers from 0 on" if os.name == "posix" else "0 workers, since Windows has no such pipes"
-        raise ConfigError(f"expected {wanted}, found {asked}: 0 decodes pictures in the training process itself")
+        wanted = (
+            "a number of workers from 0 on"
+            if os.name == "posix"
+            else "0 workers, since Windows has no such pipes"
+        )
+        raise ConfigError(
+            f"expected {wanted}, found {asked}: 0 decodes pictures in the training process itself"
+        )
 
 
 def choose_workers(asked: int | None, dataset: LazyDataset, pictures: int) -> int:
@@ -98,7 +108,9 @@ def choose_workers(asked: int | None, dataset: LazyDataset, pictures: int) -> in
     # a class of the user's script or notebook is known to this process alone
     if pictures < _FEW or os.name != "posix" or type(dataset).__module__ == "__main__":
         return 0
-    return max(1, min(_MOST, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))  # torchrun's ranks on this host
+    return max(
+        1, min(_MOST, cores() // int(os.environ.get("LOCAL_WORLD_SIZE", "1")))
+    )  # torchrun's ranks on this host
 
 
 def cores() -> int:
@@ -125,7 +137,9 @@ def _processes(dataset: LazyDataset, size: int, workers: int) -> Iterator[Submit
     with ExitStack() as opened:
         memory = opened.enter_context(_shared_memory((_AHEAD + 1) * room))
         pixels = mmap(memory, 0)
-        started = [opened.enter_context(_worker(memory, dataset.name)) for _ in range(min(workers, size))]
+        started = [
+            opened.enter_context(_worker(memory, dataset.name)) for _ in range(min(workers, size))
+        ]
         buffers = count()
 
         def submit(wanted: Wanted) -> Callable[[], np.ndarray]:
@@ -141,7 +155,9 @@ def _processes(dataset: LazyDataset, size: int, workers: int) -> Iterator[Submit
 
         def finish(wanted: Wanted, images: np.ndarray, cuts: list[range]) -> np.ndarray:
             for worker, rows in zip(started, cuts, strict=False):
-                for row in worker.receive():  # what it could not decode raises its error here, as it is
+                for (
+                    row
+                ) in worker.receive():  # what it could not decode raises its error here, as it is
                     images[rows[row]] = wanted.image(dataset, rows[row])
             return images
 
@@ -197,7 +213,11 @@ def _worker(memory: int, name: str) -> Iterator[_Worker]:
         with theirs:
             arguments = f"{theirs.fileno()}, {memory}, {os.getpid()}"
             process = subprocess.Popen(
-                [sys.executable, "-c", _WORKER.format(path=list(map(str, sys.path)), arguments=arguments)],
+                [
+                    sys.executable,
+                    "-c",
+                    _WORKER.format(path=list(map(str, sys.path)), arguments=arguments),
+                ],
                 pass_fds=[theirs.fileno(), memory],
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,  # Ctrl-C is for the process that trains

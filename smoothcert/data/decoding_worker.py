@@ -19,7 +19,10 @@ _LOOK = 5.0  # seconds after which a worker without tasks looks whether its pare
 
 def serve(pipe: int, memory: int, parent: int) -> None:
     """Answer each task with the rows that could not be decoded, until the pipe ends."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # the parent decides when work ends: it may have to save its state
+    for number in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # the parent decides when work ends: it may have to save its state
         signal.signal(number, signal.SIG_IGN)
     tasks, pixels, connection = SimpleQueue[bytes](), mmap(memory, 0), Connection(pipe)
     Thread(target=_listen, args=(connection, parent, tasks), daemon=True).start()

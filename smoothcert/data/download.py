@@ -129,10 +129,14 @@ def unpack(archive: Path, folder: Path) -> None:
     part = folder / f".{archive.name}.{token_hex(4)}.part"
     try:
         with tarfile.open(archive) as tar:
-            tar.extractall(part, filter="data")  # refuses absolute paths, links out of the folder, devices
+            tar.extractall(
+                part, filter="data"
+            )  # refuses absolute paths, links out of the folder, devices
         for path in [path for path in part.rglob("*") if path.is_file()]:
             os.replace(path, folder / path.name)
     except (tarfile.TarError, OSError, EOFError) as error:
-        raise DataError(f"{archive}: expected a tar archive that unpacks into {folder}: {error}") from error
+        raise DataError(
+            f"{archive}: expected a tar archive that unpacks into {folder}: {error}"
+        ) from error
     finally:
         rmtree(part, ignore_errors=True)

@@ -46,13 +46,21 @@ class ImageFolder(AsPublished):
     certification logs number ImageNet. `PictureFolder` is for other folders of pictures.
     """
 
-    def __init__(self, root: Path, name: str = "imagenet", split: str = "test", licence: str = "") -> None:
+    def __init__(
+        self, root: Path, name: str = "imagenet", split: str = "test", licence: str = ""
+    ) -> None:
         self.root, self.name, self.split, self.licence = Path(root), name, split, licence
         if not self.root.is_dir():
-            raise DataError(f"{root}: expected a folder with one sub-folder of images per class, found none")
-        self.class_names = tuple(sorted(entry.name for entry in self.root.iterdir() if entry.is_dir()))
+            raise DataError(
+                f"{root}: expected a folder with one sub-folder of images per class, found none"
+            )
+        self.class_names = tuple(
+            sorted(entry.name for entry in self.root.iterdir() if entry.is_dir())
+        )
         if not self.class_names:
-            raise DataError(f"{root}: expected one sub-folder of images per class, found no sub-folder")
+            raise DataError(
+                f"{root}: expected one sub-folder of images per class, found no sub-folder"
+            )
         self.classes = len(self.class_names)
         files = [_images_below(self.root / name) for name in self.class_names]
         for class_name, found in zip(self.class_names, files, strict=True):
@@ -62,7 +70,9 @@ class ImageFolder(AsPublished):
                     "remove the folder if it is not a class, since every class is numbered by its place"
                 )
         self.files = [path for found in files for path in found]
-        self.labels = np.repeat(np.arange(self.classes, dtype=np.int64), [len(found) for found in files])
+        self.labels = np.repeat(
+            np.arange(self.classes, dtype=np.int64), [len(found) for found in files]
+        )
 
     def where(self, i: int) -> str:
         return str(self.files[i])
@@ -81,7 +91,9 @@ class ImageFolder(AsPublished):
 
     @cached_property
     def _fingerprint(self) -> str:
-        lines = sorted((path.relative_to(self.root).as_posix(), path.stat().st_size) for path in self.files)
+        lines = sorted(
+            (path.relative_to(self.root).as_posix(), path.stat().st_size) for path in self.files
+        )
         return sha256("\n".join(f"{name}\t{size}" for name, size in lines).encode()).hexdigest()
 
 

@@ -39,7 +39,9 @@ class HubDataset(LazyDataset):
     def open(self, i: int) -> AbstractContextManager[Image]:
         content = self._content(i)
         if "_digests" in vars(self) and sha256(content).hexdigest() != self._digests[i]:
-            raise DataError(f"{self.where(i)}: the picture has changed since its hash was taken: start again")
+            raise DataError(
+                f"{self.where(i)}: the picture has changed since its hash was taken: start again"
+            )
         return open_picture(self.where(i), f"reading {self.name}", content)
 
     def _content(self, i: int) -> bytes:
@@ -48,7 +50,9 @@ class HubDataset(LazyDataset):
         try:
             if cell is None or (cell["bytes"] is None and cell["path"] is None):
                 raise DataError(f"{self.where(i)}: expected a picture, found none")
-            content: bytes = Path(cell["path"]).read_bytes() if cell["bytes"] is None else cell["bytes"]
+            content: bytes = (
+                Path(cell["path"]).read_bytes() if cell["bytes"] is None else cell["bytes"]
+            )
             return content
         except OSError as error:
             raise DataError(f"{self.where(i)}: expected a readable picture ({error})") from error
@@ -92,15 +96,23 @@ def load_hub(
         raise MissingExtra("datasets", "hf", f"hf-dataset:{spec.place}") from error
     folder = next((place for place in places(spec.place, data_dir) if place.is_dir()), None)
     if folder is None and not _HUB_NAME.fullmatch(spec.place):
-        raise DataError(f"hf-dataset:{spec.place}: there is no such folder, and no data set of the hub has such a name")
+        raise DataError(
+            f"hf-dataset:{spec.place}: there is no such folder, and no data set of the hub has such a name"
+        )
     if folder is None and not download:
-        raise DataError(f"hf-dataset:{spec.place} is no folder here: save it into one by its save_to_disk")
+        raise DataError(
+            f"hf-dataset:{spec.place} is no folder here: save it into one by its save_to_disk"
+        )
     where = f"hf-dataset:{folder or spec.place}"
     try:
-        if folder is not None and any((folder / name).is_file() for name in ("dataset_dict.json", "state.json")):
+        if folder is not None and any(
+            (folder / name).is_file() for name in ("dataset_dict.json", "state.json")
+        ):
             found = datasets.load_from_disk(str(folder.resolve()))
         else:
-            found = datasets.load_dataset(str(folder.resolve() if folder else spec.place), spec.options.get("config"))
+            found = datasets.load_dataset(
+                str(folder.resolve() if folder else spec.place), spec.options.get("config")
+            )
     except Exception as error:  # of the network, of files, of the package itself
         raise DataError(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
     if isinstance(found, dict):
@@ -136,20 +148,30 @@ def _columns(spec: Spec, features: dict[str, Any], where: str) -> tuple[str, str
     asked = spec.options.get("image")
     if (asked is None and len(images) != 1) or (asked is not None and asked not in images):
         told = ", ".join(f"{name} ({kind})" for name, kind in kinds.items())
-        raise DataError(f"{where}: expected one column of type Image, found {told}: name it by image=COLUMN")
+        raise DataError(
+            f"{where}: expected one column of type Image, found {told}: name it by image=COLUMN"
+        )
     labels = [name for name, kind in kinds.items() if kind == "ClassLabel"]
     if "label" not in spec.options and len(labels) > 1:
-        raise DataError(f"{where}: found several columns of labels ({', '.join(labels)}): name one by label=COLUMN")
-    return asked or images[0], spec.options.get("label") or next(iter(labels), "label" if "label" in kinds else None)
+        raise DataError(
+            f"{where}: found several columns of labels ({', '.join(labels)}): name one by label=COLUMN"
+        )
+    return asked or images[0], spec.options.get("label") or next(
+        iter(labels), "label" if "label" in kinds else None
+    )
 
 
-def _labels(rows: Any, column: str | None, classes: int | None, where: str, known: Sequence[str]) -> Labels:
+def _labels(
+    rows: Any, column: str | None, classes: int | None, where: str, known: Sequence[str]
+) -> Labels:
     """Labels, the number of classes and their names. The hub marks hidden labels by -1, which is no label here too."""
     if column is None:
         return no_labels(len(rows), classes)
     values = list(rows[column])
     if not all(isinstance(value, int) and not isinstance(value, bool) for value in values):
-        odd = next(value for value in values if not isinstance(value, int) or isinstance(value, bool))
+        odd = next(
+            value for value in values if not isinstance(value, int) or isinstance(value, bool)
+        )
         raise DataError(f"{where}: expected class numbers in the column {column}, found {odd!r}")
     names = tuple(getattr(rows.features[column], "names", None) or ())
     labels = np.array(values, np.int64)
@@ -158,7 +180,9 @@ def _labels(rows: Any, column: str | None, classes: int | None, where: str, know
     if names and known and labels[0] != UNLABELLED:
         return numbered(where, [names[label] for label in values], classes, known)
     if classes not in (None, count):
-        raise DataError(f"{where}: the data has {count} classes, the network {classes}: its numbers mean other classes")
+        raise DataError(
+            f"{where}: the data has {count} classes, the network {classes}: its numbers mean other classes"
+        )
     return Labels(labels, count, names)
 
 
@@ -169,5 +193,8 @@ def _licence(folder: Path | None, name: str) -> str:
         from huggingface_hub import DatasetCard
 
         if not found and (folder is None or (folder / "README.md").is_file()):
-            found = str(DatasetCard.load(name if folder is None else folder / "README.md").data.license or "")
+            found = str(
+                DatasetCard.load(name if folder is None else folder / "README.md").data.license
+                or ""
+            )
     return found

@@ -25,7 +25,9 @@ def read_idx(path: Path) -> np.ndarray:
         )
     dtype, start = np.dtype(_TYPES[data[2]]), 4 + 4 * data[3]
     if len(data) < start:
-        raise DataError(f"{path}: expected {start} bytes of header, found {len(data)}{damage}: {_AGAIN}")
+        raise DataError(
+            f"{path}: expected {start} bytes of header, found {len(data)}{damage}: {_AGAIN}"
+        )
     shape = tuple(int(n) for n in np.frombuffer(data, ">u4", data[3], 4))
     expected = start + prod(shape) * dtype.itemsize
     if len(data) != expected or damage:
@@ -34,12 +36,18 @@ def read_idx(path: Path) -> np.ndarray:
             f"found {len(data)}{damage}: {_AGAIN}"
         )
     # a bytearray underneath, so that the array is writable as torch.from_numpy wants it
-    return np.frombuffer(data, dtype, offset=start).reshape(shape).astype(dtype.newbyteorder("="), copy=False)
+    return (
+        np.frombuffer(data, dtype, offset=start)
+        .reshape(shape)
+        .astype(dtype.newbyteorder("="), copy=False)
+    )
 
 
 def write_idx(path: Path, array: np.ndarray) -> None:
     """Write `array` as IDX, gzipped if the name ends in .gz; the same array always gives the same bytes."""
-    code = next((c for c, dtype in _TYPES.items() if np.dtype(dtype) == array.dtype.newbyteorder(">")), None)
+    code = next(
+        (c for c, dtype in _TYPES.items() if np.dtype(dtype) == array.dtype.newbyteorder(">")), None
+    )
     if code is None:
         raise DataError(
             f"{path}: IDX holds {', '.join(np.dtype(t).name for t in _TYPES.values())}; found {array.dtype}"

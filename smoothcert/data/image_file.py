@@ -43,7 +43,9 @@ def _check_shape(path: Path, shape: tuple[int, ...], found: tuple[int, ...]) -> 
 
 def _read_array(path: Path, shape: tuple[int, ...]) -> NDArray[np.generic]:
     try:
-        array: NDArray[np.generic] = np.load(path, mmap_mode="r", allow_pickle=False)  # mapped: the shape comes first
+        array: NDArray[np.generic] = np.load(
+            path, mmap_mode="r", allow_pickle=False
+        )  # mapped: the shape comes first
     except (ValueError, OSError, EOFError) as error:
         raise DataError(f"{path} is not a readable .npy array: {error}") from error
     if not isinstance(array, np.ndarray):
@@ -53,7 +55,9 @@ def _read_array(path: Path, shape: tuple[int, ...]) -> NDArray[np.generic]:
 
 
 @contextmanager
-def open_picture(path: Path | str, needed_for: str, content: bytes | None = None) -> Iterator[Image]:
+def open_picture(
+    path: Path | str, needed_for: str, content: bytes | None = None
+) -> Iterator[Image]:
     """A picture of 8 bits per channel and one frame, not decoded yet. What goes wrong within names the file.
 
     With `content` the file is not read: `path` says where these bytes come from.
@@ -67,7 +71,9 @@ def open_picture(path: Path | str, needed_for: str, content: bytes | None = None
             if picture.width * picture.height > MOST_PIXELS:
                 raise _too_large(path, f"{picture.width} x {picture.height}")
             _check_depth(picture, path)
-            if getattr(picture, "is_animated", False) and picture.format != "MPO":  # a JPEG with a preview of itself
+            if (
+                getattr(picture, "is_animated", False) and picture.format != "MPO"
+            ):  # a JPEG with a preview of itself
                 raise DataError(
                     f"{path}: expected one picture, found {getattr(picture, 'n_frames', 2)} frames: save the one you "
                     "mean as a file of its own"
@@ -85,12 +91,16 @@ def open_picture(path: Path | str, needed_for: str, content: bytes | None = None
 
 
 def _too_large(path: Path | str, found: str) -> DataError:
-    return DataError(f"{path}: expected at most {MOST_PIXELS // 10**6} million pixels, found {found}: make it smaller")
+    return DataError(
+        f"{path}: expected at most {MOST_PIXELS // 10**6} million pixels, found {found}: make it smaller"
+    )
 
 
 def _check_depth(picture: Any, path: Path | str) -> None:
     """Refuse more than 8 bits per channel: Pillow would clip them without a warning, and give another picture."""
-    stored = str(picture.tile[0][3]) if picture.tile else ""  # 16-bit RGB calls itself RGB, but is stored as RGB;16B
+    stored = (
+        str(picture.tile[0][3]) if picture.tile else ""
+    )  # 16-bit RGB calls itself RGB, but is stored as RGB;16B
     if picture.mode in ("I", "F") or ";16" in picture.mode or ";16" in stored:
         raise DataError(
             f"{path}: expected a picture of 8 bits per channel, found more ({picture.mode}, stored as {stored}): "
@@ -101,7 +111,9 @@ def _check_depth(picture: Any, path: Path | str) -> None:
 def check_colours(picture: Image, path: Path | str) -> None:
     """Refuse a picture whose pixels have no colour that all programs agree on."""
     if picture.mode.endswith(("A", "a")) or "transparency" in picture.info:
-        raise DataError(f"{path} has transparent pixels, whose colour is not defined: flatten the picture first")
+        raise DataError(
+            f"{path} has transparent pixels, whose colour is not defined: flatten the picture first"
+        )
     if picture.mode not in _PLAIN:
         raise DataError(
             f"{path}: expected a grey or RGB picture, found {picture.mode}, which programs convert in different "
@@ -118,9 +130,14 @@ def upright(picture: Image, channels: int) -> Image:
 
 def _read_picture(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
     channels, height, width = shape
-    with warnings.catch_warnings(action="ignore"), open_picture(path, f"reading {path.name}") as picture:
+    with (
+        warnings.catch_warnings(action="ignore"),
+        open_picture(path, f"reading {path.name}") as picture,
+    ):
         check_colours(picture, path)
-        if sorted(picture.size) != sorted((width, height)):  # it may be turned yet, by what is known when it is decoded
+        if sorted(picture.size) != sorted(
+            (width, height)
+        ):  # it may be turned yet, by what is known when it is decoded
             _check_shape(path, shape, (channels, picture.height, picture.width))
         pixels = np.asarray(upright(picture, channels))
     pixels = pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))

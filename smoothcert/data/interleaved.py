@@ -44,14 +44,21 @@ class Interleaved:
         Labelled images are drawn by `weights`, if there are any.
         """
         generator = torch.Generator().manual_seed(derive(self.labelled.seed, "interleave", epoch))
-        pseudo_labelled = (torch.randperm(len(self), generator=generator) >= len(self.labelled)).tolist()
+        pseudo_labelled = (
+            torch.randperm(len(self), generator=generator) >= len(self.labelled)
+        ).tolist()
         done = sum(pseudo_labelled[:start])
-        labelled, pseudo = self.labelled.epoch(epoch, start - done, weights), self._pseudo(epoch, done)
+        labelled, pseudo = (
+            self.labelled.epoch(epoch, start - done, weights),
+            self._pseudo(epoch, done),
+        )
         for is_pseudo in pseudo_labelled[start:]:
             yield replace(next(pseudo), pseudo_labelled=True) if is_pseudo else next(labelled)
 
     def _pseudo(self, epoch: int, start: int) -> Iterator[Batch]:
-        rounds = -(-len(self.labelled) // len(self.pseudo))  # shuffles per epoch; one if there are enough batches
+        rounds = -(
+            -len(self.labelled) // len(self.pseudo)
+        )  # shuffles per epoch; one if there are enough batches
         first, within = divmod(start, len(self.pseudo))
         for i in range(first, rounds):
             yield from self.pseudo.epoch(epoch * rounds + i, within if i == first else 0)

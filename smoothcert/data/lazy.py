@@ -19,7 +19,10 @@ from smoothcert.errors import DataError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_ORIENTATION, _TURNED = 0x0112, (5, 6, 7, 8)  # the EXIF tag, and those of its values that swap width and height
+_ORIENTATION, _TURNED = (
+    0x0112,
+    (5, 6, 7, 8),
+)  # the EXIF tag, and those of its values that swap width and height
 
 
 class LazyDataset(ABC):
@@ -126,7 +129,9 @@ def upright_size(picture: Image) -> tuple[int, int]:
 def require_labels(dataset: Dataset | LazyDataset, purpose: str) -> None:
     """Refuse a set without labels."""
     if not dataset.labelled:
-        raise DataError(f"{dataset.name} ({dataset.split}) has no labels, and {purpose} needs them: give them first")
+        raise DataError(
+            f"{dataset.name} ({dataset.split}) has no labels, and {purpose} needs them: give them first"
+        )
 
 
 def with_classes(dataset: Dataset | LazyDataset, classes: int) -> Dataset | LazyDataset:

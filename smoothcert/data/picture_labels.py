@@ -22,14 +22,18 @@ class Labels:
     values: np.ndarray  # [N] int64
     classes: int
     names: tuple[str, ...] = ()
-    by_name: bool = False  # numbered by the names of the network's classes, not by the order of their own
+    by_name: bool = (
+        False  # numbered by the names of the network's classes, not by the order of their own
+    )
 
 
 def no_labels(count: int, classes: int | None) -> Labels:
     return Labels(np.full(count, UNLABELLED, np.int64), classes or 0)
 
 
-def from_folders(root: Path, files: Sequence[PurePosixPath], classes: int | None, known: Sequence[str] = ()) -> Labels:
+def from_folders(
+    root: Path, files: Sequence[PurePosixPath], classes: int | None, known: Sequence[str] = ()
+) -> Labels:
     """The first folder of each path is its class, numbered by its place in the order of names.
 
     Where the network's classes have the `known` names, and the folders have such names, these say the number.
@@ -49,12 +53,20 @@ def from_folders(root: Path, files: Sequence[PurePosixPath], classes: int | None
             f"{root}: expected one sub-folder per class, found {names[0]} alone: if it is no class, name it itself "
             f"(folder:{root / names[0]}), {WITHOUT}"
         )
-    named = bool(known) and all(_meant(known, names).values())  # the network's classes may be named 1, 2, 3
+    named = bool(known) and all(
+        _meant(known, names).values()
+    )  # the network's classes may be named 1, 2, 3
     if not named and all(name.isascii() and name.isdecimal() and len(name) < 10 for name in names):
         numbers = [int(name) for name in names]
-        if classes is not None and len(set(numbers)) == len(names) < classes and max(numbers) < classes:
+        if (
+            classes is not None
+            and len(set(numbers)) == len(names) < classes
+            and max(numbers) < classes
+        ):
             return Labels(np.array([int(path.parts[0]) for path in files], np.int64), classes)
-        wrong = [name for place, name in enumerate(names) if int(name) != place]  # such as 0, 1, 10, 2
+        wrong = [
+            name for place, name in enumerate(names) if int(name) != place
+        ]  # such as 0, 1, 10, 2
         if wrong:
             raise DataError(
                 f"{root}: the class folders have numbers for names, but by the order of names {wrong[0]} would be "
@@ -65,7 +77,11 @@ def from_folders(root: Path, files: Sequence[PurePosixPath], classes: int | None
 
 
 def from_csv(
-    path: Path, root: Path, files: Sequence[PurePosixPath], classes: int | None, known: Sequence[str] = ()
+    path: Path,
+    root: Path,
+    files: Sequence[PurePosixPath],
+    classes: int | None,
+    known: Sequence[str] = (),
 ) -> Labels:
     """Columns `file` (relative to `root`) and `label`, a class number or a class name; one row for each picture."""
     rows = _rows(path)
@@ -80,7 +96,9 @@ def from_csv(
         if place is None:
             raise DataError(f"{where}: there is no picture '{file}' in {root}")
         if place in texts:
-            raise DataError(f"{where}: '{file}' has a label already: leave one row for each picture")
+            raise DataError(
+                f"{where}: '{file}' has a label already: leave one row for each picture"
+            )
         if not label:
             raise DataError(f"{where}: '{file}' has no label")
         texts[place] = label
@@ -93,7 +111,9 @@ def from_csv(
     ordered = [texts[i] for i in range(len(files))]
     numbers = [text.isascii() and text.isdecimal() for text in ordered]
     if all(numbers):
-        if any(places not in ([], [int(text)]) for text, places in _meant(known, set(ordered)).items()):
+        if any(
+            places not in ([], [int(text)]) for text, places in _meant(known, set(ordered)).items()
+        ):
             raise DataError(
                 f"{path}: the network's classes have numbers for names, and others than their places from 0 on "
                 f"({', '.join(known[:5])}): labels could mean either; write the names with a word, {WITHOUT}"
@@ -107,16 +127,22 @@ def from_csv(
     return numbered(path, ordered, classes, known)
 
 
-def _numbered(path: Path, texts: list[str], files: Sequence[PurePosixPath], classes: int | None) -> Labels:
+def _numbered(
+    path: Path, texts: list[str], files: Sequence[PurePosixPath], classes: int | None
+) -> Labels:
     limit = classes or 1_000_000
     for text, file in zip(texts, files, strict=True):
         if len(text) > 9 or int(text) >= limit:
-            raise DataError(f"{path}: expected classes from 0 to {limit - 1}, found {text[:20]} for '{file}'")
+            raise DataError(
+                f"{path}: expected classes from 0 to {limit - 1}, found {text[:20]} for '{file}'"
+            )
     values = np.array(texts, np.int64)
     return Labels(values, classes or int(values.max()) + 1)
 
 
-def numbered(where: Path | str, texts: Sequence[str], classes: int | None, known: Sequence[str]) -> Labels:
+def numbered(
+    where: Path | str, texts: Sequence[str], classes: int | None, known: Sequence[str]
+) -> Labels:
     """Class names as numbers: those of the network's classes, if it has such names, or by their order.
 
     Their order is that of the network only if all of its classes are there.
@@ -131,7 +157,12 @@ def numbered(where: Path | str, texts: Sequence[str], classes: int | None, known
                 f"{where}: {doubtful[0]!r} may be class {shown} of the network: write the network's class numbers into "
                 f"labels.csv (columns file,label), {WITHOUT}"
             )
-        return Labels(np.array([places[text][0] for text in texts], np.int64), len(known), tuple(known), by_name=True)
+        return Labels(
+            np.array([places[text][0] for text in texts], np.int64),
+            len(known),
+            tuple(known),
+            by_name=True,
+        )
     if known and len(strange) < len(names):
         raise DataError(
             f"{where}: expected names of the network's classes, found {strange[0]!r} among them, which is none: it has "
@@ -191,6 +222,10 @@ def _rows(path: Path) -> list[tuple[int, str, str]]:
                 raise DataError(
                     f"{path}: expected a first line with the columns file,label, found {','.join(header)[:80]!r}"
                 )
-            return [(reader.line_num, row["file"] or "", (row["label"] or "").strip()) for row in reader]
+            return [
+                (reader.line_num, row["file"] or "", (row["label"] or "").strip()) for row in reader
+            ]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise DataError(f"{path}: expected a CSV file with the columns file,label ({error})") from error
+        raise DataError(
+            f"{path}: expected a CSV file with the columns file,label ({error})"
+        ) from error

@@ -24,7 +24,9 @@ from smoothcert.progress import ProgressBar
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-_PASSED_OVER = ("__MACOSX",)  # and all names that begin with a dot: systems leave such things beside pictures
+_PASSED_OVER = (
+    "__MACOSX",
+)  # and all names that begin with a dot: systems leave such things beside pictures
 _MANY = 5_000  # files whose hashing deserves a progress bar
 
 
@@ -32,9 +34,21 @@ class PictureFolder(LazyDataset):
     """The pictures below `root`, in the order of folders and then of names."""
 
     def __init__(
-        self, root: Path, name: str, split: str, files: Sequence[PurePosixPath], labels: Labels, rule: Preparation
+        self,
+        root: Path,
+        name: str,
+        split: str,
+        files: Sequence[PurePosixPath],
+        labels: Labels,
+        rule: Preparation,
     ) -> None:
-        self.root, self.name, self.split, self.files, self.rule = root, name, split, list(files), rule
+        self.root, self.name, self.split, self.files, self.rule = (
+            root,
+            name,
+            split,
+            list(files),
+            rule,
+        )
         self.labels, self.classes, self.class_names = labels.values, labels.classes, labels.names
         self.by_name = labels.by_name
 
@@ -44,11 +58,15 @@ class PictureFolder(LazyDataset):
     def open(self, i: int) -> AbstractContextManager[Image]:
         content = _content(self.root / self.files[i])
         if "_digests" in vars(self) and sha256(content).hexdigest() != self._digests[i]:
-            raise DataError(f"{self.where(i)}: the file has changed since its hash was taken: start again")
+            raise DataError(
+                f"{self.where(i)}: the file has changed since its hash was taken: start again"
+            )
         return open_picture(self.where(i), f"reading {self.root}", content)
 
     def check(self, i: int) -> None:
-        with open_picture(self.root / self.files[i], f"reading {self.root}") as picture:  # reads the header alone
+        with open_picture(
+            self.root / self.files[i], f"reading {self.root}"
+        ) as picture:  # reads the header alone
             self._check(picture, i)
 
     def part(self, indices: Sequence[int]) -> PictureFolder:
@@ -67,7 +85,9 @@ class PictureFolder(LazyDataset):
         lines = [f"{self.rule.shape} {self.rule}"]
         rows = zip(self.files, self._digests, self.labels.tolist(), strict=True)
         return sha256(
-            "\n".join([*lines, *(f"{path}\t{digest}\t{label}" for path, digest, label in rows)]).encode()
+            "\n".join(
+                [*lines, *(f"{path}\t{digest}\t{label}" for path, digest, label in rows)]
+            ).encode()
         ).hexdigest()
 
     @cached_property
@@ -97,7 +117,9 @@ def load_folder(
     place = find(spec.place, data_dir)
     if not place.is_dir():
         raise DataError(f"{place}: expected a folder of pictures, found a file")
-    below = named_split(sorted(entry.name for entry in place.iterdir() if entry.is_dir()), split, str(place))
+    below = named_split(
+        sorted(entry.name for entry in place.iterdir() if entry.is_dir()), split, str(place)
+    )
     root = place / below if below else place
     files = list(pictures_below(root))
     if not files:
@@ -126,7 +148,9 @@ def _walk(folder: Path, shown: PurePosixPath, above: tuple[Path, ...]) -> Iterat
             yield from _walk(entry, shown / entry.name, (*above, real))
         elif entry.suffix.lower() in SUFFIXES:
             if not entry.is_file():
-                raise DataError(f"{entry}: expected a picture, found a link to nothing, or no plain file: remove it")
+                raise DataError(
+                    f"{entry}: expected a picture, found a link to nothing, or no plain file: remove it"
+                )
             yield shown / entry.name
 
 
@@ -149,7 +173,9 @@ def _labels(
     if (root / "labels.csv").is_file():
         return from_csv(root / "labels.csv", root, files, classes, known)
     if root != place and (place / "labels.csv").is_file():
-        raise DataError(f"{place / 'labels.csv'} is not in {root}, whose pictures it should label: move it there")
+        raise DataError(
+            f"{place / 'labels.csv'} is not in {root}, whose pictures it should label: move it there"
+        )
     if any(len(path.parts) > 1 for path in files):
         return from_folders(root, files, classes, known)
     return no_labels(len(files), classes)

@@ -7,7 +7,11 @@ from pathlib import Path
 
 from smoothcert.errors import DataError
 
-SPLITS = {"train": ("train",), "val": ("val", "validation", "valid"), "test": ("test", "val", "validation", "valid")}
+SPLITS = {
+    "train": ("train",),
+    "val": ("val", "validation", "valid"),
+    "test": ("test", "val", "validation", "valid"),
+}
 """The names under which a split may lie, the first that is there: many sets have no test images but validation ones."""
 
 
@@ -33,7 +37,9 @@ def find(text: str, data_dir: Path | None) -> Path:
     looked = list(dict.fromkeys(places(text, data_dir)))  # an absolute path means one place
     found = next((place for place in looked if place.exists()), None)
     if found is None:
-        raise DataError(f"{text}: no such file or folder; looked for " + " and ".join(map(str, looked)))
+        raise DataError(
+            f"{text}: no such file or folder; looked for " + " and ".join(map(str, looked))
+        )
     return found
 
 
@@ -45,12 +51,18 @@ def named_split(names: list[str], split: str, where: str) -> str | None:
         return None
     found = next((name for name in SPLITS[split] if name in there), None)
     if found is None:
-        raise DataError(f"{where}: expected a split {' or '.join(SPLITS[split])}, found only {', '.join(there)}")
+        raise DataError(
+            f"{where}: expected a split {' or '.join(SPLITS[split])}, found only {', '.join(there)}"
+        )
     return found
 
 
 def licence_below(folder: Path) -> str:
     """The first line of a licence file; empty where there is none."""
     files = sorted(path for path in folder.glob("LICEN[CS]E*") if path.is_file())
-    lines = [line.strip() for path in files[:1] for line in path.read_text("utf-8", "replace")[:2000].splitlines()]
+    lines = [
+        line.strip()
+        for path in files[:1]
+        for line in path.read_text("utf-8", "replace")[:2000].splitlines()
+    ]
     return next((line for line in lines if line), "")[:200]

@@ -26,7 +26,9 @@ class Preparation:
     height: int
     width: int
     resize: int | None = None
-    greyed: bool = False  # whether colours may become grey; else a coloured picture among grey ones is refused
+    greyed: bool = (
+        False  # whether colours may become grey; else a coloured picture among grey ones is refused
+    )
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -37,8 +39,14 @@ class Preparation:
         told = []
         if self.resize is not None:
             height, width = self._box()
-            given = "where the size differs, " if (height, width) == (self.height, self.width) else ""
-            scale = f"shorter side to {height}" if height == width else f"scaled to cover {height}x{width}"
+            given = (
+                "where the size differs, " if (height, width) == (self.height, self.width) else ""
+            )
+            scale = (
+                f"shorter side to {height}"
+                if height == width
+                else f"scaled to cover {height}x{width}"
+            )
             crop = f"{self.height}x{self.width}{'' if self.height == self.width else ' (height x width)'}"
             told.append(f"{given}{scale}, up or down (bilinear, antialiased), central {crop}")
         if self.greyed:
@@ -97,4 +105,6 @@ def random_part(width: int, height: int, rng: np.random.Generator) -> tuple[int,
 
 def _array(picture: Image) -> np.ndarray:
     pixels = np.asarray(picture)
-    return pixels[None].copy() if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+    return (
+        pixels[None].copy() if pixels.ndim == 2 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
+    )

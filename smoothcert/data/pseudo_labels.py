@@ -16,7 +16,9 @@ from smoothcert.errors import DataError
 NAMES = ("data", "extrapolated_targets")
 
 
-def load_pseudo_labelled(wanted: SelfTraining | None, train: Dataset | LazyDataset, least: int) -> Dataset | None:
+def load_pseudo_labelled(
+    wanted: SelfTraining | None, train: Dataset | LazyDataset, least: int
+) -> Dataset | None:
     """The images that a configuration's `self_training` names, if it does; at least `least` of them."""
     return None if wanted is None else read_pseudo_labelled(Path(wanted.path), train, least)
 
@@ -59,7 +61,9 @@ def _arrays(path: Path) -> list[np.ndarray]:
             with np.load(file, allow_pickle=False) as arrays:
                 return [arrays[name] for name in NAMES]
     except OSError as error:
-        raise DataError(f"{path}: expected a readable file of pseudo-labelled images: {error.strerror}") from error
+        raise DataError(
+            f"{path}: expected a readable file of pseudo-labelled images: {error.strerror}"
+        ) from error
     except (ValueError, KeyError, EOFError, MemoryError, zipfile.BadZipFile) as error:
         raise DataError(
             f"{path}: expected an .npz file of the arrays {' and '.join(NAMES)} ({error}): write it again"

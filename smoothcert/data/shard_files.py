@@ -24,11 +24,17 @@ def shards_of(text: str, split: str, data_dir: Path | None) -> tuple[Path, list[
     place = find(text, data_dir)
     if not place.is_dir():
         return place, [place]
-    below = named_split(sorted(entry.name for entry in place.iterdir() if entry.is_dir()), split, str(place))
+    below = named_split(
+        sorted(entry.name for entry in place.iterdir() if entry.is_dir()), split, str(place)
+    )
     root = place / below if below else place
-    files = sorted(entry for entry in root.iterdir() if entry.is_file() and not entry.name.startswith("."))
+    files = sorted(
+        entry for entry in root.iterdir() if entry.is_file() and not entry.name.startswith(".")
+    )
     if packed := [file for file in files if file.name.endswith(_PACKED)]:
-        raise DataError(f"{packed[0]}: expected tar files that are not compressed: decompress it first, or remove it")
+        raise DataError(
+            f"{packed[0]}: expected tar files that are not compressed: decompress it first, or remove it"
+        )
     tars = [file for file in files if file.suffix == ".tar"]
     if not tars:
         raise DataError(f"{root}: expected tar files of pictures (.tar), found none")
@@ -41,7 +47,9 @@ def _of_pattern(text: str, data_dir: Path | None) -> tuple[Path, list[Path]]:
         missing = [file for file in files if not file.is_file()]
         if len(missing) < len(files):
             if missing:
-                raise DataError(f"{text}: expected {len(files)} tar files, found {missing[0]} and others missing")
+                raise DataError(
+                    f"{text}: expected {len(files)} tar files, found {missing[0]} and others missing"
+                )
             return place, files
     raise DataError(f"{text}: there is no such tar file here or below the data directories")
 
@@ -52,7 +60,9 @@ def _expanded(text: str) -> list[str]:
     while match := _RANGE.search(found[0]):
         first, last, width = int(match[1]), int(match[2]), len(match[1])
         if not first <= last < first + _MOST // len(found):
-            raise DataError(f"{text}: expected a range such as {{000000..000146}}, found {match[0]}")
+            raise DataError(
+                f"{text}: expected a range such as {{000000..000146}}, found {match[0]}"
+            )
         numbers = [f"{number:0{width}}" for number in range(first, last + 1)]
         found = [_RANGE.sub(number, one, count=1) for one in found for number in numbers]
     return found
@@ -61,7 +71,10 @@ def _expanded(text: str) -> list[str]:
 def _of_split(files: list[Path], split: str, place: Path) -> list[Path]:
     """By the split that is a word of each name; all of them where none has such a word."""
     known = {name for names in SPLITS.values() for name in names}
-    words = [next((word for word in re.split(r"[-_.]", file.stem) if word in known), "") for file in files]
+    words = [
+        next((word for word in re.split(r"[-_.]", file.stem) if word in known), "")
+        for file in files
+    ]
     chosen = named_split(sorted(set(words)), split, str(place))
     if chosen is None:
         return files

@@ -96,12 +96,16 @@ class TarShards(LazyDataset):
             with shard.path.open("rb") as file:
                 status = os.fstat(file.fileno())
                 if (status.st_size, status.st_mtime_ns) != shard[1:]:
-                    raise DataError(f"{shard.path}: the file has changed since its headers were read: start again")
+                    raise DataError(
+                        f"{shard.path}: the file has changed since its headers were read: start again"
+                    )
                 file.seek(offset)
                 content: bytes = file.read(size)
                 return content
         except OSError as error:
-            raise DataError(f"{self.where(i)}: expected a readable tar file ({error.strerror})") from error
+            raise DataError(
+                f"{self.where(i)}: expected a readable tar file ({error.strerror})"
+            ) from error
 
     def part(self, indices: Sequence[int]) -> TarShards:
         some, chosen = self._part(indices), list(indices)
@@ -129,16 +133,24 @@ class ImageNetShards(AsPublished, TarShards):
     def _fingerprint(self) -> str:
         """Of names, sizes and labels, as for the folder: every process would read 150 GB for a hash of the pixels."""
         rows = zip(self.names, self.place[:, 1].tolist(), self.labels.tolist(), strict=True)
-        return sha256("\n".join(f"{name}\t{size}\t{label}" for name, size, label in rows).encode()).hexdigest()
+        return sha256(
+            "\n".join(f"{name}\t{size}\t{label}" for name, size, label in rows).encode()
+        ).hexdigest()
 
 
 def load_tar(
-    spec: Spec, split: str, data_dir: Path | None, shape: tuple[int, int, int] | None, classes: int | None
+    spec: Spec,
+    split: str,
+    data_dir: Path | None,
+    shape: tuple[int, int, int] | None,
+    classes: int | None,
 ) -> TarShards:
     """The pictures of a split, or of all shards where these are not named by splits."""
     asked = spec.options.get("labels")
     if asked not in (None, "none"):
-        raise ConfigError(f"tar:{spec.place}: expected labels=none, or labels as .cls members, found labels={asked}")
+        raise ConfigError(
+            f"tar:{spec.place}: expected labels=none, or labels as .cls members, found labels={asked}"
+        )
     place, paths = shards_of(spec.place, split, data_dir)
     result = TarShards(spec.name(place), split, paths, classes, labelled=asked is None)
     with result.open(0) as picture:
@@ -157,7 +169,9 @@ def _samples(path: Path, limit: int) -> Samples:
         folder, slash, last = member.name.rpartition("/")
         stem, _, ending = last.partition(".")
         ending = ending.lower()
-        if not stem or (ending != "cls" and f".{ending}" not in SUFFIXES):  # names that begin with a dot are hidden
+        if not stem or (
+            ending != "cls" and f".{ending}" not in SUFFIXES
+        ):  # names that begin with a dot are hidden
             continue
         seen, key = labels if ending == "cls" else pictures, f"{folder}{slash}{stem}"
         if key in seen:
@@ -167,9 +181,12 @@ def _samples(path: Path, limit: int) -> Samples:
             )
         seen[key] = member
     if lost := labels.keys() - pictures.keys():
-        raise DataError(f"{path}: expected a picture ({', '.join(SUFFIXES)}) for {labels[min(lost)].name}, found none")
+        raise DataError(
+            f"{path}: expected a picture ({', '.join(SUFFIXES)}) for {labels[min(lost)].name}, found none"
+        )
     values = [
-        _label(path, picture, labels.get(key), limit) if limit else UNLABELLED for key, picture in pictures.items()
+        _label(path, picture, labels.get(key), limit) if limit else UNLABELLED
+        for key, picture in pictures.items()
     ]
     place = [(picture.offset, picture.size) for picture in pictures.values()]
     names = [picture.name for picture in pictures.values()]
@@ -197,7 +214,9 @@ def _digest(shard: Shard) -> str:
     except OSError as error:
         raise DataError(f"{shard.path}: expected a readable tar file ({error.strerror})") from error
     if Shard.now(shard.path) != shard:
-        raise DataError(f"{shard.path}: the file has changed since its headers were read: start again")
+        raise DataError(
+            f"{shard.path}: the file has changed since its headers were read: start again"
+        )
     return found
 
 

@@ -14,7 +14,9 @@ from smoothcert.data.idx import read_idx
 from smoothcert.data.imagenet32 import read_imagenet32
 from smoothcert.errors import DataError
 
-Reader = Callable[[Sequence[Path]], tuple[np.ndarray, np.ndarray]]  # files of a split -> images, labels
+Reader = Callable[
+    [Sequence[Path]], tuple[np.ndarray, np.ndarray]
+]  # files of a split -> images, labels
 
 
 def read_mnist(paths: Sequence[Path]) -> tuple[np.ndarray, np.ndarray]:
@@ -67,7 +69,9 @@ _GREY, _COLOUR = (1, 28, 28), (3, 32, 32)
 
 def _idx_files(*checksums: str) -> tuple[RemoteFile, ...]:
     names = [f"{name}.gz" for split in ("train", "test") for name in _IDX[split]]
-    return tuple(RemoteFile(name, checksum) for name, checksum in zip(names, checksums, strict=True))
+    return tuple(
+        RemoteFile(name, checksum) for name, checksum in zip(names, checksums, strict=True)
+    )
 
 
 def _cifar(

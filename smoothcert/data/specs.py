@@ -43,11 +43,17 @@ def parse(text: str, data_dir: Path | None = None) -> Spec:
     """`KIND:PLACE,OPTION=VALUE,...`; commas within a place that exists belong to the place."""
     kind, _, rest = text.partition(":")
     parts = rest.split(",")
-    ends = [n for n in range(len(parts), 1, -1) if any(p.exists() for p in places(",".join(parts[:n]), data_dir))]
+    ends = [
+        n
+        for n in range(len(parts), 1, -1)
+        if any(p.exists() for p in places(",".join(parts[:n]), data_dir))
+    ]
     end = ends[0] if ends else 1
     place, options = ",".join(parts[:end]), dict[str, str]()
     if not place:
-        raise ConfigError(f"expected a place after {kind}:, for example {kind}:pictures, found '{text}'")
+        raise ConfigError(
+            f"expected a place after {kind}:, for example {kind}:pictures, found '{text}'"
+        )
     for part in parts[end:]:
         name, equals, value = part.partition("=")
         if name not in KINDS[kind]:
@@ -67,7 +73,9 @@ def check_split(split: str) -> None:
         raise none_of("split", split, SPLITS)
 
 
-def prepare(spec: Spec, shape: tuple[int, int, int] | None, first: tuple[int, int, int]) -> tuple[Preparation, str]:
+def prepare(
+    spec: Spec, shape: tuple[int, int, int] | None, first: tuple[int, int, int]
+) -> tuple[Preparation, str]:
     """How pictures become images, and the options that say it again.
 
     `shape` is what the network takes, where the options say nothing else; `first` are channels, height and width of the
@@ -83,9 +91,13 @@ def prepare(spec: Spec, shape: tuple[int, int, int] | None, first: tuple[int, in
     height, width = _size(options["size"]) if "size" in options else (shape or first)[1:]
     resize = _whole(options["resize"], "resize") if "resize" in options else min(height, width)
     if channels not in (1, 3):
-        raise ConfigError(f"pictures have 1 channel (grey) or 3 (colour), found {channels} asked for")
+        raise ConfigError(
+            f"pictures have 1 channel (grey) or 3 (colour), found {channels} asked for"
+        )
     if resize < min(height, width):
-        raise ConfigError(f"resize={resize} is smaller than the size {height}x{width} that is cut out of it")
+        raise ConfigError(
+            f"resize={resize} is smaller than the size {height}x{width} that is cut out of it"
+        )
     size = f",size={height}" if height == width else f",size={height}x{width}"
     scaled = f",resize={resize}" if resize != min(height, width) else ""
     shown = f"{size}{scaled},{'grey' if channels == 1 else 'colour'}"
@@ -96,11 +108,15 @@ def _size(text: str) -> tuple[int, int]:
     """224, or 192x256 for height x width."""
     sides = [_whole(side, "size") for side in text.split("x")]
     if len(sides) > 2:
-        raise ConfigError(f"size takes one number, or height x width such as 192x256, found '{text}'")
+        raise ConfigError(
+            f"size takes one number, or height x width such as 192x256, found '{text}'"
+        )
     return sides[0], sides[-1]
 
 
 def _whole(text: str, name: str) -> int:
     if not (text.isascii() and text.isdecimal() and 0 < int(text) <= 10_000):
-        raise ConfigError(f"{name} takes numbers of pixels from 1 to 10000, such as {name}=224, found '{text}'")
+        raise ConfigError(
+            f"{name} takes numbers of pixels from 1 to 10000, such as {name}=224, found '{text}'"
+        )
     return int(text)

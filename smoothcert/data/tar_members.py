@@ -19,7 +19,9 @@ _PASSED_OVER = (_FOLDER, b"K", b"g")  # long names of links, and remarks on the 
 _LONGEST = 1_000_000  # bytes of a long name or of pax records
 _COMPRESSED = {b"\x1f\x8b": "gzip", b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd"}
 _RECORD = re.compile(rb"(\d{1,9}) ([^=]+)=")
-_SIZE = re.compile(rb"\d{1,18}")  # Python reads longer numbers too, and from 4301 digits on refuses them
+_SIZE = re.compile(
+    rb"\d{1,18}"
+)  # Python reads longer numbers too, and from 4301 digits on refuses them
 
 
 class Member(NamedTuple):
@@ -58,21 +60,32 @@ def _members(file: BinaryIO, path: Path) -> Iterator[Member]:
         if kind not in (_LONG_NAME, _PAX):
             size = int(renamed.get("size", size))
         if offset + size > end:
-            raise _cut_off(path, f"the member at byte {place} has {size} bytes, of which {end - offset} are there")
+            raise _cut_off(
+                path,
+                f"the member at byte {place} has {size} bytes, of which {end - offset} are there",
+            )
         place = offset + -(-size // _BLOCK) * _BLOCK
         if kind in (_LONG_NAME, _PAX):
             if size > _LONGEST:
                 raise _damaged(path, offset - _BLOCK, f"a name of {size} bytes")
             file.seek(offset)
             content = file.read(size)
-            renamed |= {"path": content.rstrip(b"\0")} if kind == _LONG_NAME else _records(content, path, offset)
+            renamed |= (
+                {"path": content.rstrip(b"\0")}
+                if kind == _LONG_NAME
+                else _records(content, path, offset)
+            )
             continue
         name = (renamed.get("path") or _name(header)).decode("utf-8", "backslashreplace")
         if kind in _PLAIN:
-            yield Member(name, offset, size, block[_BLOCK : _BLOCK + size] if size <= _BLOCK else None)
+            yield Member(
+                name, offset, size, block[_BLOCK : _BLOCK + size] if size <= _BLOCK else None
+            )
         elif kind not in _PASSED_OVER:
             found = "a link" if kind in _LINKS else f"one of the kind {kind!r}"
-            raise DataError(f"{path}: expected plain files, found {found} ({name}): pack the file itself")
+            raise DataError(
+                f"{path}: expected plain files, found {found} ({name}): pack the file itself"
+            )
         renamed = {}
 
 
@@ -114,7 +127,9 @@ def _records(content: bytes, path: Path, place: int) -> dict[str, bytes]:
         if (key := match[2].decode("ascii", "replace")) in ("path", "size"):
             found[key] = content[match.end() : length - 1]
         elif key.startswith("GNU.sparse."):
-            raise DataError(f"{path}: expected plain files, found one with holes at byte {place}: pack it whole")
+            raise DataError(
+                f"{path}: expected plain files, found one with holes at byte {place}: pack it whole"
+            )
         content = content[length:]
     if not _SIZE.fullmatch(found.get("size", b"0")):
         raise _damaged(path, place, "a size that is no number")

@@ -54,7 +54,9 @@ def runs_triton(device: torch.device) -> bool:
     try:
         _try_one(device)
     except Exception as error:  # a compiler may fail in any way
-        if isinstance(error, RuntimeError) and is_out_of_memory(error):  # says nothing of Triton, and is not remembered
+        if isinstance(error, RuntimeError) and is_out_of_memory(
+            error
+        ):  # says nothing of Triton, and is not remembered
             raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
         _log.warning(

@@ -17,11 +17,19 @@ def pick_device(name: str = "auto", local_rank: int = 0) -> torch.device:
         raise ConfigError(f"device must be auto, cpu, cuda or cuda:N, found {name!r}") from error
     if device.type == "cuda":
         if not torch.cuda.is_available():
-            raise ConfigError(f"device {name} was asked for, but this PyTorch sees no CUDA device: use --device cpu")
+            raise ConfigError(
+                f"device {name} was asked for, but this PyTorch sees no CUDA device: use --device cpu"
+            )
         device = torch.device("cuda", device.index if device.index is not None else local_rank)
         if device.index >= torch.cuda.device_count():
-            raise ConfigError(f"device {device} was asked for, found {torch.cuda.device_count()} CUDA device(s)")
+            raise ConfigError(
+                f"device {device} was asked for, found {torch.cuda.device_count()} CUDA device(s)"
+            )
         torch.cuda.set_device(device)
-    elif device.type != "cpu":  # MPS among them: certification noise and its arithmetic are tested on CPU and CUDA only
-        raise ConfigError(f"device must be auto, cpu, cuda or cuda:N, found {name!r}: use --device cpu on this machine")
+    elif (
+        device.type != "cpu"
+    ):  # MPS among them: certification noise and its arithmetic are tested on CPU and CUDA only
+        raise ConfigError(
+            f"device must be auto, cpu, cuda or cuda:N, found {name!r}: use --device cpu on this machine"
+        )
     return device

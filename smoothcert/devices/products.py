@@ -40,9 +40,17 @@ def float32_products(tf32: bool) -> Iterator[None]:
 def full_sums() -> Iterator[None]:
     """Products of half precision are added up in float32, on every GPU."""
     matmul = torch.backends.cuda.matmul
-    before = matmul.allow_fp16_reduced_precision_reduction, matmul.allow_bf16_reduced_precision_reduction
-    matmul.allow_fp16_reduced_precision_reduction = matmul.allow_bf16_reduced_precision_reduction = False
+    before = (
+        matmul.allow_fp16_reduced_precision_reduction,
+        matmul.allow_bf16_reduced_precision_reduction,
+    )
+    matmul.allow_fp16_reduced_precision_reduction = (
+        matmul.allow_bf16_reduced_precision_reduction
+    ) = False
     try:
         yield
     finally:
-        matmul.allow_fp16_reduced_precision_reduction, matmul.allow_bf16_reduced_precision_reduction = before
+        (
+            matmul.allow_fp16_reduced_precision_reduction,
+            matmul.allow_bf16_reduced_precision_reduction,
+        ) = before

@@ -75,9 +75,15 @@ def attack_dataset(
     attacked = {**about, "sigma": config.sigma, "behaviour": prepared.behaviour}
     if certificates is not None and unlike(attacked, certificates.manifest().identity):
         certificates = None
-    precision = _certified_precision(certificates, smoothed) if certificates is not None else smoothed.precision
+    precision = (
+        _certified_precision(certificates, smoothed)
+        if certificates is not None
+        else smoothed.precision
+    )
     if precision not in (smoothed.precision, prepared.precision):
-        smoothed = SmoothedClassifier.of(model, dataset.classes, replace(config, precision=precision), device=device)
+        smoothed = SmoothedClassifier.of(
+            model, dataset.classes, replace(config, precision=precision), device=device
+        )
         prepared = smoothed.prepare(first)
     identity = {
         **vars(config),
@@ -93,7 +99,10 @@ def attack_dataset(
 
     def work(now: Sequence[tuple[int, float]]) -> Iterator[Row]:
         for index, radius in now:
-            image, label = torch.from_numpy(dataset.image(index)).to(smoothed.device), int(dataset.labels[index])
+            image, label = (
+                torch.from_numpy(dataset.image(index)).to(smoothed.device),
+                int(dataset.labels[index]),
+            )
             found = _attacked(smoothed, image, label, config, radius, index)
             answer, counts = smoothed.predict_counted(found, config.n, config.alpha, index)
             with launch_on(smoothed.device):
@@ -127,7 +136,12 @@ def _certified_precision(certificates: ResultStore, smoothed: SmoothedClassifier
 
 
 def _attacked(
-    smoothed: SmoothedClassifier, image: Tensor, label: int, config: AttackConfig, radius: float, index: int
+    smoothed: SmoothedClassifier,
+    image: Tensor,
+    label: int,
+    config: AttackConfig,
+    radius: float,
+    index: int,
 ) -> Tensor:
     """The adversarial image that the classifier is asked about; at radius 0 the image as it is."""
     if radius == 0:
@@ -136,7 +150,9 @@ def _attacked(
     assert config.seed is not None
     key = derive(config.seed, "attack", index)
     with kernels_switched(config.kernels):
-        found = adversarial_image(smoothed.model, unit_range(image), label, config, radius, key).detach()
+        found = adversarial_image(
+            smoothed.model, unit_range(image), label, config, radius, key
+        ).detach()
     if not found.isfinite().all():
         raise ModelError(
             f"the attack on input {index} found no image: the model's gradient there is not a number. Check the "

@@ -46,7 +46,11 @@ def plan_best(
             f"{table.name} takes the best model for each radius; of several seeds the luckiest would win: give one seed"
         )
     check_rows(table, rows, {row.label for row in table.best})
-    chosen = [row for row in table.best if not rows or any(fnmatch.fnmatch(row.label, pattern) for pattern in rows)]
+    chosen = [
+        row
+        for row in table.best
+        if not rows or any(fnmatch.fnmatch(row.label, pattern) for pattern in rows)
+    ]
     if not any(row.of for row in chosen):
         raise ConfigError(
             f"{', '.join(row.label for row in chosen)}: {table.name} quotes this from elsewhere, so there is nothing "
@@ -55,9 +59,15 @@ def plan_best(
 
     def job(row: BestRow, model: TableRow) -> RowJob:
         step = 1 if dataset else DATASETS[model.dataset].test_size // row.inputs
-        return RowJob(model, row_job(model, out, seeds[0], step if every is None else every, dataset))
+        return RowJob(
+            model, row_job(model, out, seeds[0], step if every is None else every, dataset)
+        )
 
-    return [Contest(row, tuple((source, job(row, model)) for source, model in row.models)) for row in chosen if row.of]
+    return [
+        Contest(row, tuple((source, job(row, model)) for source, model in row.models))
+        for row in chosen
+        if row.of
+    ]
 
 
 def best_outcomes(
@@ -78,7 +88,9 @@ def best_outcomes(
         for source, planned in contest.models:
             printed = published_row(source, planned.row)
             if planned.job in done and (
-                result := outcome(planned.job, train, certify, table.radii, printed, comparable=comparable)
+                result := outcome(
+                    planned.job, train, certify, table.radii, printed, comparable=comparable
+                )
             ):
                 runs.append((planned, {"table": source.name, "row": planned.row.label, **result}))
         if not runs:
@@ -98,17 +110,28 @@ def best_outcomes(
         ]
         models = {"models": len(runs), "of": len(contest.models)}
         found.append(
-            {"table": table.name, "row": contest.row.label, **models, "best": best, "runs": [run for _, run in runs]}
+            {
+                "table": table.name,
+                "row": contest.row.label,
+                **models,
+                "best": best,
+                "runs": [run for _, run in runs],
+            }
         )
     return found
 
 
 def best_table(table: Table, outcomes: Sequence[Mapping[str, Any]]) -> str:
     """Markdown: each row as printed, and below it ours; then which models ours are."""
-    lines = ["| " + " | ".join(["setup", "", *table.head]) + " |", "|---" * (2 + len(table.head)) + "|"]
+    lines = [
+        "| " + " | ".join(["setup", "", *table.head]) + " |",
+        "|---" * (2 + len(table.head)) + "|",
+    ]
     winners = []
     for row in table.best:
-        lines.append("| " + " | ".join([row.label, "published", *row.printed_cells(table.digits)]) + " |")
+        lines.append(
+            "| " + " | ".join([row.label, "published", *row.printed_cells(table.digits)]) + " |"
+        )
         own = next((entry for entry in outcomes if entry["row"] == row.label), None)
         if own is None:
             continue
@@ -137,9 +160,15 @@ def best_table(table: Table, outcomes: Sequence[Mapping[str, Any]]) -> str:
 
 def _named(head: Sequence[str], best: Sequence[Mapping[str, Any]]) -> list[str]:
     """Which model is the best from where to where; where none has a certificate, none is named."""
-    known = [(name, cell) for name, cell in zip(head, best, strict=True) if cell["certified_accuracy"] > 0]
+    known = [
+        (name, cell)
+        for name, cell in zip(head, best, strict=True)
+        if cell["certified_accuracy"] > 0
+    ]
     found = []
-    for (model, recipe), stretch in groupby(known, key=lambda entry: (entry[1]["model"], entry[1]["recipe"])):
+    for (model, recipe), stretch in groupby(
+        known, key=lambda entry: (entry[1]["model"], entry[1]["recipe"])
+    ):
         names = [name for name, _ in stretch]
         where = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
         found.append(f"{where} by {model} (`{recipe}`)")

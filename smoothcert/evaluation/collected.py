@@ -55,7 +55,9 @@ class Collected:
 
     def add(self, made: Sequence[Entry], table: Callable[[list[dict[str, Any]]], str]) -> str:
         """Write these outcomes beside the kept ones, in the order of the table, and all as Markdown into results.md."""
-        with locked(self.path.with_name(f".{self.path.name}.lock"), None, _PATIENCE):  # another may make other rows
+        with locked(
+            self.path.with_name(f".{self.path.name}.lock"), None, _PATIENCE
+        ):  # another may make other rows
             found = self.kept({key_of(entry) for entry in made})
             found += [{**entry, "options": dict(self.options)} for entry in made]
             found.sort(key=lambda entry: (self.rows.index(row_of(entry)), entry.get("seed", 0)))
@@ -100,7 +102,11 @@ class Collected:
 
 
 def _is_entry(entry: Any) -> bool:
-    return isinstance(entry, dict) and isinstance(entry.get("options", {}), dict) and any(map(entry.get, _ROW))
+    return (
+        isinstance(entry, dict)
+        and isinstance(entry.get("options", {}), dict)
+        and any(map(entry.get, _ROW))
+    )
 
 
 def _shown(value: Any) -> str:

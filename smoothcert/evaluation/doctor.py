@@ -16,7 +16,13 @@ from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.config import CertifyConfig
 from smoothcert.data import Dataset, LazyDataset, faults
 from smoothcert.errors import COLLAPSED, DataError, ModelError
-from smoothcert.evaluation.input_forms import better_under_noise, clearly_better, like_guessing, other_order, try_forms
+from smoothcert.evaluation.input_forms import (
+    better_under_noise,
+    clearly_better,
+    like_guessing,
+    other_order,
+    try_forms,
+)
 from smoothcert.evaluation.noise_levels import LEVELS, Level, answers_of, best_sigma, measure_level
 from smoothcert.evaluation.outlook import Limits, limits_of, samples_with_radii
 
@@ -90,7 +96,10 @@ def examine(
     answers = answers_of(prepared, 64 if device.type == "cpu" else 1024)
     copies = int(min(_MOST_COPIES, max(2, seconds * rate / len(pixels) / len(LEVELS))))
     noise_levels = sorted({*LEVELS, config.sigma})
-    levels = tuple(measure_level(answers, pixels, sigma, copies, data.classes, seed=0) for sigma in noise_levels)
+    levels = tuple(
+        measure_level(answers, pixels, sigma, copies, data.classes, seed=0)
+        for sigma in noise_levels
+    )
     at_sigma = next(level for level in levels if level.sigma == config.sigma)
     if all(finding.kind != "fault" for finding in inputs):
         findings += _about_noise(levels[0], at_sigma, labels)
@@ -124,17 +133,26 @@ def _rate(smoothed: SmoothedClassifier, image: Tensor, least: float) -> float:
 
 
 def _about_inputs(
-    model: nn.Module, images: Tensor, labels: NDArray[np.int64] | None, data: Dataset | LazyDataset, sigma: float
+    model: nn.Module,
+    images: Tensor,
+    labels: NDArray[np.int64] | None,
+    data: Dataset | LazyDataset,
+    sigma: float,
 ) -> Iterator[Finding]:
     classes, names = data.classes, data.class_names
     if labels is None:
-        yield Finding("warning", "the images have no labels, so nothing can be said about accuracy or normalisation")
+        yield Finding(
+            "warning",
+            "the images have no labels, so nothing can be said about accuracy or normalisation",
+        )
         return
     noise = torch.randn(images.shape, generator=torch.Generator().manual_seed(1)).to(images.device)
     try:
         now, trials = try_forms(model, images, images + sigma * noise, labels)
     except Exception as error:  # a network of the user's may fail in any way
-        yield Finding("fault", f"the network fails on these images: {type(error).__name__}: {error}")
+        yield Finding(
+            "fault", f"the network fails on these images: {type(error).__name__}: {error}"
+        )
         return
 
     def guesses(right: NDArray[np.bool_]) -> bool:
@@ -143,15 +161,24 @@ def _about_inputs(
     right = f"{100 * now.clean.mean():.1f} % of the clean images are right"
     if (better := clearly_better(now, trials)) is not None and not guesses(better.clean):
         share = 100 * better.clean.mean()
-        yield Finding("fault", f"the normalisation looks wrong: {right}, and {share:.1f} % with {better.options}")
+        yield Finding(
+            "fault",
+            f"the normalisation looks wrong: {right}, and {share:.1f} % with {better.options}",
+        )
     elif renamed := other_order(now, labels):
         shown = ", ".join(
-            f"{_named(names, label)} are answered {answer}" for label, answer in list(renamed.items())[:4]
+            f"{_named(names, label)} are answered {answer}"
+            for label, answer in list(renamed.items())[:4]
         )
-        yield Finding("fault", f"the network has its classes in another order than the data: images of {shown}, ...")
+        yield Finding(
+            "fault",
+            f"the network has its classes in another order than the data: images of {shown}, ...",
+        )
     elif guesses(now.clean):
         if guesses(np.ones_like(now.clean)):
-            yield Finding("warning", f"{right}, of only {len(labels)}: too few to tell it from guessing")
+            yield Finding(
+                "warning", f"{right}, of only {len(labels)}: too few to tell it from guessing"
+            )
             return
         yield Finding(
             "fault",
@@ -186,13 +213,19 @@ def _named(names: Sequence[str], label: int) -> str:
 
 
 def _about_noise(clean: Level, noisy: Level, labels: NDArray[np.int64] | None) -> Iterator[Finding]:
-    common = 0.0 if labels is None else _commonest(labels)  # answers may be as alike as the labels are
+    common = (
+        0.0 if labels is None else _commonest(labels)
+    )  # answers may be as alike as the labels are
     if noisy.most_frequent > max(COLLAPSED, common):
         yield Finding(
             "fault" if labels is not None and clean.accuracy(labels) <= common else "warning",
             f"under noise of sigma {noisy.sigma:g}, {100 * noisy.most_frequent:.0f} % of all answers are one and the "
             "same class: "
-            + ("is that so of the images, too?" if labels is None else "its certificates would say nothing"),
+            + (
+                "is that so of the images, too?"
+                if labels is None
+                else "its certificates would say nothing"
+            ),
         )
     if labels is None:
         return
@@ -206,7 +239,8 @@ def _about_noise(clean: Level, noisy: Level, labels: NDArray[np.int64] | None) -
         )
     elif before:
         yield Finding(
-            "fine", f"under noise of sigma {noisy.sigma:g}, {100 * after:.1f} % of the noisy copies are right"
+            "fine",
+            f"under noise of sigma {noisy.sigma:g}, {100 * after:.1f} % of the noisy copies are right",
         )
 
 

@@ -19,7 +19,9 @@ _USUAL = {
     "--input-range 0 1": InputForm(),
     "--input-range -1 1": InputForm(range=(-1.0, 1.0)),
     "--input-range 0 255": InputForm(range=(0.0, 255.0)),
-    "--mean 0.1307 --std 0.3081": InputForm((0.1307,), (0.3081,)),  # MNIST's, as PyTorch's examples have it
+    "--mean 0.1307 --std 0.3081": InputForm(
+        (0.1307,), (0.3081,)
+    ),  # MNIST's, as PyTorch's examples have it
     "--mean 0.2860 --std 0.3530": InputForm((0.2860,), (0.3530,)),  # Fashion-MNIST's
     "--normalisation cifar10": input_form("cifar10"),
     "--normalisation cifar100": input_form("cifar100"),
@@ -27,7 +29,10 @@ _USUAL = {
 }
 _CLEARLY = 0.1  # of the clean images: a network fed so was trained so
 _BETTER = 0.03  # of the noisy copies
-_RARE, _LUCK = 1e-4, 0.01  # chances of as clear a difference by luck, or of as many right answers by guessing
+_RARE, _LUCK = (
+    1e-4,
+    0.01,
+)  # chances of as clear a difference by luck, or of as many right answers by guessing
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,7 +53,9 @@ def try_forms(
     Only a network with its normalisation as a first layer, as `build_model` makes it, can be fed otherwise.
     """
 
-    def trial(options: str, network: nn.Module, change: Callable[[Tensor], Tensor] = lambda x: x) -> Trial:
+    def trial(
+        options: str, network: nn.Module, change: Callable[[Tensor], Tensor] = lambda x: x
+    ) -> Trial:
         clean, under_noise = (_answers(network, change(x)) for x in (images, noisy))
         return Trial(options, clean, clean == labels, under_noise == labels)
 
@@ -64,14 +71,18 @@ def try_forms(
             fed = InputForm(form.mean, form.std, form.range, size).layer().to(images.device)
             trials.append(trial(options, nn.Sequential(fed, network)))
     if channels == 3:
-        trials.append(trial("the channels in the order blue, green, red", model, lambda x: x.flip(1)))
+        trials.append(
+            trial("the channels in the order blue, green, red", model, lambda x: x.flip(1))
+        )
     trials.append(trial("black and white exchanged", model, lambda x: 1 - x))
     return now, tuple(sorted(trials, key=lambda tried: -tried.clean.mean()))
 
 
 def _is_form(first: nn.Module) -> bool:
     """Whether a layer only says what the network expects of its inputs."""
-    return all(type(layer) in (nn.Identity, Normalise, Resize, nn.Sequential) for layer in first.modules())
+    return all(
+        type(layer) in (nn.Identity, Normalise, Resize, nn.Sequential) for layer in first.modules()
+    )
 
 
 @torch.inference_mode()
@@ -84,13 +95,17 @@ def _answers(network: nn.Module, images: Tensor) -> NDArray[np.int64]:
 
 def clearly_better(now: Trial, trials: Sequence[Trial]) -> Trial | None:
     """A way to feed the network with which many more clean images are right, and more than luck explains."""
-    return next((trial for trial in trials if _gains(trial.clean, now.clean, _CLEARLY, _LUCK)), None)
+    return next(
+        (trial for trial in trials if _gains(trial.clean, now.clean, _CLEARLY, _LUCK)), None
+    )
 
 
 def better_under_noise(now: Trial, trials: Sequence[Trial]) -> Trial | None:
     """A way to feed the network with which more noisy copies are right than luck explains."""
     by_noise = sorted(trials, key=lambda tried: -tried.noisy.mean())
-    return next((trial for trial in by_noise if _gains(trial.noisy, now.noisy, _BETTER, _RARE)), None)
+    return next(
+        (trial for trial in by_noise if _gains(trial.noisy, now.noisy, _BETTER, _RARE)), None
+    )
 
 
 def _gains(new: NDArray[np.bool_], old: NDArray[np.bool_], least: float, chance: float) -> bool:
@@ -108,14 +123,22 @@ def other_order(trial: Trial, labels: NDArray[np.int64]) -> dict[int, int]:
     """Labels that the network knows by another number, if nearly all its answers are right once they are renamed."""
     if (trial.answers < 0).any():
         return {}
-    first, second = slice(None, None, 2), slice(1, None, 2)  # names found in one half must be right in the other
+    first, second = (
+        slice(None, None, 2),
+        slice(1, None, 2),
+    )  # names found in one half must be right in the other
     names = _renaming(labels[first], trial.answers[first])
     held_out = [
-        names.get(int(label)) == answer for label, answer in zip(labels[second], trial.answers[second], strict=True)
+        names.get(int(label)) == answer
+        for label, answer in zip(labels[second], trial.answers[second], strict=True)
     ]
     if sum(held_out) <= len(held_out) * (trial.clean.mean() + 0.5):
         return {}
-    return {label: answer for label, answer in _renaming(labels, trial.answers).items() if label != answer}
+    return {
+        label: answer
+        for label, answer in _renaming(labels, trial.answers).items()
+        if label != answer
+    }
 
 
 def _renaming(labels: NDArray[np.int64], answers: NDArray[np.int64]) -> dict[int, int]:

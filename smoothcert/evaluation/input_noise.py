@@ -40,11 +40,15 @@ class InputNoiseBound:
         if not 0.5 < self.p < 1:
             raise ConfigError(f"p must lie between 0.5 and 1, found {self.p}")
         if not (self.sigma > 0 and self.tau > 0 and self.sigma != self.tau):
-            raise ConfigError(f"expected two different noise levels above 0, found {self.sigma} and {self.tau}")
+            raise ConfigError(
+                f"expected two different noise levels above 0, found {self.sigma} and {self.tau}"
+            )
         if not 0 < self.epsilon <= 0.5:
             raise ConfigError(f"the theorem is about 0 < epsilon <= 1/2, found {self.epsilon}")
         if not self.fourth_moment >= 1:
-            raise ConfigError(f"a variable of variance 1 has a fourth moment of at least 1, found {self.fourth_moment}")
+            raise ConfigError(
+                f"a variable of variance 1 has a fourth moment of at least 1, found {self.fourth_moment}"
+            )
 
     @property
     def constant(self) -> float:

@@ -39,7 +39,9 @@ def mixing_ratios(
     store = ResultStore(folder / name, COLUMNS)
     store.claim(Manifest(identity, len(indices), environment))
     for part in store.parts():
-        require_chain(part, store.manifest().identity, f"delete {store.folder} to make its ratios again")
+        require_chain(
+            part, store.manifest().identity, f"delete {store.folder} to make its ratios again"
+        )
     store.complete(
         indices,
         Selection(),
@@ -61,6 +63,8 @@ def _rows(path_of: Callable[[int], AdversarialPath], indices: Sequence[int]) -> 
             "idx": index,
             "label": path.label,
             "answer": path.answer,
-            "correct": int(path.answer == path.label),  # the ratio is about correct answers that change
+            "correct": int(
+                path.answer == path.label
+            ),  # the ratio is about correct answers that change
             "ratio": float("nan") if ratio is None else ratio,
         }

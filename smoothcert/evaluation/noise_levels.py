@@ -44,7 +44,9 @@ class Level:
     def hoped_radii(self, n: int, alpha: float) -> NDArray[np.float64]:
         """The radius of each image's most frequent class if n samples voted as these few do; 0 for an abstention."""
         p_lower = bounds.lower_bound(np.floor(self.shares * n).astype(np.int64), n, alpha)
-        radii = np.asarray(bounds.radius(p_lower, self.sigma)) if self.sigma else np.zeros(len(p_lower))
+        radii = (
+            np.asarray(bounds.radius(p_lower, self.sigma)) if self.sigma else np.zeros(len(p_lower))
+        )
         return np.where(p_lower > 0.5, radii, 0.0)
 
     def hoped(self, labels: NDArray[np.int64] | None, n: int, alpha: float) -> tuple[float, float]:
@@ -69,18 +71,26 @@ def answers_of(prepared: Prepared, batch_size: int) -> Answers:
     return classes
 
 
-def measure_level(answers: Answers, images: Tensor, sigma: float, copies: int, classes: int, seed: int) -> Level:
+def measure_level(
+    answers: Answers, images: Tensor, sigma: float, copies: int, classes: int, seed: int
+) -> Level:
     """Votes of `copies` noisy copies of each image; one copy where there is no noise."""
     copies = copies if sigma else 1
     generator = torch.Generator(images.device).manual_seed(seed)
     counts = torch.zeros(len(images), classes, dtype=torch.int64, device=images.device)
     for _ in range(copies):
-        noise = torch.randn(images.shape, generator=generator, device=images.device) if sigma else 0.0
-        counts.scatter_add_(1, answers(images + sigma * noise)[:, None], torch.ones_like(counts[:, :1]))
+        noise = (
+            torch.randn(images.shape, generator=generator, device=images.device) if sigma else 0.0
+        )
+        counts.scatter_add_(
+            1, answers(images + sigma * noise)[:, None], torch.ones_like(counts[:, :1])
+        )
     return Level(sigma, copies, counts.cpu().numpy())
 
 
-def best_sigma(levels: Sequence[Level], labels: NDArray[np.int64], n: int, alpha: float) -> float | None:
+def best_sigma(
+    levels: Sequence[Level], labels: NDArray[np.int64], n: int, alpha: float
+) -> float | None:
     """The level with the largest average radius to be hoped for; None if none certifies anything."""
     hoped = {level.sigma: level.hoped(labels, n, alpha)[1] for level in levels if level.sigma}
     return max(hoped, key=lambda sigma: hoped[sigma]) if any(hoped.values()) else None

@@ -23,21 +23,33 @@ class Limits:
 
 def limits_of(sigma: float, n: int, alpha: float) -> Limits:
     largest = float(bounds.radius(bounds.lower_bound(n, n, alpha), sigma))
-    low, high = n // 2, n  # the smallest count that certifies anything lies above the first, at most at the second
+    low, high = (
+        n // 2,
+        n,
+    )  # the smallest count that certifies anything lies above the first, at most at the second
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if float(bounds.lower_bound(middle, n, alpha)) > 0.5 else (middle, high)
+        low, high = (
+            (low, middle) if float(bounds.lower_bound(middle, n, alpha)) > 0.5 else (middle, high)
+        )
     return Limits(largest, high / n)
 
 
 def samples_with_radii(
-    shares: NDArray[np.float64], radii: tuple[float, ...], sigma: float, n: int, alpha: float, seed: int = 0
+    shares: NDArray[np.float64],
+    radii: tuple[float, ...],
+    sigma: float,
+    n: int,
+    alpha: float,
+    seed: int = 0,
 ) -> float:
     """Average samples per image of `certify --radius` for images whose top classes have these shares of the votes."""
     test = procedure(n, alpha, sigma, radii=radii)
     assert test is not None
     rng = np.random.default_rng(seed)
-    return float(np.mean([samples_of(test, float(share), rng) for share in shares for _ in range(_EXAMPLES)]))
+    return float(
+        np.mean([samples_of(test, float(share), rng) for share in shares for _ in range(_EXAMPLES)])
+    )
 
 
 def samples_of(test: Procedure, p: float, rng: np.random.Generator) -> int:

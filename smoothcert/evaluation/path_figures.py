@@ -66,18 +66,23 @@ def explain_runs(
         require_labels(data, "an adversarial path")
         wrong = [index for index in indices if not 0 <= index < len(data)]
         if wrong:
-            raise ConfigError(f"the test set of {data.name} has images 0 to {len(data) - 1}, found index {wrong[0]}")
+            raise ConfigError(
+                f"the test set of {data.name} has images 0 to {len(data) - 1}, found index {wrong[0]}"
+            )
         place = pick_device(device)
         path_of = partial(_path, model.to(place), data, spec.sigma, settings)
         for index in indices:
-            yield _write(out / f"{file}-{index}.svg", _figure(path_of(index), name, spec.class_names))
+            yield _write(
+                out / f"{file}-{index}.svg", _figure(path_of(index), name, spec.class_names)
+            )
         if ratios:
             chosen = range(0, len(data), max(1, len(data) // ratios))[:ratios]
             about = {**settings, "sigma": spec.sigma, "device_type": device_kind(place)}
             found[name] = mixing_ratios(
                 path_of,
                 chosen,
-                out / ".ratios",  # hidden, since reports take a folder with a manifest for certificates
+                out
+                / ".ratios",  # hidden, since reports take a folder with a manifest for certificates
                 {**about, **subject(model, data, Selection())},
                 environment(place),
                 what=f"mixing ratios of {name}",
@@ -95,7 +100,9 @@ def _labels(names: Sequence[str]) -> list[str]:
 
 def _file_names(names: Sequence[str]) -> list[str]:
     """The names without what some file systems do not take in the name of a file, such as the / between folders."""
-    return _numbered_if_alike([re.sub(r"[^\w.-]+", "-", name).strip("-.") or "run" for name in names])
+    return _numbered_if_alike(
+        [re.sub(r"[^\w.-]+", "-", name).strip("-.") or "run" for name in names]
+    )
 
 
 def _numbered_if_alike(names: list[str]) -> list[str]:

@@ -82,9 +82,12 @@ def adversarial_path(
             constrain=Within(start, None, clamp="last"),
         )
         ratios = torch.linspace(0, 1, points, device=image.device)
-        with torch.inference_mode():  # one point at a time: memory for `noises` copies, whatever the number of points
+        with (
+            torch.inference_mode()
+        ):  # one point at a time: memory for `noises` copies, whatever the number of points
             line = [
-                noisy_logits(model, torch.lerp(start, end, ratio), noise).softmax(-1).mean(0)[0] for ratio in ratios
+                noisy_logits(model, torch.lerp(start, end, ratio), noise).softmax(-1).mean(0)[0]
+                for ratio in ratios
             ]
     return AdversarialPath(
         index,

@@ -65,7 +65,8 @@ def reanalyse(
         stored,
         predict=predict,
         radius=np.where(certified, radius, 0.0),
-        correct=(predict == stored.label) & stored.labelled,  # an abstention, -1, is no missing label
+        correct=(predict == stored.label)
+        & stored.labelled,  # an abstention, -1, is no missing label
         p_lower=p,
         norm=norm or stored.norm,
         bound=bound,
@@ -76,7 +77,11 @@ def reanalyse(
 
 def _told(identity: dict[str, Any], alpha: float | None, bound: Bound) -> list[str]:
     """How the certificates differ from those that were stored."""
-    changes = [f"alpha {alpha:g} (certified with {identity['alpha']:g})"] if alpha != identity["alpha"] else []
+    changes = (
+        [f"alpha {alpha:g} (certified with {identity['alpha']:g})"]
+        if alpha != identity["alpha"]
+        else []
+    )
     changes += ["the multiclass bound"] if bound == "multiclass" else []
     return [f"stored counts were analysed again with {' and '.join(changes)}"] if changes else []
 
@@ -96,12 +101,16 @@ def _bounds(
         return p, bounds.radius(p, sigma, law)
     split = identity.get("split_alpha", bounds.DEFAULT_SPLIT)
     p = np.where(sampled, bounds.lower_bound(top, drawn, split * alpha, slack), 0.0)
-    return p, np.where(sampled, bounds.multiclass_radius(top, other, drawn, alpha, sigma, split, slack, law), 0.0)
+    return p, np.where(
+        sampled, bounds.multiclass_radius(top, other, drawn, alpha, sigma, split, slack, law), 0.0
+    )
 
 
 def _values(folder: Path, manifest: dict[str, Any], law: bounds.Law, given: int | None) -> int:
     if law != "gaussian":
-        raise ConfigError(f"l-infinity radii follow from l2 radii, found the l1 radii of {law} noise")
+        raise ConfigError(
+            f"l-infinity radii follow from l2 radii, found the l1 radii of {law} noise"
+        )
     recorded = manifest.get("environment", {}).get("values")
     if given is None and recorded is None:
         raise StoreError(

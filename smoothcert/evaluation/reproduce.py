@@ -51,7 +51,9 @@ class Job:
     recipe: str
     seed: int
     folder: Path
-    soft_labels: Path | None = None  # shared by all rows that need them: they are the same for every sigma and seed
+    soft_labels: Path | None = (
+        None  # shared by all rows that need them: they are the same for every sigma and seed
+    )
     changes: Mapping[str, Any] = field(default_factory=dict)  # of the recipe
     every: int | None = None  # certify every k-th image; None: as the command says
     corruption: tuple[str, int | None] | None = None  # type and severity
@@ -76,14 +78,24 @@ class Job:
         words += ["--every", str(self.every)] if self.every else []
         if self.corruption:
             kind, severity = self.corruption
-            words += ["--corruption", kind, *([] if severity is None else ["--severity", str(severity)])]
+            words += [
+                "--corruption",
+                kind,
+                *([] if severity is None else ["--severity", str(severity)]),
+            ]
         return words if self.store.name == "test" else [*words, "--name", self.store.name]
 
     @property
     def store(self) -> Path:
         """Tables on fewer images than others have a store of their own in the same run."""
-        names = ["test"] if self.corruption is None else [str(part) for part in self.corruption if part]
-        return self.folder / "certify" / "-".join([*names, *([f"every{self.every}"] if (self.every or 1) > 1 else [])])
+        names = (
+            ["test"] if self.corruption is None else [str(part) for part in self.corruption if part]
+        )
+        return (
+            self.folder
+            / "certify"
+            / "-".join([*names, *([f"every{self.every}"] if (self.every or 1) > 1 else [])])
+        )
 
     def log(self, command: str) -> Path:
         whole = command == "train" or self.corruption is None
@@ -95,18 +107,28 @@ def change_words(changes: Mapping[str, Any]) -> list[str]:
     words: list[str] = []
     for key, value in changes.items():
         name = f"--{key.replace('_', '-')}"
-        entries = {f"{name}.{entry}": v for entry, v in value.items()} if isinstance(value, Mapping) else {name: value}
-        words += [word for option, v in entries.items() for word in (option, json.dumps(v).strip('"'))]
+        entries = (
+            {f"{name}.{entry}": v for entry, v in value.items()}
+            if isinstance(value, Mapping)
+            else {name: value}
+        )
+        words += [
+            word for option, v in entries.items() for word in (option, json.dumps(v).strip('"'))
+        ]
     return words
 
 
-def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int] = (0,)) -> list[Job]:
+def plan(
+    dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int] = (0,)
+) -> list[Job]:
     """One job for each recipe of a data set (or those that match `rows`, e.g. ``*-0.50``) and each seed."""
     known = [name for name in recipe_names() if name.startswith(f"{dataset}/")]
     if not known:
         if namesakes(dataset):
             raise unknown_table(dataset)
-        unknown = unknown_name("data set with recipes", dataset, {name.split("/")[0] for name in recipe_names()})
+        unknown = unknown_name(
+            "data set with recipes", dataset, {name.split("/")[0] for name in recipe_names()}
+        )
         raise ConfigError(f"{unknown} (`smoothcert tables` lists the tables)")
     names = {name.removeprefix(f"{dataset}/") for name in known}
     for pattern in rows:
@@ -118,16 +140,24 @@ def plan(dataset: str, out: Path, rows: Sequence[str] = (), seeds: Sequence[int]
         if not rows or any(fnmatch.fnmatch(name, pattern) for pattern in rows)
     }
     jobs = []
-    for name, config in sorted(chosen.items(), key=lambda item: (item[1].sigma, item[0])):  # as the tables are read
+    for name, config in sorted(
+        chosen.items(), key=lambda item: (item[1].sigma, item[0])
+    ):  # as the tables are read
         method = build_method(config.method)
         if method.denoises:  # it has no certificates, and no published row
             continue
-        if (config.init_from or config.self_training) and not rows:  # what it needs is no part of the data set
+        if (
+            config.init_from or config.self_training
+        ) and not rows:  # what it needs is no part of the data set
             continue
         shared = out / "soft-labels" if method.uses_soft_labels else None
-        jobs += [Job(f"{dataset}/{name}", seed, out / name / f"seed{seed}", shared) for seed in seeds]
+        jobs += [
+            Job(f"{dataset}/{name}", seed, out / name / f"seed{seed}", shared) for seed in seeds
+        ]
     if not jobs:
-        raise ConfigError(f"{', '.join(rows)}: denoisers have no certificates to reproduce; give other --rows")
+        raise ConfigError(
+            f"{', '.join(rows)}: denoisers have no certificates to reproduce; give other --rows"
+        )
     return jobs
 
 
@@ -162,7 +192,11 @@ def run_jobs(
     for runs in ([job.starts_from for job in jobs if job.starts_from], jobs):
         ready = [job for job in runs if not (job.starts_from and job.starts_from.folder in lost)]
         lost |= _train(ready, train, parallel)
-    trained = [job for job in jobs if not {job.folder, job.starts_from and job.starts_from.folder} & lost.keys()]
+    trained = [
+        job
+        for job in jobs
+        if not {job.folder, job.starts_from and job.starts_from.folder} & lost.keys()
+    ]
     pair = min(2, parallel)
     with ThreadPoolExecutor(pair) as pool:
         certified = list(pool.map(lambda job: _run(job, [*job.certify, *certify], pair), trained))
@@ -181,7 +215,9 @@ def _train(jobs: Sequence[Job], train: Sequence[str], parallel: int) -> dict[Pat
 def _run(job: Job, command: list[str], parallel: int) -> str | None:
     """Run one command in a process of its own, beside `parallel` - 1 others; returns what went wrong, if anything."""
     # more threads than cores wait for each other in busy loops
-    threads = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // parallel))} if parallel > 1 else {}
+    threads = (
+        {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // parallel))} if parallel > 1 else {}
+    )
     job.folder.parent.mkdir(parents=True, exist_ok=True)
     log, called = job.log(command[0]), f"$ smoothcert {' '.join(command)}\n"
     if command[0] == "train":
@@ -190,7 +226,9 @@ def _run(job: Job, command: list[str], parallel: int) -> str | None:
         file.write(called)
         file.flush()
         words, environment = [sys.executable, "-c", _CHILD, *command], {**threads, **os.environ}
-        with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=file, stderr=file, env=environment) as process:
+        with subprocess.Popen(
+            words, stdin=subprocess.PIPE, stdout=file, stderr=file, env=environment
+        ) as process:
             code = process.wait()
     if code:
         said = _error(log.read_text().rpartition(called)[2]) or f"exit status {code}"
@@ -242,7 +280,11 @@ def outcome(
         "commands": [f"smoothcert {' '.join(command)}" for command in commands],
         "version": smoothcert.__version__,
         "commits": {
-            "train": _commits(start for run in runs for start in RunFolder(run.folder).records("environment.jsonl")),
+            "train": _commits(
+                start
+                for run in runs
+                for start in RunFolder(run.folder).records("environment.jsonl")
+            ),
             "certify": _commits([manifest.environment]),
         },
         "device": manifest.environment["device"],
@@ -254,7 +296,11 @@ def outcome(
         # with all their digits, since means over seeds are made of them
         "acr": average_certified_radius(found, rounded=True),
         "certified_accuracy": dict(
-            zip((f"{r:g}" for r in radii), certified_accuracy(found, radii, rounded=True).tolist(), strict=True)
+            zip(
+                (f"{r:g}" for r in radii),
+                certified_accuracy(found, radii, rounded=True).tolist(),
+                strict=True,
+            )
         ),
         "published": published_outcome(printed or find_published(found), found, comparable),
     }
@@ -265,7 +311,9 @@ def _commits(starts: Iterable[Mapping[str, Any]]) -> list[str]:
     return list(dict.fromkeys(start["commit"][:7] for start in starts if start.get("commit")))
 
 
-def published_outcome(row: PublishedRow | None, found: Certificates, comparable: bool = True) -> dict[str, Any] | None:
+def published_outcome(
+    row: PublishedRow | None, found: Certificates, comparable: bool = True
+) -> dict[str, Any] | None:
     if row is None:
         return None
     acr = average_certified_radius(found, rounded=True)
@@ -285,7 +333,10 @@ def published_outcome(row: PublishedRow | None, found: Certificates, comparable:
 
 def results_table(outcomes: Sequence[dict[str, Any]]) -> str:
     """Markdown: ours beside published, row by row; the difference is to the mean over seeds, where one is published."""
-    lines = ["| recipe | seed | inputs | ACR | published | difference | reproduced |", "|---|---|---|---|---|---|---|"]
+    lines = [
+        "| recipe | seed | inputs | ACR | published | difference | reproduced |",
+        "|---|---|---|---|---|---|---|",
+    ]
     words = {True: "yes", False: "**no**", None: "-"}
     for entry in outcomes:
         row = entry["published"] or {}

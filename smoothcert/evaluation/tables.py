@@ -47,12 +47,24 @@ def plan_table(
 ) -> list[RowJob]:
     """Jobs for the rows of a table (or those whose label or recipe matches `rows`), maybe on another data set."""
     if table.corruptions and dataset is not None:
-        raise ConfigError(f"{table.name} is about {table.corruptions}: it cannot be made on other data ({dataset})")
+        raise ConfigError(
+            f"{table.name} is about {table.corruptions}: it cannot be made on other data ({dataset})"
+        )
     check_rows(table, rows, {name for row in table.rows for name in (row.label, row.recipe)})
-    chosen = [row for row in table.rows if not rows or any(_matches(row, pattern) for pattern in rows)]
+    chosen = [
+        row for row in table.rows if not rows or any(_matches(row, pattern) for pattern in rows)
+    ]
     return [
         RowJob(
-            row, row_job(row, out, seed, _every(row, table, dataset) if every is None else every, dataset, corruption)
+            row,
+            row_job(
+                row,
+                out,
+                seed,
+                _every(row, table, dataset) if every is None else every,
+                dataset,
+                corruption,
+            ),
         )
         for row in chosen
         for seed in seeds
@@ -68,7 +80,11 @@ def check_rows(table: Table, patterns: Sequence[str], names: Collection[str]) ->
 
 def check_files(rows: Iterable[TableRow]) -> None:
     """Refuse rows that train on a file which nothing here makes and which is not there."""
-    places = {row.settings["self_training"]["path"]: row.recipe for row in rows if "self_training" in row.settings}
+    places = {
+        row.settings["self_training"]["path"]: row.recipe
+        for row in rows
+        if "self_training" in row.settings
+    }
     for place, recipe in places.items():
         if not Path(place).is_file():
             raise ConfigError(
@@ -110,7 +126,9 @@ def row_job(
     shared = None
     if build_method(row.settings["method"]).uses_soft_labels:
         # another network or other data have soft labels of their own
-        others: dict[str, Any] = {key: changes[key] for key in ("model", "dataset") if key in changes}
+        others: dict[str, Any] = {
+            key: changes[key] for key in ("model", "dataset") if key in changes
+        }
         shared = out / row.dataset / ",".join(["soft-labels", *_words(others)])
     first = None
     if row.starts_from:
@@ -126,15 +144,24 @@ def _folder(out: Path, recipe: str, changes: Mapping[str, Any], seed: int) -> Pa
 
 
 def _words(changes: Mapping[str, Any]) -> list[str]:
-    flat: dict[str, Any] = {key: value for key, value in changes.items() if not isinstance(value, Mapping)}
+    flat: dict[str, Any] = {
+        key: value for key, value in changes.items() if not isinstance(value, Mapping)
+    }
     for values in changes.values():
         flat |= values if isinstance(values, Mapping) else {}
     # of data of one's own the last part of its path, since names of folders are limited
-    return [re.sub(r"[^\w.=-]", "", f"{key}={str(value).rpartition('/')[2]}") for key, value in flat.items()]
+    return [
+        re.sub(r"[^\w.=-]", "", f"{key}={str(value).rpartition('/')[2]}")
+        for key, value in flat.items()
+    ]
 
 
 def table_outcomes(
-    table: Table, jobs: Sequence[RowJob], train: Sequence[str], certify: Sequence[str], comparable: bool
+    table: Table,
+    jobs: Sequence[RowJob],
+    train: Sequence[str],
+    certify: Sequence[str],
+    comparable: bool,
 ) -> list[dict[str, Any]]:
     """The outcome of each finished job, with its row; `comparable` says whether runs have the settings of the table."""
     found = []
@@ -158,7 +185,11 @@ def comparison_table(table: Table, outcomes: Sequence[Mapping[str, Any]]) -> str
         "|---" * (4 + len(acr) + len(table.head)) + "|",
     ]
     for row in table.rows:
-        own = [entry for entry in outcomes if (entry["row"], entry["recipe"]) == (row.label, row.recipe)]
+        own = [
+            entry
+            for entry in outcomes
+            if (entry["row"], entry["recipe"]) == (row.label, row.recipe)
+        ]
         sigma = f"{row.settings['sigma']:g}"
         printed = [row.printed_acr()] if acr else []
         cells = [*printed, *(row.printed_cells(table) or ["-"] * len(table.head))]
@@ -167,35 +198,54 @@ def comparison_table(table: Table, outcomes: Sequence[Mapping[str, Any]]) -> str
             continue
         seeds = sorted({entry["seed"] for entry in own})
         values = [_ours(table, [entry for entry in own if entry["seed"] == seed]) for seed in seeds]
-        cells = [_printed(table, column, each) for column, each in enumerate(zip(*values, strict=True), -len(acr))]
+        cells = [
+            _printed(table, column, each)
+            for column, each in enumerate(zip(*values, strict=True), -len(acr))
+        ]
         verdicts = " ".join(WORDS[entry["published"]["reproduced"]] for entry in own[: len(seeds)])
         which = "ours" if len(seeds) == 1 else f"ours, {len(seeds)} seeds"
         lines.append("| " + " | ".join(["", "", which, *cells, verdicts]) + " |")
         if own[0]["published"]["reproduced"] is not None:
-            lines.append("| " + " | ".join(["", "", "difference", *_differences(row, values), ""]) + " |")
+            lines.append(
+                "| " + " | ".join(["", "", "difference", *_differences(row, values), ""]) + " |"
+            )
     notes = [f"- {note}" for note in table.notes]
-    return "\n".join([f"{table.title} ({table.cited})", "", *lines, *(["", *notes] if notes else [])]) + "\n"
+    return (
+        "\n".join([f"{table.title} ({table.cited})", "", *lines, *(["", *notes] if notes else [])])
+        + "\n"
+    )
 
 
 def _ours(table: Table, entries: Sequence[Mapping[str, Any]]) -> list[float]:
     """The numbers of one seed in the order of the columns: ACR, then accuracies in %; or those of the corruptions."""
     if not table.columns:
         (entry,) = entries
-        return [entry["acr"], *(100 * entry["certified_accuracy"][f"{radius:g}"] for radius in table.radii)]
+        return [
+            entry["acr"],
+            *(100 * entry["certified_accuracy"][f"{radius:g}"] for radius in table.radii),
+        ]
     measures = {
         "acr": {(entry["corruption"], entry["severity"]): entry["acr"] for entry in entries},
         "accuracy": {
-            (entry["corruption"], entry["severity"]): 100 * entry["certified_accuracy"]["0"] for entry in entries
+            (entry["corruption"], entry["severity"]): 100 * entry["certified_accuracy"]["0"]
+            for entry in entries
         },
     }
     if table.measure:
         values = measures[table.measure]
-        own = [values.get((kind, table.severity), math.nan) for kind in table.columns if kind != "mean"]
+        own = [
+            values.get((kind, table.severity), math.nan) for kind in table.columns if kind != "mean"
+        ]
         return [*own, mean(own)]
     cells = []
-    for values in measures.values():  # the table of all severities: means over the types, then over all
+    for (
+        values
+    ) in measures.values():  # the table of all severities: means over the types, then over all
         kinds = CORRUPTIONS[table.corruptions]
-        graded = [mean(values.get((kind, severity), math.nan) for kind in kinds) for severity in SEVERITIES]
+        graded = [
+            mean(values.get((kind, severity), math.nan) for kind in kinds)
+            for severity in SEVERITIES
+        ]
         cells += [*graded, mean(graded)]
     return cells
 

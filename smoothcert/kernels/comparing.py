@@ -18,7 +18,9 @@ from smoothcert.devices.memory import SMALLEST
 # how far scores may be apart by rounding alone, in units of how much they vary between images
 NEAR = {"float32": 0.01, "tf32": 0.1, "float16": 0.1, "bfloat16": 0.3}
 _FAR = 1e4  # in units of how far the second class is usually behind
-_ROUNDINGS = 1e4  # of the largest logit: scores that vary less than these are not told from rounding
+_ROUNDINGS = (
+    1e4  # of the largest logit: scores that vary less than these are not told from rounding
+)
 _FINGERPRINT = 8
 
 
@@ -57,7 +59,9 @@ def spread_of(logits: object) -> float:
     scores, top = _scores(rows, _far(rows)), rows.double().amax(1)
     rounding = torch.finfo(rows.dtype).eps if rows.is_floating_point() else 0.0
     size = float(top[top.isfinite()].abs().median()) if bool(top.isfinite().any()) else 0.0
-    return max(float(root_mean_square(scores - scores.mean(0))), _ROUNDINGS * rounding * size, 1e-30)
+    return max(
+        float(root_mean_square(scores - scores.mean(0))), _ROUNDINGS * rounding * size, 1e-30
+    )
 
 
 def behaviour_of(logits: object) -> list[list[float]]:

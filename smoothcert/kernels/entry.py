@@ -35,10 +35,16 @@ class Entry:
     name: str
     version: int  # rises when other bits come out of sampling
     network: type[nn.Module]  # whoever has such a module is told why it gets no kernels
-    why_not_sampling: Callable[[nn.Module, Shape], str | None]  # an eval-mode model, and the shape of its images
-    sampling: Callable[[nn.Module, Shape, torch.device, torch.dtype], Sampler]  # in float16 or bfloat16
+    why_not_sampling: Callable[
+        [nn.Module, Shape], str | None
+    ]  # an eval-mode model, and the shape of its images
+    sampling: Callable[
+        [nn.Module, Shape, torch.device, torch.dtype], Sampler
+    ]  # in float16 or bfloat16
     why_not_training: Callable[[nn.Module], str | None]
-    training: Callable[[nn.Module, torch.dtype], nn.Module]  # products of float32 in TF32, or layers in bfloat16
+    training: Callable[
+        [nn.Module, torch.dtype], nn.Module
+    ]  # products of float32 in TF32, or layers in bfloat16
 
     @property
     def title(self) -> str:

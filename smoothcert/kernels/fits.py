@@ -51,7 +51,9 @@ def why_unusual(model: nn.Module) -> str | None:
 
 def first_other_layer(net: nn.Module, reference: nn.Module) -> str | None:
     """The name of the first layer that is not exactly the reference's: a subclass of a layer may compute anything."""
-    found, expected = ([(name, type(m), m.extra_repr()) for name, m in n.named_modules()] for n in (net, reference))
+    found, expected = (
+        [(name, type(m), m.extra_repr()) for name, m in n.named_modules()] for n in (net, reference)
+    )
     differing = (one or other for one, other in zip_longest(found, expected) if one != other)
     return next((layer[0] for layer in differing if layer is not None), None)
 

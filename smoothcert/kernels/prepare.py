@@ -41,11 +41,22 @@ from smoothcert.kernels.generic.capturing import Captured
 from smoothcert.kernels.generic.cpu import for_cpu
 from smoothcert.kernels.generic.folding import CannotFold, fold
 from smoothcert.kernels.generic.fusing import fuse
-from smoothcert.kernels.registry import LAYER_KERNELS, NoKernels, layer_kernels_run, put_layer_kernels, sampling_kernels
+from smoothcert.kernels.registry import (
+    LAYER_KERNELS,
+    NoKernels,
+    layer_kernels_run,
+    put_layer_kernels,
+    sampling_kernels,
+)
 from smoothcert.models.build import logits_of
 from smoothcert.noise.blocks import block_size
 
-_DTYPE = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
+_DTYPE = {
+    "float32": torch.float32,
+    "tf32": torch.float32,
+    "bfloat16": torch.bfloat16,
+    "float16": torch.float16,
+}
 _FALL_BACK = {"float16": "bfloat16", "bfloat16": "tf32", "tf32": "float32"}
 _log = logging.getLogger("smoothcert")
 
@@ -55,15 +66,23 @@ class Prepared:
     """A network ready for sampling."""
 
     forward: Callable[[Tensor], Tensor]  # a batch as `inputs` lays it out -> logits [b, classes]
-    inputs: Callable[[int], Tensor]  # where to write a batch [b, C, H, W]; the next call may reuse the memory
+    inputs: Callable[
+        [int], Tensor
+    ]  # where to write a batch [b, C, H, W]; the next call may reuse the memory
     precision: str
     steps: tuple[str, ...]  # what was done
     skipped: tuple[str, ...] = ()  # what could not be done, and why
     batch_size: int | None = None  # that suits it; None: to be measured
     any_batch: bool = False  # logits of an image are the same bits in a batch of any size
-    concurrent: bool = False  # several threads may call `forward` at once, each with a batch of its own
-    spread: float = math.inf  # how much the plain network's logits vary between probes; infinite: it failed on them
-    behaviour: list[list[float]] = field(default_factory=list)  # of the plain network on fixed probes
+    concurrent: bool = (
+        False  # several threads may call `forward` at once, each with a batch of its own
+    )
+    spread: float = (
+        math.inf
+    )  # how much the plain network's logits vary between probes; infinite: it failed on them
+    behaviour: list[list[float]] = field(
+        default_factory=list
+    )  # of the plain network on fixed probes
 
     def near(self, precision: str | None = None) -> float:
         """How far logits of one image may be apart by rounding alone, in its own precision or in another."""
@@ -73,7 +92,9 @@ class Prepared:
 def check_precision(precision: str, device: torch.device) -> None:
     check_choice("precision", precision, Precision)
     if device.type == "cpu" and precision in ("tf32", "float16"):
-        raise ConfigError(f"precision {precision} is for CUDA devices: use float32 or bfloat16 on the CPU")
+        raise ConfigError(
+            f"precision {precision} is for CUDA devices: use float32 or bfloat16 on the CPU"
+        )
 
 
 def prepare(
@@ -92,7 +113,9 @@ def prepare(
     """
     check_precision(precision, device)
     check_choice("setting of kernels", kernels, Kernels)
-    wanted: str = precision if precision != "auto" else "float16" if device.type == "cuda" else "float32"
+    wanted: str = (
+        precision if precision != "auto" else "float16" if device.type == "cuda" else "float32"
+    )
     model.eval()
     plain = plain_network(model, shape, device)
     synthetic = synthetic_images(shape, device)
@@ -115,13 +138,17 @@ def prepare(
         if wanted == "float32":
             return replace(plain, skipped=tuple(skipped), **about)
         slower = _FALL_BACK[wanted] if device.type == "cuda" else "float32"
-        _log.warning("the network is not fit for %s, and is taken in %s: %s", wanted, slower, skipped[-1])
+        _log.warning(
+            "the network is not fit for %s, and is taken in %s: %s", wanted, slower, skipped[-1]
+        )
         wanted = slower
 
 
 def plain_network(model: nn.Module, shape: tuple[int, ...], device: torch.device) -> Prepared:
     """The network as it is, in float32."""
-    return Prepared(_logits_of(model, "float32"), _plain_inputs(shape, device), "float32", ("as it is",))
+    return Prepared(
+        _logits_of(model, "float32"), _plain_inputs(shape, device), "float32", ("as it is",)
+    )
 
 
 def _candidates(
@@ -134,7 +161,9 @@ def _candidates(
 ) -> Iterator[Prepared]:
     try:
         title, fast = sampling_kernels(model, shape, device, precision, kernels)
-        yield Prepared(fast, fast.inputs, precision, (title,), batch_size=fast.batch_size, any_batch=True)
+        yield Prepared(
+            fast, fast.inputs, precision, (title,), batch_size=fast.batch_size, any_batch=True
+        )
     except NoKernels as reason:
         _skip(skipped, str(reason))
     except Exception as error:  # whatever is wrong with them, PyTorch's kernels remain
@@ -150,7 +179,12 @@ def _candidates(
 
 
 def _rewritten(
-    model: nn.Module, shape: tuple[int, ...], device: torch.device, precision: str, layers: bool, skipped: list[str]
+    model: nn.Module,
+    shape: tuple[int, ...],
+    device: torch.device,
+    precision: str,
+    layers: bool,
+    skipped: list[str],
 ) -> Prepared | None:
     """A copy with the layers and the layout that the device likes; None if there is none to be had."""
     dtype = _DTYPE[precision]
@@ -206,7 +240,9 @@ def _logits_of(net: nn.Module, precision: str) -> Callable[[Tensor], Tensor]:
         with arithmetic(precision):
             logits = logits_of(net(x))
         # a network of the user's may return anything: what is wrong with it is said by the caller
-        short = isinstance(logits, Tensor) and logits.is_floating_point() and logits.element_size() < 4
+        short = (
+            isinstance(logits, Tensor) and logits.is_floating_point() and logits.element_size() < 4
+        )
         found: Any = logits.float() if short else logits  # type: ignore[attr-defined]
         return found  # type: ignore[no-any-return]
 
@@ -222,7 +258,10 @@ def arithmetic(precision: str) -> Iterator[None]:
     tf32 = precision == "tf32"
     cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
     now = (tf32_products(), cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32)
-    halves = matmul.allow_fp16_reduced_precision_reduction or matmul.allow_bf16_reduced_precision_reduction
+    halves = (
+        matmul.allow_fp16_reduced_precision_reduction
+        or matmul.allow_bf16_reduced_precision_reduction
+    )
     if now == (tf32, True, False, True, tf32) and not halves:
         yield  # nothing to set and nothing to restore, so threads may enter while another is inside
         return
@@ -232,10 +271,15 @@ def arithmetic(precision: str) -> Iterator[None]:
 
 
 def _plain_inputs(
-    shape: tuple[int, ...], device: torch.device, dtype: torch.dtype = torch.float32, channels_last: bool = False
+    shape: tuple[int, ...],
+    device: torch.device,
+    dtype: torch.dtype = torch.float32,
+    channels_last: bool = False,
 ) -> Callable[[int], Tensor]:
     layout = torch.channels_last if channels_last else torch.contiguous_format
-    return lambda count: torch.empty((count, *shape), dtype=dtype, device=device, memory_format=layout).zero_()
+    return lambda count: torch.empty(
+        (count, *shape), dtype=dtype, device=device, memory_format=layout
+    ).zero_()
 
 
 def _answers(network: Prepared, images: Tensor) -> object:

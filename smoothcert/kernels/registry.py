@@ -39,7 +39,9 @@ def sampling_kernels(
     return entry.title, entry.sampling(model, shape, device, _SAMPLING[precision])
 
 
-def training_kernels(model: nn.Module, device: torch.device, precision: str, kernels: Kernels) -> tuple[str, nn.Module]:
+def training_kernels(
+    model: nn.Module, device: torch.device, precision: str, kernels: Kernels
+) -> tuple[str, nn.Module]:
     """The title of the kernels made for a network, and a module that trains its parameters by them."""
     entry = _entry(model, device, precision, _TRAINING, kernels)
     _raise_if(entry, entry.why_not_training(model))
@@ -59,7 +61,11 @@ def put_layer_kernels(net: fx.GraphModule) -> int:
 
 
 def _entry(
-    model: nn.Module, device: torch.device, precision: str, known: Mapping[str, torch.dtype], kernels: Kernels
+    model: nn.Module,
+    device: torch.device,
+    precision: str,
+    known: Mapping[str, torch.dtype],
+    kernels: Kernels,
 ) -> Entry:
     """The entry of a network, if kernels run at all."""
     check_choice("setting of kernels", kernels, Kernels)
@@ -72,7 +78,9 @@ def _entry(
     for entry in KERNELS:
         if any(isinstance(module, entry.network) for module in model.modules()):
             return entry
-    raise NoKernels(f"no kernels: made for {' and '.join(entry.name for entry in KERNELS)}, found another network")
+    raise NoKernels(
+        f"no kernels: made for {' and '.join(entry.name for entry in KERNELS)}, found another network"
+    )
 
 
 def _raise_if(entry: Entry, reason: str | None) -> None:

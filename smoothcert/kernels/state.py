@@ -19,22 +19,33 @@ def state_of(model: nn.Module) -> object:
     or a kernel of one's own leaves them as they were.
     """
     modules = list(model.modules())
-    tensors = [t for t in (*model.parameters(), *model.buffers(), *_loose(modules)) if not nn.parameter.is_lazy(t)]
+    tensors = [
+        t
+        for t in (*model.parameters(), *model.buffers(), *_loose(modules))
+        if not nn.parameter.is_lazy(t)
+    ]
     places = tuple((id(t), t.data_ptr(), tuple(t.shape)) for t in tensors)
     return places, _checksums(tensors), tuple(_plain(module) for module in modules)
 
 
 def _loose(modules: list[nn.Module]) -> list[Tensor]:
     """Tensors that are attributes of a module, but not registered as its buffers."""
-    return [value for module in modules for value in vars(module).values() if isinstance(value, Tensor)]
+    return [
+        value for module in modules for value in vars(module).values() if isinstance(value, Tensor)
+    ]
 
 
 def _plain(module: nn.Module) -> object:
     # hooks and forwards themselves, not their ids: an id may come again, for another function
     hooks = (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
-    forwards = (vars(module).get("forward"), getattr(type(module), "forward", None))  # scripted ones have none
+    forwards = (
+        vars(module).get("forward"),
+        getattr(type(module), "forward", None),
+    )  # scripted ones have none
     values = tuple(
-        (k, v) for k, v in vars(module).items() if isinstance(v, bool | int | float | str) and k != "training"
+        (k, v)
+        for k, v in vars(module).items()
+        if isinstance(v, bool | int | float | str) and k != "training"
     )
     return type(module), hooks, forwards, values
 

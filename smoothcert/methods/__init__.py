@@ -42,8 +42,12 @@ def method_class(name: str) -> type[Method]:
     if name not in known and "." not in name:
         raise unknown_name("method", name, known)
     found = import_name(known.get(name, name), "method")
-    if not (inspect.isclass(found) and issubclass(found, Method) and dataclasses.is_dataclass(found)):
-        raise ConfigError(f"the method '{name}' must be a dataclass derived from smoothcert.Method, found {found!r}")
+    if not (
+        inspect.isclass(found) and issubclass(found, Method) and dataclasses.is_dataclass(found)
+    ):
+        raise ConfigError(
+            f"the method '{name}' must be a dataclass derived from smoothcert.Method, found {found!r}"
+        )
     return found
 
 
@@ -51,11 +55,15 @@ def build_method(settings: Mapping[str, Any]) -> Method:
     """A method from ``{"name": ..., hyperparameter: value, ...}``; misspelt hyperparameters are refused."""
     name = settings.get("name")
     if not isinstance(name, str):
-        raise ConfigError(f"a method is given as {{name: ..., hyperparameters}}, found {dict(settings)!r}")
+        raise ConfigError(
+            f"a method is given as {{name: ..., hyperparameters}}, found {dict(settings)!r}"
+        )
     values = {key: value for key, value in settings.items() if key != "name"}
     return build_dataclass(method_class(name), values, f"hyperparameter of the method {name}")
 
 
 def resolved(config: TrainConfig, method: Method) -> TrainConfig:
     """The configuration with the method's defaults written out, so that later versions cannot change its meaning."""
-    return dataclasses.replace(config, method={"name": config.method["name"], **dataclasses.asdict(method)})
+    return dataclasses.replace(
+        config, method={"name": config.method["name"], **dataclasses.asdict(method)}
+    )

@@ -13,7 +13,16 @@ from torch import Tensor, nn
 from smoothcert.data.batches import Batch
 from smoothcert.errors import ConfigError
 
-__all__ = ["Batch", "Losses", "Method", "Progress", "Shares", "check_domain", "draw_noise", "noisy_copies"]
+__all__ = [
+    "Batch",
+    "Losses",
+    "Method",
+    "Progress",
+    "Shares",
+    "check_domain",
+    "draw_noise",
+    "noisy_copies",
+]
 
 _RESERVED = {
     "epoch",
@@ -37,7 +46,9 @@ class Losses:
 
     def __post_init__(self) -> None:
         if taken := _RESERVED.intersection(self.terms):
-            raise ConfigError(f"a term of a loss cannot be called {', '.join(taken)}: metrics.jsonl has such an entry")
+            raise ConfigError(
+                f"a term of a loss cannot be called {', '.join(taken)}: metrics.jsonl has such an entry"
+            )
 
 
 @dataclass(frozen=True)
@@ -109,7 +120,11 @@ class Method(ABC):
 
 
 def check_domain(
-    method: Method, *, positive: Sequence[str] = (), counts: Sequence[str] = (), weights: Sequence[str] = ()
+    method: Method,
+    *,
+    positive: Sequence[str] = (),
+    counts: Sequence[str] = (),
+    weights: Sequence[str] = (),
 ) -> None:
     """Refuse hyperparameters outside their domain: `positive` > 0, `counts` >= 1, `weights` >= 0, and all finite."""
     for names, low, text in (

@@ -62,7 +62,9 @@ class CatRs(Method):
         noise = draw_noise(batch, sigma, self.noises)  # [M, B, C, H, W]
         logits = noisy_logits(model, batch.images, noise)  # [M, B, classes]
         kept = self._count(logits.detach(), batch)  # [B]
-        losses = F.cross_entropy(logits.flatten(0, 1), batch.labels.repeat(self.noises), reduction="none")
+        losses = F.cross_entropy(
+            logits.flatten(0, 1), batch.labels.repeat(self.noises), reduction="none"
+        )
         ordered = losses.view(self.noises, -1).sort(0).values  # [M, B], the easiest first
         rank = torch.arange(self.noises, device=kept.device)[:, None]
         easy = ordered * (rank < kept) if self.low == "bottom-k" else ordered
@@ -71,7 +73,9 @@ class CatRs(Method):
             return Losses(low, {"low": low})
         target = self._target(logits.detach(), batch)
         doubled = self.double_from is not None and progress.reached(self.double_from)
-        worst = self._worst_noise(model, batch.images, noise, target, self.epsilon * (2 if doubled else 1))
+        worst = self._worst_noise(
+            model, batch.images, noise, target, self.epsilon * (2 if doubled else 1)
+        )
         each = divergence(noisy_logits(model, batch.images, worst), target)  # [M, B]
         high = each.amax(0) if self.high == "max" else each.mean(0)
         high = (high * (kept == self.noises) if self.mask else high).mean()
@@ -94,7 +98,9 @@ class CatRs(Method):
             return logits.softmax(-1).mean(0)
         return torch.zeros_like(logits[0]).scatter_(1, batch.labels[:, None], 1.0)
 
-    def _worst_noise(self, model: nn.Module, images: Tensor, noise: Tensor, target: Tensor, epsilon: float) -> Tensor:
+    def _worst_noise(
+        self, model: nn.Module, images: Tensor, noise: Tensor, target: Tensor, epsilon: float
+    ) -> Tensor:
         """The noises after the attack, each on its own, [M, B, C, H, W]."""
         flat = noise.flatten(0, 1)  # [M * B, C, H, W]
 
@@ -108,12 +114,15 @@ class CatRs(Method):
                 steps=self.steps,
                 step=2 * epsilon / self.steps,
                 constrain=GaussianLike(flat, epsilon),
-                offset=1e-8 * self.noises,  # the code adds 1e-8 to the gradient of a mean over noises
+                offset=1e-8
+                * self.noises,  # the code adds 1e-8 to the gradient of a mean over noises
             )
         return found.view_as(noise)
 
 
 def _soft_labels(batch: Batch) -> Tensor:
     if batch.soft_labels is None:
-        raise ConfigError("CatRs reads soft labels, which this batch does not have: `fit` makes them")
+        raise ConfigError(
+            "CatRs reads soft labels, which this batch does not have: `fit` makes them"
+        )
     return batch.soft_labels

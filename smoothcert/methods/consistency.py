@@ -44,7 +44,9 @@ class Consistency(Method):
     def __post_init__(self) -> None:
         check_domain(self, counts=["steps", "warmup"], weights=["lam", "eta", "epsilon"])
         if self.noises < 2:
-            raise ConfigError(f"Consistency compares noisy copies of an image: noises >= 2, found {self.noises}")
+            raise ConfigError(
+                f"Consistency compares noisy copies of an image: noises >= 2, found {self.noises}"
+            )
 
     @property
     def chunks(self) -> int:
@@ -52,7 +54,9 @@ class Consistency(Method):
 
     def loss(self, model: nn.Module, batch: Batch, sigma: float, progress: Progress) -> Losses:
         noise = draw_noise(batch, sigma, self.noises)  # [m, B, C, H, W]
-        images = batch.images if self.base == "gaussian" else self._attack(model, batch, noise, progress)
+        images = (
+            batch.images if self.base == "gaussian" else self._attack(model, batch, noise, progress)
+        )
         log_probs = F.log_softmax(noisy_logits(model, images, noise), dim=-1)  # [m, B, classes]
         cross_entropy = F.nll_loss(log_probs.flatten(0, 1), batch.labels.repeat(self.noises))
         mean = log_probs.exp().mean(0)  # [B, classes]
@@ -81,5 +85,6 @@ class Consistency(Method):
                 steps=self.steps,
                 step=2 * epsilon / self.steps,
                 constrain=Within(batch.images, epsilon),
-                offset=1e-8 * batch.total,  # the code adds 1e-8 to the gradient of a mean over images
+                offset=1e-8
+                * batch.total,  # the code adds 1e-8 to the gradient of a mean over images
             )

@@ -29,14 +29,20 @@ class Denoiser(Method):
     def __post_init__(self) -> None:
         check_domain(self, weights=["mse", "stab"])
         if self.mse == 0 and (self.classifier is None or self.stab == 0):
-            raise ConfigError("Denoiser with mse 0 has no loss left: give a classifier, and stab above 0")
+            raise ConfigError(
+                "Denoiser with mse 0 has no loss left: give a classifier, and stab above 0"
+            )
 
     @property
     def denoises(self) -> bool:
         return True
 
     def equipped(self, load: Callable[[str], nn.Module]) -> Method:
-        return self if self.classifier is None or self.stab == 0 else _Stable(self, load(self.classifier))
+        return (
+            self
+            if self.classifier is None or self.stab == 0
+            else _Stable(self, load(self.classifier))
+        )
 
     def loss(self, model: nn.Module, batch: Batch, sigma: float, progress: Progress) -> Losses:
         error = _error(model(noisy_copies(batch, sigma, 1)), batch.images)
@@ -65,4 +71,6 @@ class _Stable(Method):
 
 
 def _error(denoised: Tensor, images: Tensor) -> Tensor:
-    return F.mse_loss(denoised, images.to(denoised.dtype))  # PyTorch 2.11 has no gradient of two types
+    return F.mse_loss(
+        denoised, images.to(denoised.dtype)
+    )  # PyTorch 2.11 has no gradient of two types

@@ -34,15 +34,24 @@ class Macer(Method):
     deferred: int = 0
 
     def __post_init__(self) -> None:
-        check_domain(self, positive=["beta", "gamma"], counts=["noises"], weights=["lam", "deferred"])
+        check_domain(
+            self, positive=["beta", "gamma"], counts=["noises"], weights=["lam", "deferred"]
+        )
 
     def loss(self, model: nn.Module, batch: Batch, sigma: float, progress: Progress) -> Losses:
-        logits = noisy_logits(model, batch.images, draw_noise(batch, sigma, self.noises))  # [k, B, classes]
+        logits = noisy_logits(
+            model, batch.images, draw_noise(batch, sigma, self.noises)
+        )  # [k, B, classes]
         classification = -(label_probabilities(logits, batch.labels).mean(0) + 1e-10).log().mean()
         if not progress.reached(self.deferred) or self.lam == 0:
-            return Losses(classification, {"cross_entropy": classification, "robust": torch.zeros_like(classification)})
+            return Losses(
+                classification,
+                {"cross_entropy": classification, "robust": torch.zeros_like(classification)},
+            )
         robust = sigma / 2 * self._shortfall(logits, batch.labels).mean()
-        return Losses(classification + self.lam * robust, {"cross_entropy": classification, "robust": robust})
+        return Losses(
+            classification + self.lam * robust, {"cross_entropy": classification, "robust": robust}
+        )
 
     def _shortfall(self, logits: Tensor, labels: Tensor) -> Tensor:
         """gamma - xi of the images that are kept, 0 for the others: [B]."""

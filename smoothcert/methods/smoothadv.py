@@ -44,24 +44,37 @@ class SmoothAdv(Method):
     multitrain: bool = True
 
     def __post_init__(self) -> None:
-        check_domain(self, positive=["beta", "gamma"], counts=["noises", "steps", "warmup"], weights=["epsilon"])
+        check_domain(
+            self,
+            positive=["beta", "gamma"],
+            counts=["noises", "steps", "warmup"],
+            weights=["epsilon"],
+        )
         if self.gamma >= 1:
-            raise ConfigError(f"SmoothAdv needs gamma, DDN's change of norm, below 1, found {self.gamma}")
+            raise ConfigError(
+                f"SmoothAdv needs gamma, DDN's change of norm, below 1, found {self.gamma}"
+            )
         if self.attack == "stein" and (self.noise != "both" or self.noises < 2):
             raise ConfigError(
                 "SmoothAdv's attack 'stein' learns from how answers vary with the noise: it needs noise 'both' and "
                 f"noises >= 2, found {self.noise!r} and {self.noises}"
             )
         if self.noise == "none" and self.noises > 1:
-            raise ConfigError(f"without noise all copies of an image are equal: give noises 1, found {self.noises}")
+            raise ConfigError(
+                f"without noise all copies of an image are equal: give noises 1, found {self.noises}"
+            )
 
     @property
     def chunks(self) -> int:
         return self.noises if self.multitrain else 1
 
     def loss(self, model: nn.Module, batch: Batch, sigma: float, progress: Progress) -> Losses:
-        noise = draw_noise(batch, 0.0 if self.noise == "none" else sigma, self.noises)  # [m, B, C, H, W]
-        images = self._attack(model, batch, noise if self.noise == "both" else torch.zeros_like(noise[:1]), progress)
+        noise = draw_noise(
+            batch, 0.0 if self.noise == "none" else sigma, self.noises
+        )  # [m, B, C, H, W]
+        images = self._attack(
+            model, batch, noise if self.noise == "both" else torch.zeros_like(noise[:1]), progress
+        )
         kept = noise if self.multitrain else noise[:1]
         logits = noisy_logits(model, images, kept)
         return Losses(F.cross_entropy(logits.flatten(0, 1), batch.labels.repeat(len(kept))))
@@ -74,6 +87,20 @@ class SmoothAdv(Method):
             return batch.draw(torch.randn, like.shape)
 
         if self.attack == "ddn":
-            return ddn(*where, epsilon=epsilon, steps=self.steps, gamma=self.gamma, beta=self.beta, generator=random)
+            return ddn(
+                *where,
+                epsilon=epsilon,
+                steps=self.steps,
+                gamma=self.gamma,
+                beta=self.beta,
+                generator=random,
+            )
         gradient: GradientName = "stein" if self.attack == "stein" else "smoothed"
-        return pgd(*where, epsilon=epsilon, steps=self.steps, beta=self.beta, gradient=gradient, generator=random)
+        return pgd(
+            *where,
+            epsilon=epsilon,
+            steps=self.steps,
+            beta=self.beta,
+            gradient=gradient,
+            generator=random,
+        )

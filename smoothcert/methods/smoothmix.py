@@ -43,8 +43,12 @@ class SmoothMix(Method):
     warmup: int = 10
 
     def __post_init__(self) -> None:
-        radii = [name for name in ("one_step_radius", "max_norm") if getattr(self, name) is not None]
-        check_domain(self, positive=["alpha", *radii], counts=["noises", "steps", "warmup"], weights=["eta"])
+        radii = [
+            name for name in ("one_step_radius", "max_norm") if getattr(self, name) is not None
+        ]
+        check_domain(
+            self, positive=["alpha", *radii], counts=["noises", "steps", "warmup"], weights=["eta"]
+        )
 
     @property
     def chunks(self) -> int:
@@ -65,15 +69,21 @@ class SmoothMix(Method):
         target = (1 - lam_y) * answer + lam_y / answer.shape[-1]
         divergence = (target * (target.clamp(min=1e-20).log() - log_probs)).sum(-1)  # [m, B]
         mix = (divergence * (answer.argmax(-1) == batch.labels)).mean()
-        return Losses(cross_entropy + self.eta * ramp * mix, {"cross_entropy": cross_entropy, "mix": mix})
+        return Losses(
+            cross_entropy + self.eta * ramp * mix, {"cross_entropy": cross_entropy, "mix": mix}
+        )
 
-    def _attack(self, model: nn.Module, batch: Batch, noise: Tensor, ramp: float) -> tuple[Tensor, Tensor]:
+    def _attack(
+        self, model: nn.Module, batch: Batch, noise: Tensor, ramp: float
+    ) -> tuple[Tensor, Tensor]:
         """x' and x~(T)."""
         images, gradient = batch.images, smoothed_gradient(model, batch.labels, noise)
         constrain = Within(images, self.max_norm)
         with frozen(model):
             first = ascend(gradient, images, steps=1, step=self.alpha, constrain=constrain)
-            last = ascend(gradient, first, steps=self.steps - 1, step=self.alpha, constrain=constrain)
+            last = ascend(
+                gradient, first, steps=self.steps - 1, step=self.alpha, constrain=constrain
+            )
         if not self.one_step:
             return images, last
         return Within(images, ramp * (self.one_step_radius or self.alpha))(first), last

@@ -13,7 +13,15 @@ from torch.nn import functional as F
 from smoothcert.attacks.objectives import noisy_logits
 from smoothcert.attacks.sphere import sphere_attack
 from smoothcert.errors import ConfigError
-from smoothcert.methods.base import Batch, Losses, Method, Progress, Shares, check_domain, draw_noise
+from smoothcert.methods.base import (
+    Batch,
+    Losses,
+    Method,
+    Progress,
+    Shares,
+    check_domain,
+    draw_noise,
+)
 from smoothcert.statistics.bounds import lower_bound
 
 DISCARD_COPIES, WEIGHT_COPIES = 100, 16
@@ -47,9 +55,13 @@ class Sun(Method):
 
     def __post_init__(self) -> None:
         every = [] if self.reweight_every is None else ["reweight_every"]
-        check_domain(self, counts=["noises", "steps", *every], weights=["deferred", "threshold", "epsilon"])
+        check_domain(
+            self, counts=["noises", "steps", *every], weights=["deferred", "threshold", "epsilon"]
+        )
         if self.threshold > 1:
-            raise ConfigError(f"Sun needs threshold, a share of noisy copies, from 0 to 1, found {self.threshold!r}")
+            raise ConfigError(
+                f"Sun needs threshold, a share of noisy copies, from 0 to 1, found {self.threshold!r}"
+            )
 
     @property
     def chunks(self) -> int:

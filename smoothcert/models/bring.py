@@ -44,7 +44,9 @@ def find_model(architecture: str, weights: Path | None = None) -> Found:
     if source == "hf":
         return hf_pretrained(name)
     if source in ("timm", "torchvision"):
-        return (timm_pretrained if source == "timm" else torchvision_pretrained)(name, weights is None)
+        return (timm_pretrained if source == "timm" else torchvision_pretrained)(
+            name, weights is None
+        )
     if weights is None and is_built_in(architecture):
         raise ConfigError(f"--model {architecture} has no weights of its own: give --weights FILE")
     return Found(architecture)
@@ -73,7 +75,11 @@ def bring_model(
     if weights is not None:
         load_weights_file(model.get_submodule("1"), weights)
     count = count_classes(model, image, found.classes if found.classes is not None else classes)
-    source = f"{found.architecture} itself" if weights is None else f"{weights.name}, SHA-256 {file_sha256(weights)}"
+    source = (
+        f"{found.architecture} itself"
+        if weights is None
+        else f"{weights.name}, SHA-256 {file_sha256(weights)}"
+    )
     names = found.class_names if len(found.class_names) == count else ()
     return Brought(model.eval(), found.architecture, found.options, text, count, names, source)
 

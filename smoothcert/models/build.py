@@ -32,7 +32,12 @@ _BUILT_IN: dict[str, Factory] = {"lenet": LeNet, "resnet50": ResNet50, "dncnn": 
 
 
 def build_model(
-    arch: str, classes: int = 10, normalisation: str = "none", *, seed: int | None = None, **options: Any
+    arch: str,
+    classes: int = 10,
+    normalisation: str = "none",
+    *,
+    seed: int | None = None,
+    **options: Any,
 ) -> nn.Module:
     """``Sequential(normalisation, network)`` on the CPU: images in [0, 1] in, logits [B, classes] out.
 
@@ -102,7 +107,9 @@ def _network(arch: str) -> Factory:
 
 
 def _hf(name: str) -> Factory:
-    from smoothcert.models.hf import hf_network  # knows transformers, and is read only for its models
+    from smoothcert.models.hf import (
+        hf_network,
+    )  # knows transformers, and is read only for its models
 
     return hf_network
 
@@ -138,17 +145,27 @@ def check_denoiser(model: nn.Module, image: Tensor) -> None:
 def count_classes(model: nn.Module, image: Tensor, expected: int | None = None) -> int:
     """How many classes a network tells apart in images like this one; as many as `expected`, if that is known."""
     logits = _try_out(model, image)
-    known = expected if expected is not None else logits.shape[-1] if isinstance(logits, Tensor) and logits.ndim else 2
+    known = (
+        expected
+        if expected is not None
+        else logits.shape[-1]
+        if isinstance(logits, Tensor) and logits.ndim
+        else 2
+    )
     found = check_shape(logits, 2, max(known, 2))
     if bool(found.isnan().any()):
-        raise ModelError("the model returns NaN for an image of the data: check its weights and the normalisation")
+        raise ModelError(
+            "the model returns NaN for an image of the data: check its weights and the normalisation"
+        )
     return found.shape[1]
 
 
 def _try_out(model: nn.Module, image: Tensor) -> object:
     batch = image.expand(2, *image.shape).float() / (255 if image.dtype == torch.uint8 else 1)
     try:
-        with torch.no_grad():  # not inference mode, in which a lazy layer would get weights that cannot be trained
+        with (
+            torch.no_grad()
+        ):  # not inference mode, in which a lazy layer would get weights that cannot be trained
             return logits_of(model.eval()(batch))
     except Exception as error:  # a network of the user's may fail in any way
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
@@ -172,7 +189,9 @@ def initialise(model: nn.Module, shape: tuple[int, ...]) -> None:
             f"the model cannot be put into eval mode ({str(error).splitlines()[0]}): wrap it in a torch.nn.Module that "
             "calls it"
         ) from error
-    lazy = [tensor for tensor in (*model.parameters(), *model.buffers()) if nn.parameter.is_lazy(tensor)]
+    lazy = [
+        tensor for tensor in (*model.parameters(), *model.buffers()) if nn.parameter.is_lazy(tensor)
+    ]
     if lazy:
         try:
             with torch.no_grad():  # not inference mode, whose tensors cannot be trained later
@@ -186,4 +205,6 @@ def initialise(model: nn.Module, shape: tuple[int, ...]) -> None:
 def _describe(found: object) -> str:
     if isinstance(found, Tensor):
         return f"a tensor {list(found.shape)}"
-    return f"a {type(found).__name__}" + (f" of {len(found)}" if isinstance(found, tuple | list | dict) else "")
+    return f"a {type(found).__name__}" + (
+        f" of {len(found)}" if isinstance(found, tuple | list | dict) else ""
+    )

@@ -30,7 +30,9 @@ def as_module(model: object) -> nn.Module:
         return model
     if not callable(model) or isinstance(model, type):
         what = (
-            f"the class {model.__name__} itself, not an instance" if isinstance(model, type) else type(model).__name__
+            f"the class {model.__name__} itself, not an instance"
+            if isinstance(model, type)
+            else type(model).__name__
         )
         raise ModelError(
             f"expected the model to be a torch.nn.Module, or a function from a batch of images to logits, found {what}"

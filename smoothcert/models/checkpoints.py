@@ -14,7 +14,11 @@ from smoothcert.models.state_files import load_fitting, read_checkpoint, without
 
 
 def load_published(
-    path: str | Path, *, arch: str | None = None, classes: int | None = None, normalisation: str | None = None
+    path: str | Path,
+    *,
+    arch: str | None = None,
+    classes: int | None = None,
+    normalisation: str | None = None,
 ) -> tuple[nn.Module, dict[str, Any]]:
     """The model of a published checkpoint, in eval mode, and what is known of it.
 
@@ -64,7 +68,9 @@ def _count_classes(state: dict[str, Tensor], arch: str, given: int | None, path:
     if head is not None and head.ndim == 2:
         found = head.shape[0]
         if given not in (None, found):
-            raise ModelError(f"{path} has {found} classes, but classes={given} was asked for: leave it out")
+            raise ModelError(
+                f"{path} has {found} classes, but classes={given} was asked for: leave it out"
+            )
         return found
     if given is not None:
         return given
@@ -79,7 +85,9 @@ def _default_normalisation(arch: str, classes: int, path: str | Path) -> str:
     # 1000 classes on a CIFAR network: SmoothAdv's pre-training on ImageNet32, standardised as CIFAR-10
     known = {10: "cifar10", 100: "cifar100", 1000: "cifar10"}
     if not is_built_in(arch) or classes not in known:
-        raise ConfigError(f"{path}: no default normalisation for {arch} with {classes} classes: give normalisation=...")
+        raise ConfigError(
+            f"{path}: no default normalisation for {arch} with {classes} classes: give normalisation=..."
+        )
     return known[classes]
 
 

@@ -18,7 +18,9 @@ class Denoised(nn.Module):
     the denoised image resized to that.
     """
 
-    def __init__(self, denoiser: nn.Module, classifier: nn.Module, size: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self, denoiser: nn.Module, classifier: nn.Module, size: tuple[int, int] | None = None
+    ) -> None:
         super().__init__()
         self.denoiser = denoiser
         self.resize = nn.Identity() if size is None else Resize(size)

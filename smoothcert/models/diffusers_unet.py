@@ -37,7 +37,9 @@ def diffusers_network(config: Mapping[str, Any]) -> nn.Module:
     except MissingExtra:
         raise
     except Exception as error:  # a configuration may be of another release
-        raise ModelError(f"diffusers cannot build the U-Net of this configuration: {first_line(error)}") from error
+        raise ModelError(
+            f"diffusers cannot build the U-Net of this configuration: {first_line(error)}"
+        ) from error
 
 
 def diffusers_denoiser(folder: Path, sigma: float) -> tuple[nn.Module, dict[str, Any]]:
@@ -48,7 +50,12 @@ def diffusers_denoiser(folder: Path, sigma: float) -> tuple[nn.Module, dict[str,
     diffusers = _diffusers()
     place = folder / "unet" if (folder / "unet").is_dir() else folder
     scheduler = next(
-        (path for path in (folder / "scheduler", folder) if (path / "scheduler_config.json").is_file()), None
+        (
+            path
+            for path in (folder / "scheduler", folder)
+            if (path / "scheduler_config.json").is_file()
+        ),
+        None,
     )
     if scheduler is None or not (place / "config.json").is_file():
         raise ModelError(
@@ -58,13 +65,28 @@ def diffusers_denoiser(folder: Path, sigma: float) -> tuple[nn.Module, dict[str,
     settings = schedule_settings(_read(scheduler / "scheduler_config.json"))
     try:
         network = diffusers.UNet2DModel.from_pretrained(place, local_files_only=True).float()
-        config = {name: value for name, value in json.loads(network.to_json_string()).items() if name[0] != "_"}
-    except Exception as error:  # missing weights, not this class of network: it raises nearly anything
+        config = {
+            name: value
+            for name, value in json.loads(network.to_json_string()).items()
+            if name[0] != "_"
+        }
+    except (
+        Exception
+    ) as error:  # missing weights, not this class of network: it raises nearly anything
         raise ModelError(
             f"diffusers:{folder}: expected a UNet2DModel and its weights, found this: {first_line(error)}"
         ) from error
-    unet = {"architecture": "diffusers", "classes": 0, "normalisation": "none", "options": {"config": config}}
-    return OneShotDiffusion(DiffusersUNet(network), sigma, **settings), {"unet": unet, "sigma": sigma, **settings}
+    unet = {
+        "architecture": "diffusers",
+        "classes": 0,
+        "normalisation": "none",
+        "options": {"config": config},
+    }
+    return OneShotDiffusion(DiffusersUNet(network), sigma, **settings), {
+        "unet": unet,
+        "sigma": sigma,
+        **settings,
+    }
 
 
 def schedule_settings(scheduler: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,10 +97,14 @@ def schedule_settings(scheduler: Mapping[str, Any]) -> dict[str, Any]:
     )
     for name, found, choices in known:
         if found not in choices:
-            raise ModelError(f"scheduler_config.json: expected {name} {', '.join(choices)}, found {found!r}")
+            raise ModelError(
+                f"scheduler_config.json: expected {name} {', '.join(choices)}, found {found!r}"
+            )
     for name in ("trained_betas", "rescale_betas_zero_snr"):
         if scheduler.get(name):
-            raise ModelError(f"scheduler_config.json: expected a schedule by its name, found {name}, unknown here")
+            raise ModelError(
+                f"scheduler_config.json: expected a schedule by its name, found {name}, unknown here"
+            )
     return {
         "schedule": _SCHEDULES[known[0][1]],
         "steps": int(scheduler.get("num_train_timesteps", 1000)),
@@ -99,5 +125,7 @@ def _diffusers() -> Any:
         return import_module("diffusers")
     except ModuleNotFoundError as error:
         if error.name != "diffusers":
-            raise ModelError(f"diffusers needs the module '{error.name}', which is not installed") from error
+            raise ModelError(
+                f"diffusers needs the module '{error.name}', which is not installed"
+            ) from error
         raise MissingExtra("diffusers", "diffusers", "the denoiser 'diffusers:FOLDER'") from None

@@ -28,9 +28,13 @@ def abar(schedule: Schedule, steps: int, beta: tuple[float, float] = (1e-4, 0.02
     """
     check_choice("schedule", schedule, Schedule)
     if steps < 2 or not 0 < beta[0] <= beta[1] < 1:
-        raise ConfigError(f"a schedule has 2 steps or more and 0 < beta < 1, found {steps} steps and beta {beta}")
+        raise ConfigError(
+            f"a schedule has 2 steps or more and 0 < beta < 1, found {steps} steps and beta {beta}"
+        )
     if schedule == "cosine":
-        left = [math.cos((step / steps + 0.008) / 1.008 * math.pi / 2) ** 2 for step in range(steps + 1)]
+        left = [
+            math.cos((step / steps + 0.008) / 1.008 * math.pi / 2) ** 2 for step in range(steps + 1)
+        ]
         betas = [min(1 - after / before, 0.999) for before, after in pairwise(left)]
     else:
         power = 1 if schedule == "linear" else 2
@@ -83,18 +87,29 @@ class OneShotDiffusion(nn.Module):
         check_choice("prediction of a diffusion model", predicts, Predicts)
         low, high = image_range
         if not (sigma > 0 and low < high):
-            raise ConfigError(f"a denoiser needs sigma > 0 and a range low < high, found {sigma} and {image_range}")
+            raise ConfigError(
+                f"a denoiser needs sigma > 0 and a range low < high, found {sigma} and {image_range}"
+            )
         kept = abar(schedule, steps, (float(beta[0]), float(beta[1])))
-        self.unet, self.predicts, self.low, self.width = unet, predicts, float(low), float(high - low)
+        self.unet, self.predicts, self.low, self.width = (
+            unet,
+            predicts,
+            float(low),
+            float(high - low),
+        )
         self.t = step_of(self.width * sigma, kept)
         self.abar = kept[self.t]
-        self.time = self.t * 1000 / steps if rescale_time else float(self.t)  # as the network is told
+        self.time = (
+            self.t * 1000 / steps if rescale_time else float(self.t)
+        )  # as the network is told
 
     def forward(self, x: Tensor) -> Tensor:
         noisy = self.low + self.width * x
         kept, lost = math.sqrt(self.abar), math.sqrt(1 - self.abar)
         scaled = kept * noisy
-        time = torch.full_like(x[:, 0, 0, 0], self.time, dtype=torch.float32)  # 16 bits do not have every step
+        time = torch.full_like(
+            x[:, 0, 0, 0], self.time, dtype=torch.float32
+        )  # 16 bits do not have every step
         found = self.unet(scaled, time)[:, : x.shape[1]]
         match self.predicts:
             case "noise":

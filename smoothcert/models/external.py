@@ -19,7 +19,9 @@ from smoothcert.errors import MissingExtra, ModelError, unknown_name
 from smoothcert.imports import import_name
 from smoothcert.models.normalise import InputForm
 
-Factory = Callable[..., Any]  # called with the number of classes, if it takes one, and the options of the model
+Factory = Callable[
+    ..., Any
+]  # called with the number of classes, if it takes one, and the options of the model
 
 SOURCES = ("timm", "torchvision", "hf")
 """What may stand before a colon; anything else there is a module or a file of the user's."""
@@ -31,7 +33,9 @@ class Found:
 
     architecture: str
     network: nn.Module | None = None  # trained; None: built when the number of classes is known
-    options: Mapping[str, Any] = field(default_factory=dict)  # beside the number of classes, to build it again
+    options: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # beside the number of classes, to build it again
     form: InputForm = field(default_factory=InputForm)
     class_names: tuple[str, ...] = ()
     classes: int | None = None
@@ -63,7 +67,9 @@ def classes_argument(factory: Factory) -> str | None:
     except ValueError:  # written in C
         return "classes"
     named = next((name for name in _CLASSES if name in parameters), None)
-    anything = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
+    anything = any(
+        parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values()
+    )
     return named or ("classes" if anything else None)
 
 
@@ -95,7 +101,9 @@ def timm_network(name: str) -> Factory:
     timm = _optional("timm")
     if not timm.is_model(name):
         raise unknown_name("timm model", name, timm.list_models())
-    return lambda classes, **options: timm.create_model(name, num_classes=classes, **_harmless(options))
+    return lambda classes, **options: timm.create_model(
+        name, num_classes=classes, **_harmless(options)
+    )
 
 
 def timm_pretrained(name: str, trained: bool) -> Found:
@@ -135,7 +143,9 @@ def torchvision_network(name: str) -> Factory:
     known = models.list_models(module=models)  # the classifiers alone
     if name not in known:
         raise unknown_name("torchvision model", name, known)
-    return lambda classes, **options: models.get_model(name, num_classes=classes, **_harmless(options))
+    return lambda classes, **options: models.get_model(
+        name, num_classes=classes, **_harmless(options)
+    )
 
 
 def _harmless(options: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -164,7 +174,9 @@ def torchvision_pretrained(name: str, trained: bool) -> Found:
     try:
         network = models.get_model(name, weights=weights)
     except Exception as error:  # nothing reachable
-        raise ModelError(f"torchvision:{name} cannot be had: {first_line(error)}{_OR_WEIGHTS}") from error
+        raise ModelError(
+            f"torchvision:{name} cannot be had: {first_line(error)}{_OR_WEIGHTS}"
+        ) from error
     names = tuple(weights.meta["categories"])
     return Found(f"torchvision:{name}", network, {}, form, names, len(names))
 
@@ -187,7 +199,9 @@ def _optional(package: str, extra: str = "") -> ModuleType:
         return import_module(package)
     except ModuleNotFoundError as error:
         if error.name != package:
-            raise ModelError(f"{package} needs the module '{error.name}', which is not installed") from error
+            raise ModelError(
+                f"{package} needs the module '{error.name}', which is not installed"
+            ) from error
         name = extra or package
         raise MissingExtra(package, name, f"the model '{name}:NAME'") from None
     except Exception as error:  # torchvision fails so beside a torch it was not compiled for

@@ -36,7 +36,9 @@ def hf_network(classes: int, config: dict[str, Any]) -> nn.Module:
         if described.num_labels != classes:
             described.num_labels = classes
         # whatever type it was stored in, it is trained and compared in float32
-        found = library.AutoModelForImageClassification.from_config(described, trust_remote_code=_FOREIGN_CODE)
+        found = library.AutoModelForImageClassification.from_config(
+            described, trust_remote_code=_FOREIGN_CODE
+        )
         return HuggingFace(found.float())
     except Exception as error:  # a configuration may be of any model, and of another release
         raise ModelError(
@@ -53,9 +55,13 @@ def hf_pretrained(name: str) -> Found:
     library: Any = transformers()
     try:
         loaders = (library.AutoModelForImageClassification, library.AutoImageProcessor)
-        network, processor = (loader.from_pretrained(name, trust_remote_code=_FOREIGN_CODE) for loader in loaders)
+        network, processor = (
+            loader.from_pretrained(name, trust_remote_code=_FOREIGN_CODE) for loader in loaders
+        )
         network, processor = network.float(), processor.to_dict()
-    except Exception as error:  # missing files, no network, not an image classifier: it raises nearly anything
+    except (
+        Exception
+    ) as error:  # missing files, no network, not an image classifier: it raises nearly anything
         where = "in that folder" if Path(name).is_dir() else "in the cache of the hub, or there"
         raise ModelError(
             f"hf:{name}: expected an image classifier and its processor (config.json, weights and "
@@ -67,12 +73,24 @@ def hf_pretrained(name: str) -> Found:
     unnamed = names == tuple(f"LABEL_{place}" for place in range(len(names)))
     form, channels = processor_form(processor), config.get("num_channels", 3)
     about = {"config": config}
-    return Found(f"hf:{name}", HuggingFace(network), about, form, () if unnamed else names, len(names), channels)
+    return Found(
+        f"hf:{name}",
+        HuggingFace(network),
+        about,
+        form,
+        () if unnamed else names,
+        len(names),
+        channels,
+    )
 
 
 def processor_form(processor: dict[str, Any]) -> InputForm:
     """What a processor does to images of 0..255, as a form of images in [0, 1]."""
-    scale = float(processor.get("rescale_factor", 1 / 255)) if processor.get("do_rescale", True) else 1.0
+    scale = (
+        float(processor.get("rescale_factor", 1 / 255))
+        if processor.get("do_rescale", True)
+        else 1.0
+    )
     if processor.get("do_flip_channel_order"):
         raise ModelError(
             "its processor turns red, green, blue into blue, green, red, which no option says: wrap the network in a "
@@ -82,7 +100,8 @@ def processor_form(processor: dict[str, Any]) -> InputForm:
     high = 255 * scale + low  # where white goes
     normalised = processor.get("do_normalize", True)
     mean, std = (
-        tuple(map(float, processor.get(f"image_{name}") or ())) if normalised else () for name in ("mean", "std")
+        tuple(map(float, processor.get(f"image_{name}") or ())) if normalised else ()
+        for name in ("mean", "std")
     )
     if processor.get("include_top"):  # EfficientNet's divides by std once more
         std = tuple(value**2 for value in std)

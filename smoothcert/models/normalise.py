@@ -49,7 +49,9 @@ class Normalise(nn.Module):
 
     def __init__(self, mean: Sequence[float], std: Sequence[float] | None = None) -> None:
         super().__init__()
-        self.register_buffer("mean", torch.tensor(mean).view(-1, 1, 1), persistent=False)  # [C, 1, 1]
+        self.register_buffer(
+            "mean", torch.tensor(mean).view(-1, 1, 1), persistent=False
+        )  # [C, 1, 1]
         scale = None if std is None else torch.tensor(std).view(-1, 1, 1)
         self.register_buffer("std", scale, persistent=False)
 
@@ -97,17 +99,25 @@ class InputForm:
     def __post_init__(self) -> None:
         low, high = self.range
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
-            raise ConfigError(f"the input range is two numbers, low then high, found {low:g} and {high:g}")
+            raise ConfigError(
+                f"the input range is two numbers, low then high, found {low:g} and {high:g}"
+            )
         if self.mean and self.std and 1 < len(self.mean) != len(self.std) > 1:
             raise ConfigError(
                 f"mean and std have one value, or one per channel, found {len(self.mean)} and {len(self.std)}"
             )
-        if not all(math.isfinite(value) for value in (*self.mean, *self.std)) or not all(s > 0 for s in self.std):
-            raise ConfigError(f"mean and std are numbers, and std above 0, found {self.mean} and {self.std}")
+        if not all(math.isfinite(value) for value in (*self.mean, *self.std)) or not all(
+            s > 0 for s in self.std
+        ):
+            raise ConfigError(
+                f"mean and std are numbers, and std above 0, found {self.mean} and {self.std}"
+            )
         if self.size is not None and min(self.size) < 1:
             raise ConfigError(f"a size is height x width, for example 224x224, found {self.size}")
         small, large = (high - low, *self.std), (low, high, *self.mean, *self.std)
-        if min(small) < 1 / _LARGEST or max(map(abs, large)) > _LARGEST:  # float32 would make infinities of them
+        if (
+            min(small) < 1 / _LARGEST or max(map(abs, large)) > _LARGEST
+        ):  # float32 would make infinities of them
             raise ConfigError(
                 f"input range, mean and std are at most {_LARGEST:g}, and std at least {1 / _LARGEST:g}, found "
                 f"{self.range}, {self.mean} and {self.std}"
@@ -127,12 +137,18 @@ class InputForm:
     def layer(self) -> nn.Module:
         low, high = self.range
         width = max(len(self.mean), len(self.std), 1)
-        mean, std = ((value * width if len(value) == 1 else value) for value in (self.mean, self.std))
+        mean, std = (
+            (value * width if len(value) == 1 else value) for value in (self.mean, self.std)
+        )
         # (low + (high - low) x - mean) / std, as one subtraction and one division
         shift = [(value - low) / (high - low) for value in mean or (0.0,) * width]
         scale = [value / (high - low) for value in std or (1.0,) * width]
         plain = not any(shift) and all(value == 1 for value in scale)
-        affine = nn.Identity() if plain else Normalise(shift, None if all(v == 1 for v in scale) else scale)
+        affine = (
+            nn.Identity()
+            if plain
+            else Normalise(shift, None if all(v == 1 for v in scale) else scale)
+        )
         return affine if self.size is None else nn.Sequential(Resize(self.size), affine)
 
 

@@ -29,11 +29,20 @@ def composed(arch: str, build: Build) -> Callable[..., nn.Module]:
 
 
 def _build_part(build: Build, part: object, classes: int) -> nn.Module:
-    if not isinstance(part, Mapping) or not all(isinstance(part.get(name), kind) for name, kind in _ENTRIES.items()):
-        raise ModelError(f"a part of a network is described by {', '.join(_ENTRIES)}, found {part!r}")
+    if not isinstance(part, Mapping) or not all(
+        isinstance(part.get(name), kind) for name, kind in _ENTRIES.items()
+    ):
+        raise ModelError(
+            f"a part of a network is described by {', '.join(_ENTRIES)}, found {part!r}"
+        )
     if part["classes"] != classes:
-        kinds = [f"a classifier of {count} classes" if count else "a denoiser" for count in (classes, part["classes"])]
-        raise ModelError(f"expected {kinds[0]} as a part of the network, found {kinds[1]}, {part['architecture']}")
+        kinds = [
+            f"a classifier of {count} classes" if count else "a denoiser"
+            for count in (classes, part["classes"])
+        ]
+        raise ModelError(
+            f"expected {kinds[0]} as a part of the network, found {kinds[1]}, {part['architecture']}"
+        )
     return build(part["architecture"], classes, part["normalisation"], **part["options"])
 
 
@@ -58,7 +67,9 @@ def _diffusion(build: Build, classes: int, unet: Part, sigma: float, **settings:
 
 
 def _diffusers(build: Build, config: Part) -> nn.Module:
-    from smoothcert.models.diffusers_unet import diffusers_network  # knows diffusers, and is read only for its models
+    from smoothcert.models.diffusers_unet import (
+        diffusers_network,
+    )  # knows diffusers, and is read only for its models
 
     return diffusers_network(config)
 

@@ -12,7 +12,9 @@ from smoothcert.models.state_files import fitting_state, read_states
 from smoothcert.models.weights import load_state
 
 
-def start_from(model: nn.Module, source: nn.Module, classes: int, source_classes: int, where: str) -> None:
+def start_from(
+    model: nn.Module, source: nn.Module, classes: int, source_classes: int, where: str
+) -> None:
     """Copy all weights of `source` into `model`; where the numbers of classes differ, its last layer stays as it is."""
     _copy(model, source.state_dict(), classes, source_classes, where)
 
@@ -24,15 +26,23 @@ def start_from_file(model: nn.Module, path: Path, classes: int) -> None:
     """
     network = model.get_submodule("1")
     state, own = fitting_state(network, read_states(path)), network.state_dict()
-    others = {len(state[name]) for name, value in own.items() if name in state and _has_other_rows(value, state[name])}
+    others = {
+        len(state[name])
+        for name, value in own.items()
+        if name in state and _has_other_rows(value, state[name])
+    }
     _copy(network, state, classes, others.pop() if len(others) == 1 else classes, str(path))
 
 
 def _has_other_rows(own: Tensor, other: Tensor) -> bool:
-    return own.ndim == other.ndim > 0 and len(own) != len(other) and own.shape[1:] == other.shape[1:]
+    return (
+        own.ndim == other.ndim > 0 and len(own) != len(other) and own.shape[1:] == other.shape[1:]
+    )
 
 
-def _copy(model: nn.Module, state: Mapping[str, Tensor], classes: int, source_classes: int, where: str) -> None:
+def _copy(
+    model: nn.Module, state: Mapping[str, Tensor], classes: int, source_classes: int, where: str
+) -> None:
     """The last layer is what has one row per class in both networks and otherwise the same shape."""
     own = model.state_dict()
     if classes != source_classes:

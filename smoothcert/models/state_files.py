@@ -42,7 +42,9 @@ def read_states(path: Path) -> list[dict[str, Tensor]]:
         try:
             state: Mapping[str, Any] = safetensors.torch.load_file(path)
         except (SafetensorError, OSError) as error:
-            raise ModelError(f"{path} is missing, damaged or not a safetensors file: {error}") from error
+            raise ModelError(
+                f"{path} is missing, damaged or not a safetensors file: {error}"
+            ) from error
     else:
         state = read_checkpoint(path)
         while key := wrapping(state):
@@ -80,11 +82,15 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
     ]
     try:
         with warnings.catch_warnings(), torch.serialization.safe_globals(allowed):
-            warnings.simplefilter("ignore")  # torch's advice on odd pickles; what it cannot read fails anyway
+            warnings.simplefilter(
+                "ignore"
+            )  # torch's advice on odd pickles; what it cannot read fails anyway
             checkpoint = torch.load(path, map_location="cpu", weights_only=True)
     except FileNotFoundError as error:
         raise ModelError(f"no checkpoint at {path}: check the path") from error
-    except Exception as error:  # on a damaged file torch raises nearly anything: KeyError, struct.error, ...
+    except (
+        Exception
+    ) as error:  # on a damaged file torch raises nearly anything: KeyError, struct.error, ...
         code = re.search(r"GLOBAL ([\w.]*\w)", str(error))
         if code:
             raise ModelError(
@@ -97,7 +103,9 @@ def read_checkpoint(path: Path) -> dict[str, Any]:
             "TorchScript file, save the state_dict() alone"
         ) from error
     if not isinstance(checkpoint, dict):
-        raise ModelError(f"{path}: expected a dict with a state_dict, found a {type(checkpoint).__name__}")
+        raise ModelError(
+            f"{path}: expected a dict with a state_dict, found a {type(checkpoint).__name__}"
+        )
     return checkpoint
 
 
@@ -105,14 +113,22 @@ def without_prefixes(state: dict[str, Any], path: str | Path) -> list[dict[str, 
     """The state dict as it is, then without one, two, ... prefixes that all its names share."""
     odd = [str(k) for k, v in state.items() if not (isinstance(k, str) and isinstance(v, Tensor))]
     if odd or not state:
-        raise ModelError(f"{path}: expected a state dict of named tensors, found {', '.join(odd) or 'an empty one'}")
-    endless = [name for name, value in state.items() if value.is_floating_point() and not value.isfinite().all()]
+        raise ModelError(
+            f"{path}: expected a state dict of named tensors, found {', '.join(odd) or 'an empty one'}"
+        )
+    endless = [
+        name
+        for name, value in state.items()
+        if value.is_floating_point() and not value.isfinite().all()
+    ]
     if endless:
         raise ModelError(
             f"{path}: expected finite weights, found NaN or infinity in {', '.join(endless)}: the training diverged "
             "or the file is damaged; get another checkpoint"
         )
     states = [dict(state)]
-    while prefix := next((p for p in _PREFIXES if all(name.startswith(p) for name in states[-1])), None):
+    while prefix := next(
+        (p for p in _PREFIXES if all(name.startswith(p) for name in states[-1])), None
+    ):
         states.append({name.removeprefix(prefix): value for name, value in states[-1].items()})
     return states

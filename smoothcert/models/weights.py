@@ -33,7 +33,9 @@ def load_weights(model: nn.Module, path: str | Path) -> None:
     try:
         state = safetensors.torch.load_file(path)
     except FileNotFoundError as error:
-        raise ModelError(f"no weights at {path}: train the model first, or check the path") from error
+        raise ModelError(
+            f"no weights at {path}: train the model first, or check the path"
+        ) from error
     except (SafetensorError, OSError) as error:
         raise ModelError(
             f"the weights {path} are damaged or not a safetensors file ({error}): copy the file anew or train again"
@@ -48,7 +50,10 @@ def load_state(model: nn.Module, state: Mapping[str, Tensor], source: str) -> No
         f"{name} (found {_form(state[name])}, expected {_form(own[name])})"
         for name in own
         if name in state
-        and (state[name].shape != own[name].shape or state[name].is_floating_point() != own[name].is_floating_point())
+        and (
+            state[name].shape != own[name].shape
+            or state[name].is_floating_point() != own[name].is_floating_point()
+        )
     ]
     faults = {
         "missing": [name for name in own if name not in state],
@@ -65,7 +70,9 @@ def load_state(model: nn.Module, state: Mapping[str, Tensor], source: str) -> No
 
 
 def _some(names: list[str]) -> str:
-    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+    return ", ".join(names[:_SHOWN]) + (
+        f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    )
 
 
 def weights_hash(model: nn.Module) -> str:
@@ -92,9 +99,14 @@ def _host_tensors(model: nn.Module) -> dict[str, Tensor]:
     state = model.state_dict()
     odd = [name for name, value in state.items() if not isinstance(value, Tensor)]
     if odd:
-        raise ModelError(f"only tensors can be stored, but the state dict also holds {', '.join(odd)}")
+        raise ModelError(
+            f"only tensors can be stored, but the state dict also holds {', '.join(odd)}"
+        )
     # Copies, since safetensors refuses tensors that share memory (tied weights).
-    return {name: value.detach().cpu().clone(memory_format=torch.contiguous_format) for name, value in state.items()}
+    return {
+        name: value.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, value in state.items()
+    }
 
 
 def _form(tensor: Tensor) -> str:

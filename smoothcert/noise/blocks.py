@@ -29,10 +29,14 @@ def block_size(values: int, device: torch.device) -> int:
 class NormalBlocks:
     """The numbers of one input and stage: ``draw(a, b)`` gives those of samples a to b-1, float32 [b-a, values]."""
 
-    def __init__(self, values: int, device: torch.device, *, seed: int, index: int, stage: Stage) -> None:
+    def __init__(
+        self, values: int, device: torch.device, *, seed: int, index: int, stage: Stage
+    ) -> None:
         self._values, self._device, self._key = values, device, (seed, index, stage)
         self._block = block_size(values, device)
-        self._drawn: tuple[int, Tensor] | None = None  # the last block: batches need not end where blocks do
+        self._drawn: tuple[int, Tensor] | None = (
+            None  # the last block: batches need not end where blocks do
+        )
 
     def draw(self, first: int, last: int) -> Tensor:
         return torch.cat(list(self._pieces(first, last)))
@@ -53,6 +57,10 @@ class NormalBlocks:
         if self._device.type == "cpu":
             counter = [0, 0, block, get_args(Stage).index(stage)]
             philox = np.random.Philox(key=derive(seed, "certify", index, bits=128), counter=counter)
-            return torch.from_numpy(np.random.Generator(philox).standard_normal(shape, dtype=np.float32))
-        generator = torch.Generator(self._device).manual_seed(derive(seed, "certify", index, stage, block))
+            return torch.from_numpy(
+                np.random.Generator(philox).standard_normal(shape, dtype=np.float32)
+            )
+        generator = torch.Generator(self._device).manual_seed(
+            derive(seed, "certify", index, stage, block)
+        )
         return torch.randn(shape, generator=generator, device=self._device)

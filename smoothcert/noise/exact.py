@@ -39,7 +39,9 @@ SECOND = 2**31
 _MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW, _HALF_WORD = np.uint64(0xFFFFFFFF), np.uint64(32)
-_UPPER, _LOWER = (1, 0) if sys.byteorder == "little" else (0, 1)  # where the halves of a product lie
+_UPPER, _LOWER = (
+    (1, 0) if sys.byteorder == "little" else (0, 1)
+)  # where the halves of a product lie
 _PIECE = 2**14  # counters that are worked on at once: their words and products fit a core's cache
 _UNDECIDED = 0xFFFF
 
@@ -62,12 +64,16 @@ class Table:
     def __init__(self, law: Law, sigma: float) -> None:
         every = np.array(laws.thresholds(law, sigma))
         self.thresholds = every[(every > 0) & (every < 2**laws.BITS)]
-        self.shift = laws.largest(sigma) - int((every <= 0).sum())  # T is the number of `thresholds` <= u, minus this
+        self.shift = laws.largest(sigma) - int(
+            (every <= 0).sum()
+        )  # T is the number of `thresholds` <= u, minus this
         # the range of the integer sum: clipping is part of the network, wide enough to be met only beyond 6 sigma
         reach = laws.reach(sigma)
         self.low, self.high = -255.0 * reach, 255.0 * (reach + 1)
         self.upper = (self.thresholds >> 30).astype(np.uint32)
-        self.following = np.append(self.upper, np.uint32(2**32 - 1))  # the first that is not below, or the largest word
+        self.following = np.append(
+            self.upper, np.uint32(2**32 - 1)
+        )  # the first that is not below, or the largest word
         self.entries = self._entries() if len(self.thresholds) < _UNDECIDED else None
 
     def _entries(self) -> Words:
@@ -81,7 +87,9 @@ class Table:
         between = np.diff(below)
         first = self.following[below[:-1]].astype(np.int64) & 0xFFFF
         entry = (below[:-1] << 16) + np.where(between == 1, 0xFFFF - first, 0)
-        entries: Words = (np.where(between > 1, _UNDECIDED << 16, entry) - start[:-1]).astype(np.uint32)
+        entries: Words = (np.where(between > 1, _UNDECIDED << 16, entry) - start[:-1]).astype(
+            np.uint32
+        )
         return entries
 
 
@@ -93,7 +101,9 @@ def table_of(law: Law, sigma: float) -> Table:
 class ExactNoise:
     """The integer noise T of one input and stage: ``draw(a, b)`` gives samples a to b-1, float32 [b-a, values]."""
 
-    def __init__(self, law: Law, sigma: float, values: int, *, seed: int, index: int, stage: Stage) -> None:
+    def __init__(
+        self, law: Law, sigma: float, values: int, *, seed: int, index: int, stage: Stage
+    ) -> None:
         check_counters(index, 0)
         self._table, self._values = table_of(law, sigma), values
         self._index, self._stage, self._key = index, get_args(Stage).index(stage), key_of(seed, law)
@@ -111,12 +121,16 @@ class ExactNoise:
                 group, sample = groups[:, left : left + width], samples[top : top + height]
                 words = philox_words(group, sample, self._index, self._stage, self._key, room)
                 counts = self._counts(words, group, sample, room)
-                np.subtract(counts, np.uint32(self._table.shift), out=counts)  # the bits of an int32
+                np.subtract(
+                    counts, np.uint32(self._table.shift), out=counts
+                )  # the bits of an int32
                 there = found[top : top + height, 4 * left : 4 * (left + width)]
                 there[...] = counts.view(np.int32)[:, : there.shape[1]]
         return torch.from_numpy(found)
 
-    def _counts(self, words: Words, group: NDArray[np.uint64], sample: NDArray[np.uint64], room: Room) -> Words:
+    def _counts(
+        self, words: Words, group: NDArray[np.uint64], sample: NDArray[np.uint64], room: Room
+    ) -> Words:
         """How many thresholds are <= u, [samples, 4 groups], from the first words [samples, groups, 4]."""
         w, entries = words.reshape(-1), self._table.entries
         counts = room.counts[: w.size]
@@ -143,7 +157,9 @@ class ExactNoise:
         if len(tied):
             row, column = np.divmod(at[tied], 4 * group.shape[1])
             counter = group[0, column // 4, None], sample[row], self._index, self._stage + SECOND
-            second = philox_words(*counter, self._key, Room(len(tied)))[np.arange(len(tied)), 0, column % 4]
+            second = philox_words(*counter, self._key, Room(len(tied)))[
+                np.arange(len(tied)), 0, column % 4
+            ]
             u = w[tied].astype(np.int64) << 30 | second >> np.uint32(2)
             found[tied] = np.searchsorted(table.thresholds, u, side="right")
         return found
@@ -184,9 +200,16 @@ def philox_words(
     """
     shape = np.broadcast_shapes(group.shape, sample.shape)
     size = shape[0] * shape[1]
-    keys = [[k + r * weyl & 0xFFFFFFFF for k, weyl in zip(key, _WEYL, strict=True)] for r in range(10)]
+    keys = [
+        [k + r * weyl & 0xFFFFFFFF for k, weyl in zip(key, _WEYL, strict=True)] for r in range(10)
+    ]
     # two rounds in which every word depends on the group or on the sample alone, except one at their end
-    c0, c1, c2, c3 = group, sample, np.full((1, 1), index, np.uint64), np.full((1, 1), stage, np.uint64)
+    c0, c1, c2, c3 = (
+        group,
+        sample,
+        np.full((1, 1), index, np.uint64),
+        np.full((1, 1), stage, np.uint64),
+    )
     for k0, k1 in np.array(keys[:2], np.uint64):
         a, b = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]
         c0, c1, c2, c3 = b >> _HALF_WORD ^ c1 ^ k0, b & _LOW, a >> _HALF_WORD ^ c3 ^ k1, a & _LOW
@@ -194,7 +217,9 @@ def philox_words(
     for place, word in zip((*factors, *others), (c0, c2, c1, c3), strict=True):
         place.reshape(shape)[...] = word
     for number, keys_now in enumerate(np.array(keys[2:], np.uint32)):
-        products = room.products[number % 2, :, :size]  # by turns, since `others` lie in those of the round before
+        products = room.products[
+            number % 2, :, :size
+        ]  # by turns, since `others` lie in those of the round before
         np.multiply(factors, _MULTIPLIERS, out=products)
         halves = products.view(np.uint32)[::-1]
         np.bitwise_xor(halves[:, _UPPER::2], others, out=factors)

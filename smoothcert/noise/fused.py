@@ -35,7 +35,9 @@ class FusedNoise:
         bits = np.array(rows, dtype=np.uint32).reshape(-1, 2).view(np.int32)
         return torch.from_numpy(bits).to(self.device)
 
-    def fill(self, out: Tensor, images: Tensor, words: Tensor, request: Tensor, sample: Tensor) -> None:
+    def fill(
+        self, out: Tensor, images: Tensor, words: Tensor, request: Tensor, sample: Tensor
+    ) -> None:
         """Row b of `out` [rows, C, H, W], of any strides, becomes that sample of that request's image.
 
         `images` [requests, C, H, W] uint8, contiguous; `request` and `sample` [rows] int32 (the bits of a uint32).
@@ -99,8 +101,12 @@ def _on_device(law: Law, sigma: float, device: torch.device) -> DeviceTables:
     room = 2 ** max(search, steps)
     thresholds = np.append(table.thresholds, np.full(room, 2**63 - 1))
     upper = np.append(table.upper, np.full(room, 2**32 - 1, np.uint32)).view(np.int32)
-    first, second, third = (torch.from_numpy(array).to(device) for array in (thresholds, upper, guide))
-    return DeviceTables(first, second, third, bits, steps, search, table.shift, table.low, table.high)
+    first, second, third = (
+        torch.from_numpy(array).to(device) for array in (thresholds, upper, guide)
+    )
+    return DeviceTables(
+        first, second, third, bits, steps, search, table.shift, table.low, table.high
+    )
 
 
 def guide_of(table: Table, bits: int) -> tuple[NDArray[np.int32], int]:
@@ -111,9 +117,16 @@ def guide_of(table: Table, bits: int) -> tuple[NDArray[np.int32], int]:
     far = table.upper >= 2**31
     near_end, far_end = _buckets(table.upper[~far], bits), _buckets(~table.upper[far], bits)[::-1]
     bucket = np.arange(32 << bits)
-    before = np.searchsorted(near_end, bucket), len(table.upper) - np.searchsorted(far_end, bucket, side="right")
-    single = int(_buckets(np.array([2 << bits], np.uint32), bits)[0])  # buckets below it hold one word
-    widest = max(int(np.bincount(side[side >= single], minlength=1).max()) for side in (near_end, far_end))
+    before = (
+        np.searchsorted(near_end, bucket),
+        len(table.upper) - np.searchsorted(far_end, bucket, side="right"),
+    )
+    single = int(
+        _buckets(np.array([2 << bits], np.uint32), bits)[0]
+    )  # buckets below it hold one word
+    widest = max(
+        int(np.bincount(side[side >= single], minlength=1).max()) for side in (near_end, far_end)
+    )
     return np.concatenate(before).astype(np.int32), max(1, widest.bit_length())
 
 

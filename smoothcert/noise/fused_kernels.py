@@ -69,7 +69,9 @@ def count_all(w, second, thresholds, SEARCH: tl.constexpr):
     return place
 
 
-@triton.jit(do_not_specialize=["rows", "k0", "k1"])  # one kernel for all sizes of the last batch, and all seeds
+@triton.jit(
+    do_not_specialize=["rows", "k0", "k1"]
+)  # one kernel for all sizes of the last batch, and all seeds
 def noisy_rows(
     out,
     image,  # [requests, VALUES] uint8

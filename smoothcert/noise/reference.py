@@ -20,14 +20,30 @@ class ReferenceNoise:
     """The integer noise T of one input and stage: ``draw(a, b)`` gives samples a to b-1, float32 [b-a, values]."""
 
     def __init__(
-        self, law: Law, sigma: float, values: int, device: torch.device, *, seed: int, index: int, stage: Stage
+        self,
+        law: Law,
+        sigma: float,
+        values: int,
+        device: torch.device,
+        *,
+        seed: int,
+        index: int,
+        stage: Stage,
     ) -> None:
         check_counters(index, 0)
-        self._values, self._place, self._key = values, (index, get_args(Stage).index(stage)), key_of(seed, law)
-        self._thresholds = torch.tensor(laws.thresholds(law, sigma), dtype=torch.int64, device=device)
+        self._values, self._place, self._key = (
+            values,
+            (index, get_args(Stage).index(stage)),
+            key_of(seed, law),
+        )
+        self._thresholds = torch.tensor(
+            laws.thresholds(law, sigma), dtype=torch.int64, device=device
+        )
 
     def draw(self, first: int, last: int) -> Tensor:
-        found = torch.searchsorted(self._thresholds, self.uniform(first, last), right=True, out_int32=True)
+        found = torch.searchsorted(
+            self._thresholds, self.uniform(first, last), right=True, out_int32=True
+        )
         return found.float().sub_(len(self._thresholds) // 2)
 
     def uniform(self, first: int, last: int) -> Tensor:

@@ -35,12 +35,16 @@ FALSE_ALARM = 1e-4
 _CDF: dict[bounds.Law, Callable[[Any], Any]] = {  # of variance 1
     "gaussian": ndtr,
     "uniform": lambda x: np.clip(0.5 + x / np.sqrt(12), 0.0, 1.0),
-    "laplace": lambda x: np.where(x < 0, 0.5 * np.exp(-abs(x) * 2**0.5), 1 - 0.5 * np.exp(-abs(x) * 2**0.5)),
+    "laplace": lambda x: np.where(
+        x < 0, 0.5 * np.exp(-abs(x) * 2**0.5), 1 - 0.5 * np.exp(-abs(x) * 2**0.5)
+    ),
 }
 _SHAPE = (1, 28, 28)
 _CHUNK = 512
 _FINE = 100  # cells per sigma of float noise
-_SOURCES: tuple[tuple[Stage, int], ...] = tuple((stage, index) for index in (0, 1, 7) for stage in get_args(Stage))
+_SOURCES: tuple[tuple[Stage, int], ...] = tuple(
+    (stage, index) for index in (0, 1, 7) for stage in get_args(Stage)
+)
 
 
 @dataclass(frozen=True)
@@ -74,10 +78,14 @@ def selftest_noise(
     bounds.check_sigma(sigma)
     each = values // (len(_SOURCES) * int(np.prod(_SHAPE)))
     if each < 2:
-        raise ConfigError(f"the self-test needs at least {len(_SOURCES) * 2 * 784} values, found values={values}")
+        raise ConfigError(
+            f"the self-test needs at least {len(_SOURCES) * 2 * 784} values, found values={values}"
+        )
     image = torch.zeros(_SHAPE, dtype=torch.uint8, device=device)
     scale = _FINE if mode == "float" else 255.0 * sigma  # cells per sigma
-    reach = laws.reach(sigma) / sigma  # integer noise is clipped there, on both sides of a black image's 0
+    reach = (
+        laws.reach(sigma) / sigma
+    )  # integer noise is clipped there, on both sides of a black image's 0
     # cell k holds [k - 1/2, k + 1/2) / scale, in units of sigma; the outermost ones hold all that is beyond
     last = round(reach * scale)
     observed = np.zeros(2 * last + 1)
@@ -90,13 +98,18 @@ def selftest_noise(
         for z in _chunks(stream, each, sigma):
             cells = (z * scale).round().clamp(-last, last).long() + last
             observed += torch.bincount(cells.flatten(), minlength=2 * last + 1).cpu().numpy()
-            seen += [blake2b(row.tobytes(), digest_size=16).digest() for row in z[:, :64].cpu().numpy()]
+            seen += [
+                blake2b(row.tobytes(), digest_size=16).digest() for row in z[:, :64].cpu().numpy()
+            ]
             dependence["neighbouring values"].add(z[:, :-1], z[:, 1:])
             dependence["successive samples"].add(z[:-1], z[1:])
             for other in before.values():
                 stages.add(z[: len(other)], other[: len(z)])
             before = {**before, stage: z}
-    checks = [*_from_cells(observed, scale, law_of(mode)), *(value.check(name) for name, value in dependence.items())]
+    checks = [
+        *_from_cells(observed, scale, law_of(mode)),
+        *(value.check(name) for name, value in dependence.items()),
+    ]
     checks += [stages.check("stages and inputs"), _repeats(seen)]
     if mode != "float":
         checks.append(_bits_of_u(law_of(mode), sigma, seed, device, each))
@@ -119,13 +132,19 @@ def _from_cells(observed: Array, scale: float, law: bounds.Law) -> Iterator[Resu
     x = cell / scale
     for power, name in enumerate(("mean", "variance", "third moment", "fourth moment"), start=1):
         expected, spread = (p * x**power).sum(), (p * x ** (2 * power)).sum()
-        deviation = ((observed / n * x**power).sum() - expected) / np.sqrt((spread - expected**2) / n)
+        deviation = ((observed / n * x**power).sum() - expected) / np.sqrt(
+            (spread - expected**2) / n
+        )
         yield name, deviation, _two_sided(deviation)
     distance = np.abs(np.cumsum(observed)[:-1] / n - below).max()
     yield "Kolmogorov-Smirnov", distance, float(kolmogorov(np.sqrt(n) * distance))
     for sigmas in (4, 5):
         beyond = np.abs(x) >= sigmas
-        yield f"beyond {sigmas} sigma", observed[beyond].sum(), _binomial(observed[beyond].sum(), n, p[beyond].sum())
+        yield (
+            f"beyond {sigmas} sigma",
+            observed[beyond].sum(),
+            _binomial(observed[beyond].sum(), n, p[beyond].sum()),
+        )
     # bits of the cell's number, low ones first: a stuck or leaning bit shows in one of them
     deviations = []
     for bit in range(8):
@@ -135,15 +154,21 @@ def _from_cells(observed: Array, scale: float, law: bounds.Law) -> Iterator[Resu
     yield _worst("bits of the noise", np.array(deviations))
 
 
-def _bits_of_u(law: bounds.Law, sigma: float, seed: int, device: str | torch.device, samples: int) -> Result:
+def _bits_of_u(
+    law: bounds.Law, sigma: float, seed: int, device: str | torch.device, samples: int
+) -> Result:
     """The uniform integers behind integer noise, bit by bit."""
     ones, total = torch.zeros(laws.BITS, dtype=torch.int64, device=device), 0
     for stage, index in _SOURCES:
-        source = ReferenceNoise(law, sigma, 784, torch.device(device), seed=seed, index=index, stage=stage)
+        source = ReferenceNoise(
+            law, sigma, 784, torch.device(device), seed=seed, index=index, stage=stage
+        )
         u = source.uniform(0, min(_CHUNK, samples))
         ones += torch.stack([(u >> bit & 1).sum() for bit in range(laws.BITS)])
         total += u.numel()
-    return _worst("bits of the uniform integers", (ones.cpu().numpy() / total - 0.5) * 2 * np.sqrt(total))
+    return _worst(
+        "bits of the uniform integers", (ones.cpu().numpy() / total - 0.5) * 2 * np.sqrt(total)
+    )
 
 
 def _repeats(seen: list[bytes]) -> Result:
@@ -178,4 +203,6 @@ def _two_sided(deviation: float) -> float:
 
 
 def _binomial(count: float, n: float, p: float) -> float:
-    return float(min(1.0, 2 * min(bdtr(count, int(n), p), bdtrc(count - 1, int(n), p) if count else 1.0)))
+    return float(
+        min(1.0, 2 * min(bdtr(count, int(n), p), bdtrc(count - 1, int(n), p) if count else 1.0))
+    )

@@ -37,7 +37,12 @@ INTEGER_STREAM = "philox4x32-words-1"
 """Version of the layout in exact.py."""
 
 
-_LAWS: dict[NoiseMode, Law] = {"exact": "gaussian", "uniform": "uniform", "laplace": "laplace", "float": "gaussian"}
+_LAWS: dict[NoiseMode, Law] = {
+    "exact": "gaussian",
+    "uniform": "uniform",
+    "laplace": "laplace",
+    "float": "gaussian",
+}
 
 
 def law_of(mode: NoiseMode) -> Law:
@@ -79,7 +84,9 @@ class NoisyCopies:
     ) -> None:
         law = law_of(mode)
         if image.device.type not in ("cpu", "cuda"):
-            raise ConfigError(f"noise streams exist for cpu and cuda devices, found {image.device.type}")
+            raise ConfigError(
+                f"noise streams exist for cpu and cuda devices, found {image.device.type}"
+            )
         self._sigma, self._dtype = sigma, dtype
         self.shape = tuple(image.shape)
         # a tensor, since CUDA divides by a Python number through its reciprocal, which rounds differently from the CPU
@@ -94,13 +101,19 @@ class NoisyCopies:
 
             self._fused = FusedNoise(law, sigma, seed, image.device)
         elif mode == "float":
-            self._source = NormalBlocks(image.numel(), image.device, seed=seed, index=index, stage=stage)
+            self._source = NormalBlocks(
+                image.numel(), image.device, seed=seed, index=index, stage=stage
+            )
         elif image.device.type == "cpu":
-            self._source = ExactNoise(law, sigma, image.numel(), seed=seed, index=index, stage=stage)
+            self._source = ExactNoise(
+                law, sigma, image.numel(), seed=seed, index=index, stage=stage
+            )
         else:
             from smoothcert.noise.reference import ReferenceNoise
 
-            self._source = ReferenceNoise(law, sigma, image.numel(), image.device, seed=seed, index=index, stage=stage)
+            self._source = ReferenceNoise(
+                law, sigma, image.numel(), image.device, seed=seed, index=index, stage=stage
+            )
 
     def take(self, first: int, last: int) -> Tensor:
         if self._source is None:
@@ -110,7 +123,12 @@ class NoisyCopies:
         if self._table is None:
             return noise.mul_(self._sigma).add_(self._base).to(self._dtype)
         # integers below 2^24 are exact in float32, so this is integer addition; all that follows sees the sum alone
-        return noise.add_(self._base).clamp_(self._table.low, self._table.high).div_(self._levels).to(self._dtype)
+        return (
+            noise.add_(self._base)
+            .clamp_(self._table.low, self._table.high)
+            .div_(self._levels)
+            .to(self._dtype)
+        )
 
     def _from_kernel(self, first: int, last: int) -> Tensor:
         assert self._fused is not None
@@ -119,7 +137,13 @@ class NoisyCopies:
         sample = torch.arange(first, last, device=out.device).int()
         image = self._base.to(torch.uint8)[None].contiguous()
         with launch_on(out.device):
-            self._fused.fill(out, image, self._fused.words([(index, stage, last)]), torch.zeros_like(sample), sample)
+            self._fused.fill(
+                out,
+                image,
+                self._fused.words([(index, stage, last)]),
+                torch.zeros_like(sample),
+                sample,
+            )
         return out
 
 

@@ -16,14 +16,38 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
-from smoothcert.recipes.tables import Table, TableRow, measured, method_defaults, tables_by_preference
+from smoothcert.recipes.tables import (
+    Table,
+    TableRow,
+    measured,
+    method_defaults,
+    tables_by_preference,
+)
 from smoothcert.statistics.saturation import saturation_radius
 
 _TRAINING = (
-    *("epochs", "batch_size", "optimizer", "lr", "momentum", "weight_decay", "lr_step", "lr_factor", "lr_late"),
+    *(
+        "epochs",
+        "batch_size",
+        "optimizer",
+        "lr",
+        "momentum",
+        "weight_decay",
+        "lr_step",
+        "lr_factor",
+        "lr_late",
+    ),
     *("lr_drops", "model_options", "normalisation", "augment"),
 )
-_FREE = ("n", "folder", "settings", "seed", "precision", "kernels", "evaluate_every")  # of soft labels, by no paper
+_FREE = (
+    "n",
+    "folder",
+    "settings",
+    "seed",
+    "precision",
+    "kernels",
+    "evaluate_every",
+)  # of soft labels, by no paper
 
 
 class Budget(NamedTuple):
@@ -48,14 +72,18 @@ class PublishedRow:
     inputs: int
     source: str
     step: float
-    every: int | None = None  # of which every k-th image was taken, where the number of inputs does not tell
+    every: int | None = (
+        None  # of which every k-th image was taken, where the number of inputs does not tell
+    )
     acr: float | None = None
     mean: float | None = None
     std: float | None = None
     seeds: int = 1  # how many the mean is over
     accuracy: tuple[float | None, ...] = ()
     note: str = ""
-    training: Mapping[str, Any] = field(default_factory=dict)  # what the row fixes of it beside the method
+    training: Mapping[str, Any] = field(
+        default_factory=dict
+    )  # what the row fixes of it beside the method
     of_recipe: bool = True  # whether that is the recipe's own
 
     @property
@@ -87,10 +115,19 @@ def published_rows(dataset: str | None = None) -> tuple[PublishedRow, ...]:
     found: dict[str, PublishedRow] = {}
     for table in tables_by_preference():
         for printed in table.rows:
-            if dataset not in (None, printed.dataset) or (printed.acr is None and printed.mean is None):
+            if dataset not in (None, printed.dataset) or (
+                printed.acr is None and printed.mean is None
+            ):
                 continue
             row = published_row(table, printed)
-            place = (row.dataset, row.model, row.sigma, row.inputs, dict(row.method), dict(row.training))
+            place = (
+                row.dataset,
+                row.model,
+                row.sigma,
+                row.inputs,
+                dict(row.method),
+                dict(row.training),
+            )
             key = json.dumps(place, sort_keys=True)
             found[key] = _together(found[key], row) if key in found else row
     return tuple(found.values())
@@ -123,10 +160,14 @@ def _together(first: PublishedRow, second: PublishedRow) -> PublishedRow:
     """`first`, with the single run or the mean over seeds of `second` where it has none."""
     if first.mean is None and second.mean is not None:
         source = _cited(first.source, second.source)
-        return dataclasses.replace(first, mean=second.mean, std=second.std, seeds=second.seeds, source=source)
+        return dataclasses.replace(
+            first, mean=second.mean, std=second.std, seeds=second.seeds, source=source
+        )
     if first.acr is None and second.acr is not None:
         source = _cited(second.source, first.source)
-        return dataclasses.replace(second, mean=first.mean, std=first.std, seeds=first.seeds, source=source)
+        return dataclasses.replace(
+            second, mean=first.mean, std=first.std, seeds=first.seeds, source=source
+        )
     return first
 
 
@@ -134,7 +175,9 @@ def _cited(single: str, mean: str) -> str:
     """Both; two tables of one paper as `paper, tables 2 and 3`."""
     paper, comma, place = single.rpartition(", table ")
     other, _, second = mean.rpartition(", table ")
-    return f"{paper}, tables {place} and {second}" if comma and paper == other else f"{single}; {mean}"
+    return (
+        f"{paper}, tables {place} and {second}" if comma and paper == other else f"{single}; {mean}"
+    )
 
 
 def method_settings(config: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -146,7 +189,9 @@ def method_settings(config: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def rows_of(config: Mapping[str, Any]) -> list[PublishedRow]:
     """The rows with the settings of a configuration, in the order of preference."""
-    if config.get("self_training") or config.get("init_from"):  # no ACR was published of models that had more data
+    if config.get("self_training") or config.get(
+        "init_from"
+    ):  # no ACR was published of models that had more data
         return []
     own, rows = method_settings(config), published_rows(str(config.get("dataset")))
     place = config.get("model"), config.get("sigma")
@@ -183,11 +228,15 @@ def _training(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _defaults() -> dict[str, Any]:
-    from smoothcert.config import TrainConfig  # loads a YAML parser, which reports of logs can do without
+    from smoothcert.config import (
+        TrainConfig,
+    )  # loads a YAML parser, which reports of logs can do without
 
     fields = [entry for entry in dataclasses.fields(TrainConfig) if entry.name in _TRAINING]
     values = {
-        entry.name: entry.default if entry.default_factory is dataclasses.MISSING else entry.default_factory()
+        entry.name: entry.default
+        if entry.default_factory is dataclasses.MISSING
+        else entry.default_factory()
         for entry in fields
     }
     return {**values, "soft_labels": {}}

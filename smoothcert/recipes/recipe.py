@@ -38,7 +38,9 @@ class Recipe:
         if over_seeds:
             found["acr_mean"] = over_seeds.mean
         if found:
-            found["source"] = "; ".join(dict.fromkeys(row.source for row in (single, over_seeds) if row))
+            found["source"] = "; ".join(
+                dict.fromkeys(row.source for row in (single, over_seeds) if row)
+            )
         return found
 
 
@@ -50,7 +52,11 @@ def recipe_names() -> list[str]:
 def templates() -> dict[str, str]:
     """The recipes for any data set, by name, and what they are for: some of their settings must be given."""
     known = shipped()
-    return {name: str(read_mapping(known[name], name)["about"]) for name in sorted(known) if "/" not in name}
+    return {
+        name: str(read_mapping(known[name], name)["about"])
+        for name in sorted(known)
+        if "/" not in name
+    }
 
 
 def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe:
@@ -63,5 +69,7 @@ def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe
     about = str(values.pop("about", ""))
     values.pop("published", None)  # recipes of older versions had it; the catalogue has it now
     return Recipe(
-        name, about, build_dataclass(TrainConfig, changed(values, overrides or {}), f"setting of recipe {name}")
+        name,
+        about,
+        build_dataclass(TrainConfig, changed(values, overrides or {}), f"setting of recipe {name}"),
     )

@@ -24,7 +24,9 @@ def shipped() -> dict[str, Traversable]:
 @cache
 def shipped_settings(name: str) -> dict[str, Any]:
     """What a shipped recipe says, unchecked; not to be written to."""
-    from smoothcert.config import read_mapping  # loads a YAML parser, which reports of logs can do without
+    from smoothcert.config import (
+        read_mapping,
+    )  # loads a YAML parser, which reports of logs can do without
 
     return read_mapping(files(__package__) / f"{name}.yaml", name)
 
@@ -40,7 +42,10 @@ def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
         and isinstance(asked, dict)
         and asked.get("name", there.get("name")) == there.get("name")
     ):
-        changes["method"] = {**there, **asked}  # not for another method, whose hyperparameters are others
+        changes["method"] = {
+            **there,
+            **asked,
+        }  # not for another method, whose hyperparameters are others
     for key in ("soft_labels", "self_training", "model_options"):
         if isinstance(values.get(key), dict) and isinstance(changes.get(key), dict):
             changes[key] = {**values[key], **changes[key]}

@@ -33,7 +33,9 @@ class TableRow:
     recipe: str
     inputs: int
     change: Mapping[str, Any]
-    every: int | None = None  # of which every k-th image was taken, where the number of inputs does not tell
+    every: int | None = (
+        None  # of which every k-th image was taken, where the number of inputs does not tell
+    )
     acr: float | None = None
     mean: float | None = None
     std: float | None = None
@@ -63,10 +65,18 @@ class TableRow:
     def printed_cells(self, table: Table) -> list[str]:
         """What stands at the radii or the columns of the table, as it is printed."""
         if self.values:
-            return [f"{value:.1f}" if table.in_percent(i) else f"{value:.3f}" for i, value in enumerate(self.values)]
+            return [
+                f"{value:.1f}" if table.in_percent(i) else f"{value:.3f}"
+                for i, value in enumerate(self.values)
+            ]
         if self.accuracy_std:
-            return [f"{mean:.2f} ± {std:.2f}" for mean, std in zip(self.accuracy, self.accuracy_std, strict=True)]
-        return ["-" if percent is None else f"{percent:.{table.digits}f}" for percent in self.accuracy]
+            return [
+                f"{mean:.2f} ± {std:.2f}"
+                for mean, std in zip(self.accuracy, self.accuracy_std, strict=True)
+            ]
+        return [
+            "-" if percent is None else f"{percent:.{table.digits}f}" for percent in self.accuracy
+        ]
 
 
 @dataclass(frozen=True)
@@ -139,7 +149,10 @@ class Table:
     @property
     def digits(self) -> int:
         """Of its accuracies: tables of ImageNet print whole numbers."""
-        cells = [*(row.accuracy for row in self.rows), *(row.accuracy + row.abstention for row in self.best)]
+        cells = [
+            *(row.accuracy for row in self.rows),
+            *(row.accuracy + row.abstention for row in self.best),
+        ]
         printed = [percent for row in cells for percent in row if percent is not None]
         return 0 if all(percent == int(percent) for percent in printed) else 1
 
@@ -154,12 +167,16 @@ class Table:
 
     def in_percent(self, column: int) -> bool:
         """Whether a column of a table about corruptions has accuracies, not radii."""
-        return self.measure == "accuracy" or (not self.measure and "acc" in self.columns[column].lower())
+        return self.measure == "accuracy" or (
+            not self.measure and "acc" in self.columns[column].lower()
+        )
 
 
 def table_names() -> list[str]:
     """PAPER/TABLE of each, paper by paper."""
-    return [name for paper in _catalogue()["papers"] for name in sorted(_files(paper), key=_numbered)]
+    return [
+        name for paper in _catalogue()["papers"] for name in sorted(_files(paper), key=_numbered)
+    ]
 
 
 @cache
@@ -181,9 +198,13 @@ def load_table(name: str) -> Table:
 def unknown_table(name: str) -> ConfigError:
     """The error for a misspelt name, with those offered that end as it does, or the nearest: there are too many."""
     known = table_names()
-    near = get_close_matches(name, namesakes(name), n=4, cutoff=0) or get_close_matches(name, known, n=3, cutoff=0.5)
+    near = get_close_matches(name, namesakes(name), n=4, cutoff=0) or get_close_matches(
+        name, known, n=3, cutoff=0.5
+    )
     hint = f"did you mean {' or '.join(near)}? " if near else ""
-    return ConfigError(f"unknown published table '{name}': {hint}`smoothcert tables` lists all {len(known)}")
+    return ConfigError(
+        f"unknown published table '{name}': {hint}`smoothcert tables` lists all {len(known)}"
+    )
 
 
 def namesakes(name: str) -> list[str]:
@@ -225,7 +246,9 @@ def _best(content: dict[str, Any]) -> BestRow:
 
 @cache
 def _catalogue() -> dict[str, Any]:
-    return dict(json.loads((files(__package__) / "tables" / "catalogue.json").read_text(encoding="utf-8")))
+    return dict(
+        json.loads((files(__package__) / "tables" / "catalogue.json").read_text(encoding="utf-8"))
+    )
 
 
 def _files(paper: str) -> dict[str, Traversable]:

@@ -36,7 +36,12 @@ from smoothcert.report.page.page import write_report
 from smoothcert.report.read.attacks import Attacks, read_attack_stores, read_attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.reading import read_log, read_results, read_store
-from smoothcert.report.read.trainings import Training, is_training_log, read_training_log, read_trainings
+from smoothcert.report.read.trainings import (
+    Training,
+    is_training_log,
+    read_training_log,
+    read_trainings,
+)
 from smoothcert.report.tables.attacks import alarms, attack_table, attack_values, base_table
 from smoothcert.report.tables.confidence import confidence_table
 from smoothcert.report.tables.corruptions import (
@@ -49,12 +54,21 @@ from smoothcert.report.tables.corruptions import (
     read_corruptions,
 )
 from smoothcert.report.tables.differences import difference_table
-from smoothcert.report.tables.envelopes import abstention_table, envelope_values, group_envelope_table
+from smoothcert.report.tables.envelopes import (
+    abstention_table,
+    envelope_values,
+    group_envelope_table,
+)
 from smoothcert.report.tables.files import write_tables
 from smoothcert.report.tables.formats import texts_together
 from smoothcert.report.tables.parts import Material, report_tables
 from smoothcert.report.tables.tables import certificate_table
-from smoothcert.report.tables.values import corruption_values, difference_values, report_values, trade_off_values
+from smoothcert.report.tables.values import (
+    corruption_values,
+    difference_values,
+    report_values,
+    trade_off_values,
+)
 from smoothcert.statistics.saturation import saturation_radius
 
 __all__ = [

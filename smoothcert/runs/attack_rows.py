@@ -27,31 +27,67 @@ _ROUNDING = 1e-5  # of a distance in float noise, whose attacked images are not 
 def attack_columns(lines: Lines, identity: Mapping[str, Any]) -> dict[str, Column]:
     """Convert the columns of one part, and refuse what no attack can have written. An unknown certificate is nan."""
     if tuple(lines.header) not in (ATTACK_COLUMNS, OLDER_COLUMNS):
-        raise StoreError(f"{lines.path} does not start with the header of a store of attacks: move it away")
+        raise StoreError(
+            f"{lines.path} does not start with the header of a store of attacks: move it away"
+        )
     cells, width = lines.cells(), len(lines.header)
     columns = {
         name: converted(lines, name, _kind(name), cells[place::width])
         for place, name in enumerate(lines.header)
         if name != "time"
     }
-    c = {**columns, **{name: np.zeros(len(columns["idx"]), np.int64) for name in _BASE if name not in columns}}
+    c = {
+        **columns,
+        **{name: np.zeros(len(columns["idx"]), np.int64) for name in _BASE if name not in columns},
+    }
     classes = identity["classes"]
     answer, proved = c["certified_predict"], c["certified_radius"]
-    unknown, radii = np.isnan(answer) & np.isnan(proved), [float(radius) for radius in identity["radii"]]
+    unknown, radii = (
+        np.isnan(answer) & np.isnan(proved),
+        [float(radius) for radius in identity["radii"]],
+    )
     known_class = (answer >= -1) & (answer < classes) & (answer == np.floor(answer))
     reach = c["radius"] * (1 + _ROUNDING)
     checks = (
         ("idx", c["idx"] >= 0, "an index from 0 on"),
-        ("label", (c["label"] >= 0) & (c["label"] < classes), f"one of {classes} classes, from 0 on"),
+        (
+            "label",
+            (c["label"] >= 0) & (c["label"] < classes),
+            f"one of {classes} classes, from 0 on",
+        ),
         ("radius", np.isin(c["radius"], radii), "one of the radii of the manifest"),
-        ("distance", (c["distance"] >= 0) & (c["distance"] <= reach), "a distance from 0 to the radius"),
-        ("predict", (c["predict"] >= -1) & (c["predict"] < classes), "a class, or -1 for an abstention"),
-        ("correct", c["correct"] == (c["predict"] == c["label"]), "1 exactly where predict equals label, else 0"),
-        ("certified_predict", unknown | known_class, "a class, -1 for an abstention, or nothing in both columns"),
-        ("certified_radius", unknown | (np.isfinite(proved) & (proved >= 0)), "a finite radius of at least 0"),
+        (
+            "distance",
+            (c["distance"] >= 0) & (c["distance"] <= reach),
+            "a distance from 0 to the radius",
+        ),
+        (
+            "predict",
+            (c["predict"] >= -1) & (c["predict"] < classes),
+            "a class, or -1 for an abstention",
+        ),
+        (
+            "correct",
+            c["correct"] == (c["predict"] == c["label"]),
+            "1 exactly where predict equals label, else 0",
+        ),
+        (
+            "certified_predict",
+            unknown | known_class,
+            "a class, -1 for an abstention, or nothing in both columns",
+        ),
+        (
+            "certified_radius",
+            unknown | (np.isfinite(proved) & (proved >= 0)),
+            "a finite radius of at least 0",
+        ),
         ("certified_radius", (answer != -1) | (proved == 0), "0, since the certificate abstains"),
         ("base_predict", (c["base_predict"] >= 0) & (c["base_predict"] < classes), "a class"),
-        ("votes", (c["votes"] >= 0) & (c["votes"] <= identity["n"]), f"a number from 0 to n = {identity['n']}"),
+        (
+            "votes",
+            (c["votes"] >= 0) & (c["votes"] <= identity["n"]),
+            f"a number from 0 to n = {identity['n']}",
+        ),
     )
     require_sound(lines, [check for check in checks if check[0] in columns])
     return columns
@@ -85,7 +121,9 @@ def merge_attacks(parts: Sequence[dict[str, Column]], source: Path) -> dict[str,
     again = np.append(False, (np.diff(columns["idx"]) == 0) & (np.diff(columns["radius"]) == 0))
     for name, column in columns.items():
         before = np.roll(column, 1)
-        differs = again & (column != before) & ~((column != column) & (before != before))  # nan is like nan
+        differs = (
+            again & (column != before) & ~((column != column) & (before != before))
+        )  # nan is like nan
         if differs.any():
             row = int(np.argmax(differs))
             raise StoreError(
@@ -94,5 +132,7 @@ def merge_attacks(parts: Sequence[dict[str, Column]], source: Path) -> dict[str,
             )
     labels = np.append(False, (np.diff(columns["idx"]) == 0) & (np.diff(columns["label"]) != 0))
     if labels.any():
-        raise StoreError(f"{source}: index {columns['idx'][int(np.argmax(labels))]} has two different labels")
+        raise StoreError(
+            f"{source}: index {columns['idx'][int(np.argmax(labels))]} has two different labels"
+        )
     return {name: column[~again] for name, column in columns.items()}

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 _WEIGHTS = "weights.safetensors"  # alone in a folder, it is what a command left that was killed before model.json
 
 
-def describe(brought: Brought, sigma: float, dataset: str, shape: tuple[int, ...], names: tuple[str, ...]) -> ModelSpec:
+def describe(
+    brought: Brought, sigma: float, dataset: str, shape: tuple[int, ...], names: tuple[str, ...]
+) -> ModelSpec:
     """model.json of a network from elsewhere; without names of its own, its classes have those of the data."""
     known = brought.class_names or (names if len(names) == brought.classes else ())
     return ModelSpec(
@@ -45,9 +47,15 @@ def check_free(run: RunFolder) -> None:
     if run.path.exists() and not run.path.is_dir():
         raise StoreError(f"{run.path} is a file: give --out a new folder")
     if run.path.exists() and not run.finished:
-        others = [entry for entry in run.path.iterdir() if not entry.name.startswith(".") and entry.name != _WEIGHTS]
+        others = [
+            entry
+            for entry in run.path.iterdir()
+            if not entry.name.startswith(".") and entry.name != _WEIGHTS
+        ]
         if others:
-            raise StoreError(f"{run.path} holds files but no model.json: give --out an empty or a new folder")
+            raise StoreError(
+                f"{run.path} holds files but no model.json: give --out an empty or a new folder"
+            )
 
 
 def keep_model(run: RunFolder, brought: Brought, spec: ModelSpec) -> None:
@@ -58,8 +66,12 @@ def keep_model(run: RunFolder, brought: Brought, spec: ModelSpec) -> None:
         with locked(run.path / ".lock", None):  # two commands could mix weights and model.json
             check_free(run)
             if not run.finished:
-                if (run.path / _WEIGHTS).exists() and not same_weights(brought.model, run.path / _WEIGHTS):
-                    raise StoreError(f"{run.path} holds other weights, and no model.json: give --out a new folder")
+                if (run.path / _WEIGHTS).exists() and not same_weights(
+                    brought.model, run.path / _WEIGHTS
+                ):
+                    raise StoreError(
+                        f"{run.path} holds other weights, and no model.json: give --out a new folder"
+                    )
                 run.save_model(brought.model, spec)
                 return
     check_free(run)

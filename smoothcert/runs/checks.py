@@ -58,7 +58,10 @@ def _read(text: str) -> dict[str, Any]:
         line = json.loads(text)
     except RecursionError:
         raise ValueError(text[:80]) from None
-    if not (isinstance(line, dict) and all(type(line.get(name)) is int for name in ("rechecked", "differ"))):
+    if not (
+        isinstance(line, dict)
+        and all(type(line.get(name)) is int for name in ("rechecked", "differ"))
+    ):
         raise ValueError(text[:80])
     return line
 

@@ -32,12 +32,16 @@ def store_lock(folder: Path) -> Path:
 class Claims:
     """The claims of the process that holds `lock`, the lock of its part; given up at the end of a with block."""
 
-    def __init__(self, lock: Path, columns: Sequence[str], keys: Sequence[str], wanted: Sequence[Any]) -> None:
+    def __init__(
+        self, lock: Path, columns: Sequence[str], keys: Sequence[str], wanted: Sequence[Any]
+    ) -> None:
         self._folder, self._own = lock.parent, lock.with_suffix(".claims")
         self._columns, self._keys = columns, keys
         self._known: dict[Path, Lines] = {}  # what was read last of each part
         self._mine: set[Any] = set()
-        self._since: dict[Any, float] = {}  # when a name was first seen to be claimed by another process
+        self._since: dict[
+            Any, float
+        ] = {}  # when a name was first seen to be claimed by another process
         self.missing: dict[Any, None] = dict.fromkeys(wanted)
 
     def take(self, count: int, patience: float) -> list[Any]:
@@ -45,19 +49,27 @@ class Claims:
 
         Then those are claimed too that others have held for longer than `patience` seconds.
         """
-        with locked(store_lock(self._folder), None, patience):  # its holder may hang; rows made twice count once
+        with locked(
+            store_lock(self._folder), None, patience
+        ):  # its holder may hang; rows made twice count once
             # claims before rows: a process that ends gives its claims up without the lock, when their rows are there
             claims, now = self._claims_of_others(), time.monotonic()
             for name in self._new_names():
                 self.missing.pop(name, None)
             theirs = set().union(*claims.values())
-            self._since = {name: self._since.get(name, now) for name in theirs if name in self.missing}
+            self._since = {
+                name: self._since.get(name, now) for name in theirs if name in self.missing
+            }
             taken = self._first(count, (name for name in self.missing if name not in theirs))
             if not taken:  # only now it is asked who is alive: with many processes, that takes long
-                alive = set().union(*(names for path, names in claims.items() if is_held(path.with_suffix(".lock"))))
+                alive = set().union(
+                    *(names for path, names in claims.items() if is_held(path.with_suffix(".lock")))
+                )
                 taken = self._first(count, (name for name in self.missing if name not in alive))
             if not taken:
-                taken = self._first(count, (name for name, since in self._since.items() if now - since > patience))
+                taken = self._first(
+                    count, (name for name, since in self._since.items() if now - since > patience)
+                )
             self._mine.update(taken)
             try:
                 self._own.write_text(json.dumps(sorted(self._mine)))
@@ -66,7 +78,9 @@ class Claims:
         return taken
 
     def _first(self, count: int, names: Iterable[Any]) -> list[Any]:
-        return list(dict.fromkeys(islice((name for name in names if name not in self._mine), count)))
+        return list(
+            dict.fromkeys(islice((name for name in names if name not in self._mine), count))
+        )
 
     def made(self, names: Sequence[Any]) -> None:
         """Their rows are in the part of this process."""
@@ -88,18 +102,27 @@ class Claims:
         found: dict[Path, list[Any]] = {}
         for path in self._folder.glob(".part-*.claims"):
             if path != self._own:
-                with suppress(OSError, ValueError, TypeError):  # just given up, or its machine stopped while it wrote
+                with suppress(
+                    OSError, ValueError, TypeError
+                ):  # just given up, or its machine stopped while it wrote
                     names = json.loads(path.read_text())
-                    found[path] = [tuple(name) if isinstance(name, list) else name for name in names]
+                    found[path] = [
+                        tuple(name) if isinstance(name, list) else name for name in names
+                    ]
         return found
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
-        with suppress(OSError):  # on Windows, while another process reads it; void anyway, without the lock
+        with suppress(
+            OSError
+        ):  # on Windows, while another process reads it; void anyway, without the lock
             self._own.unlink()
 
 

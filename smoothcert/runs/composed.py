@@ -34,11 +34,15 @@ class Part:
         return {name: getattr(self, name) for name in names}
 
 
-def part_of(run: RunFolder, *, trust_code: bool = False, denoiser: bool = False) -> tuple[Part, ModelSpec]:
+def part_of(
+    run: RunFolder, *, trust_code: bool = False, denoiser: bool = False
+) -> tuple[Part, ModelSpec]:
     """The finished network of a run folder."""
     model, spec = run.load_model(trust_code=trust_code, denoiser=denoiser)
     source = f"{run.path.name}, weights {spec.weights}"
-    return Part(model, spec.architecture, spec.classes, spec.normalisation, dict(spec.options), source), spec
+    return Part(
+        model, spec.architecture, spec.classes, spec.normalisation, dict(spec.options), source
+    ), spec
 
 
 def denoised_of(denoiser: Part, classifier: Part, size: tuple[int, int] | None = None) -> Brought:
@@ -49,7 +53,10 @@ def denoised_of(denoiser: Part, classifier: Part, size: tuple[int, int] | None =
     from smoothcert.models.denoised import Denoised
 
     model = nn.Sequential(nn.Identity(), Denoised(denoiser.model, classifier.model, size)).eval()
-    options: dict[str, Any] = {"denoiser": denoiser.described(), "classifier": classifier.described()}
+    options: dict[str, Any] = {
+        "denoiser": denoiser.described(),
+        "classifier": classifier.described(),
+    }
     if size is not None:
         options["size"] = list(size)
     source = f"denoiser: {denoiser.source}; classifier: {classifier.source}"

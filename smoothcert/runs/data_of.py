@@ -12,18 +12,28 @@ from smoothcert.errors import DataError, SmoothcertError
 from smoothcert.runs.folder import ModelSpec, RunFolder
 
 
-def data_of_run(spec: ModelSpec, split: str, data_dir: Path | None, other: str | None = None) -> Dataset | LazyDataset:
+def data_of_run(
+    spec: ModelSpec, split: str, data_dir: Path | None, other: str | None = None
+) -> Dataset | LazyDataset:
     """The images that a network is described for, or others, in its shape and numbered by its classes."""
-    known: dict[str, Any] = {"shape": spec.shape, "classes": spec.classes, "class_names": spec.class_names}
+    known: dict[str, Any] = {
+        "shape": spec.shape,
+        "classes": spec.classes,
+        "class_names": spec.class_names,
+    }
     return load_dataset(other or spec.dataset, split, data_dir, **known)
 
 
-def certified_data(store: Path, identity: Mapping[str, Any], data_dir: Path | None) -> Dataset | LazyDataset:
+def certified_data(
+    store: Path, identity: Mapping[str, Any], data_dir: Path | None
+) -> Dataset | LazyDataset:
     """By the name in the manifest of a store; where that is not found, by the place that its run folder names.
 
     A run folder may be anyone's, so what lies at such a place is taken only if it is what was certified, to the byte.
     """
-    name, split, classes, names = (identity.get(key) for key in ("dataset", "split", "classes", "class_names"))
+    name, split, classes, names = (
+        identity.get(key) for key in ("dataset", "split", "classes", "class_names")
+    )
     known: dict[str, Any] = {
         "classes": classes if isinstance(classes, int) else None,
         "class_names": names if isinstance(names, list) else (),
@@ -33,7 +43,9 @@ def certified_data(store: Path, identity: Mapping[str, Any], data_dir: Path | No
     except DataError as error:
         try:
             spec = RunFolder(store.resolve().parent.parent).spec()
-            found = load_dataset(spec.dataset, str(split), data_dir, False, shape=spec.shape, **known)
+            found = load_dataset(
+                spec.dataset, str(split), data_dir, False, shape=spec.shape, **known
+            )
         except SmoothcertError:
             raise error from None
         if found.name != name or found.fingerprint() != identity.get("data"):

@@ -20,7 +20,11 @@ def environment(device: torch.device) -> dict[str, str]:
     import scipy
     import torch
 
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
+    name = (
+        torch.cuda.get_device_name(device)
+        if device.type == "cuda"
+        else platform.processor() or platform.machine()
+    )
     return {
         "smoothcert": smoothcert.__version__,
         "commit": commit(),
@@ -48,11 +52,15 @@ def commit() -> str:
     git = Path(smoothcert.__file__).parents[1] / ".git"
     try:
         if git.is_file():  # a linked worktree: "gitdir: <place>"
-            git = git.parent / git.read_text().split(maxsplit=1)[1].strip()  # which may be an absolute path
+            git = (
+                git.parent / git.read_text().split(maxsplit=1)[1].strip()
+            )  # which may be an absolute path
         head = (git / "HEAD").read_text().strip()
         if not head.startswith("ref: "):
             return head
-        common = git / (git / "commondir").read_text().strip() if (git / "commondir").is_file() else git
+        common = (
+            git / (git / "commondir").read_text().strip() if (git / "commondir").is_file() else git
+        )
         name = head.removeprefix("ref: ")
         if (common / name).is_file():
             return (common / name).read_text().strip()

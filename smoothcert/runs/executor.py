@@ -28,7 +28,9 @@ class Made:
         """Each name with its row; an error if they are rows of other inputs, as a worker elsewhere may give."""
         asked = [name[0] if isinstance(name, tuple) else name for name in self.names]
         if (found := [row["idx"] for row in self.rows]) != asked:
-            raise StoreError(f"expected rows of the inputs {asked}, found those of {found}: none of them was written")
+            raise StoreError(
+                f"expected rows of the inputs {asked}, found those of {found}: none of them was written"
+            )
         return list(zip(self.names, self.rows, strict=True))
 
 

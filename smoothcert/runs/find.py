@@ -20,13 +20,21 @@ def natural(path: Path) -> tuple[list[str | float], str]:
 
 def stores_of(run: Path) -> list[Path]:
     """The certificate stores of a run folder, also those that have lost their manifest: they must not be overlooked."""
-    folders = {path.parent for name in ("manifest.json", "part-*.tsv") for path in run.glob(f"certify/*/{name}")}
+    folders = {
+        path.parent
+        for name in ("manifest.json", "part-*.tsv")
+        for path in run.glob(f"certify/*/{name}")
+    }
     return sorted(folders, key=natural)
 
 
 def attack_stores_of(run: Path) -> list[Path]:
     """The stores of attacks of a run folder, likewise."""
-    folders = {path.parent for name in ("manifest.json", "part-*.tsv") for path in run.glob(f"attack/*/{name}")}
+    folders = {
+        path.parent
+        for name in ("manifest.json", "part-*.tsv")
+        for path in run.glob(f"attack/*/{name}")
+    }
     return sorted(folders, key=natural)
 
 
@@ -49,7 +57,9 @@ def _walk(folder: Path, seen: set[Path]) -> Iterator[Path]:
         yield folder
         return
     try:
-        below = [entry for entry in folder.iterdir() if not entry.name.startswith(".") and entry.is_dir()]
+        below = [
+            entry for entry in folder.iterdir() if not entry.name.startswith(".") and entry.is_dir()
+        ]
     except OSError as error:
         raise StoreError(
             f"{folder}: cannot be searched for runs ({error.strerror}); make it readable, or name the runs themselves"

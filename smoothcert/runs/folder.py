@@ -49,7 +49,9 @@ class ModelSpec:
     input_range: tuple[float, float] = (0.0, 1.0)
     weights: str = ""  # their hash, filled in when they are saved
     data: str = ""  # hash of the training data, and after a + of the pseudo-labelled
-    options: dict[str, Any] = field(default_factory=dict)  # of the architecture, beside the number of classes
+    options: dict[str, Any] = field(
+        default_factory=dict
+    )  # of the architecture, beside the number of classes
     source: str = ""  # of the weights of a network that was trained elsewhere
 
 
@@ -73,7 +75,9 @@ class RunFolder:
         if not self.path.exists():
             raise StoreError(f"no run folder at {self.path}: `smoothcert train` makes one")
         if not self.config_path.is_file():
-            raise StoreError(f"{self.path} is not a run folder: it has no config.yaml. `smoothcert train` makes one")
+            raise StoreError(
+                f"{self.path} is not a run folder: it has no config.yaml. `smoothcert train` makes one"
+            )
         return read_config(self.config_path)
 
     def claim(self, config: TrainConfig) -> None:
@@ -81,7 +85,9 @@ class RunFolder:
         if not self.config_path.exists():
             remove_leftovers(self.path)  # of a process killed while it wrote this very file
             if self.path.exists() and any(entry.name != ".lock" for entry in self.path.iterdir()):
-                raise StoreError(f"{self.path} holds files but no config.yaml: give --out an empty or a new folder")
+                raise StoreError(
+                    f"{self.path} holds files but no config.yaml: give --out an empty or a new folder"
+                )
             with atomic_write(self.config_path) as file:
                 file.write(dump_config(config).encode())
             return
@@ -153,7 +159,9 @@ class RunFolder:
         """The state, followed by its SHA-256: PyTorch's own format does not notice a flipped bit."""
         import torch
 
-        buffer = io.BytesIO()  # in memory first: a full disk then is an ordinary OSError of one write
+        buffer = (
+            io.BytesIO()
+        )  # in memory first: a full disk then is an ordinary OSError of one write
         torch.save(dict(state), buffer)
         with atomic_write(self.path / "state.pt") as file:
             file.write(buffer.getbuffer())
@@ -168,8 +176,12 @@ class RunFolder:
         content = path.read_bytes()
         content, digest = content[:-_DIGEST], content[-_DIGEST:]
         if sha256(content).digest() != digest:
-            raise StoreError(f"{path} is damaged (wrong checksum): delete it to train this run from the start")
-        state: dict[str, Any] = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+            raise StoreError(
+                f"{path} is damaged (wrong checksum): delete it to train this run from the start"
+            )
+        state: dict[str, Any] = torch.load(
+            io.BytesIO(content), map_location="cpu", weights_only=True
+        )
         return state
 
     def save_model(self, model: nn.Module, spec: ModelSpec) -> None:
@@ -185,7 +197,9 @@ class RunFolder:
         path = self.path / "model.json"
         if not path.is_file():
             self.config()  # the clearer error when this is no run folder at all
-            raise StoreError(f"{self.path} has no finished model: run `smoothcert train` with its settings to the end")
+            raise StoreError(
+                f"{self.path} has no finished model: run `smoothcert train` with its settings to the end"
+            )
         try:
             values = json.loads(path.read_text())
         except (ValueError, RecursionError) as error:
@@ -194,7 +208,9 @@ class RunFolder:
             raise StoreError(f"{path} is damaged: expected an object, found {values!r}")
         return build_dataclass(ModelSpec, values, f"entry of {path}")
 
-    def load_model(self, *, trust_code: bool = False, denoiser: bool = False) -> tuple[nn.Module, ModelSpec]:
+    def load_model(
+        self, *, trust_code: bool = False, denoiser: bool = False
+    ) -> tuple[nn.Module, ModelSpec]:
         """The finished network in eval mode, and its description: a classifier, or a `denoiser` if one is asked for.
 
         A network outside of this package is named by a dotted path, and whoever wrote the folder chose what that
@@ -205,7 +221,9 @@ class RunFolder:
 
         spec = self.spec()
         if denoiser and spec.classes:
-            raise ModelError(f"expected a denoiser in {self.path}, found a classifier, {spec.architecture}")
+            raise ModelError(
+                f"expected a denoiser in {self.path}, found a classifier, {spec.architecture}"
+            )
         if not denoiser and not spec.classes:
             raise ModelError(
                 f"{self.path} is a denoiser, which names no classes: put it before a classifier by "
@@ -217,11 +235,15 @@ class RunFolder:
                 "you trust it and whoever made the folder, say so: --trust-code, in Python "
                 f"load_model(trust_code=True), or, to train on from there, --model {code[0]}"
             )
-        model = build_model(spec.architecture, spec.classes, spec.normalisation, seed=0, **spec.options)
+        model = build_model(
+            spec.architecture, spec.classes, spec.normalisation, seed=0, **spec.options
+        )
         initialise(model, spec.shape)  # lazy layers have no weights before
         path = self.path / "weights.safetensors"
         if not path.is_file():
-            raise ModelError(f"{path} is missing though model.json is there: the run folder is damaged")
+            raise ModelError(
+                f"{path} is missing though model.json is there: the run folder is damaged"
+            )
         load_weights(model, path)
         if spec.weights and weights_hash(model) != spec.weights:
             raise ModelError(f"{path} is damaged: its weights are not those that model.json names")

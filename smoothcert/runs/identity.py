@@ -26,24 +26,38 @@ def written_out(identity: Mapping[str, Any]) -> dict[str, Any]:
     A seed is compared as the number that keyed the noise, however it came about.
     """
     found = {**_UNSAID, **identity, "noise_seed": seed_in(identity)}
-    return {name: value for name, value in found.items() if name not in ("alpha_each", "max", "seed", "beacon")}
+    return {
+        name: value
+        for name, value in found.items()
+        if name not in ("alpha_each", "max", "seed", "beacon")
+    }
 
 
-def require_same(there: Mapping[str, Any], asked: Mapping[str, Any], *, holds: str, advice: str) -> None:
+def require_same(
+    there: Mapping[str, Any], asked: Mapping[str, Any], *, holds: str, advice: str
+) -> None:
     """Raise an error if they differ: it begins with `holds`, names every difference, and ends with `advice`."""
     if differing := differences(there, asked, "there", "asked"):
         raise StoreError(f"{holds} ({'; '.join(differing)}): {advice}")
 
 
-def differences(a: Mapping[str, Any], b: Mapping[str, Any], place_a: str, place_b: str) -> list[str]:
+def differences(
+    a: Mapping[str, Any], b: Mapping[str, Any], place_a: str, place_b: str
+) -> list[str]:
     """Each difference in words, where the two are called by their places."""
     found = []
     for key in sorted(a.keys() | b.keys()):
         one, other = a.get(key), b.get(key)
         if key == "behaviour":
-            found += [] if _alike(one, other) else ["behaviour: the network answers probe images differently"]
+            found += (
+                []
+                if _alike(one, other)
+                else ["behaviour: the network answers probe images differently"]
+            )
         elif key == "network":
-            found += [] if one_network(a, b) else [f"network: {one!r} {place_a}, {other!r} {place_b}"]
+            found += (
+                [] if one_network(a, b) else [f"network: {one!r} {place_a}, {other!r} {place_b}"]
+            )
         elif one != other:
             found.append(f"{key}: {one!r} {place_a}, {other!r} {place_b}")
     return found
@@ -59,10 +73,15 @@ def one_network(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
     one, other = a.get("network"), b.get("network")
     if not (isinstance(one, str) and isinstance(other, str)):
         return one == other
-    (version, words), (other_version, other_words) = one.rpartition(":")[::2], other.rpartition(":")[::2]
+    (version, words), (other_version, other_words) = (
+        one.rpartition(":")[::2],
+        other.rpartition(":")[::2],
+    )
     if words == other_words or version == other_version:
         return words == other_words
-    return bool(a.get("behaviour") and b.get("behaviour")) and _alike(a["behaviour"], b["behaviour"])
+    return bool(a.get("behaviour") and b.get("behaviour")) and _alike(
+        a["behaviour"], b["behaviour"]
+    )
 
 
 def _alike(there: Any, asked: Any) -> bool:

@@ -46,8 +46,14 @@ def _texts(value: object) -> bool:
 
 
 _KINDS: dict[Callable[[object], bool], tuple[str, str]] = {
-    _whole: ("a whole number", "n n0 start? every? max? classes? seed? noise_seed? steps noises attack_version"),
-    _number: ("a finite number", "alpha alpha_each split_alpha tau beta early_alpha sigma? tolerance?"),
+    _whole: (
+        "a whole number",
+        "n n0 start? every? max? classes? seed? noise_seed? steps noises attack_version",
+    ),
+    _number: (
+        "a finite number",
+        "alpha alpha_each split_alpha tau beta early_alpha sigma? tolerance?",
+    ),
     _text: (
         "text",
         "noise dataset split procedure norm model data network noise_stream device_type precision beacon? attack",

@@ -47,7 +47,9 @@ class _Source:
         self.store = ResultStore(folder)
         self.manifest = self.store.manifest()
         if "attack" in self.manifest.identity:
-            raise StoreError(f"{folder} holds attacks, and only certificates are merged: attack on one disk instead")
+            raise StoreError(
+                f"{folder} holds attacks, and only certificates are merged: attack on one disk instead"
+            )
         self.rows: dict[int, dict[str, str]] = {}
         for part in self.store.parts():
             _require_whole(part, self.manifest)
@@ -62,9 +64,13 @@ class _Source:
     def _add(self, row: dict[str, str], part: Lines) -> None:
         index = int(row["idx"])
         if index not in self.inputs:
-            raise StoreError(f"{part.path}: the manifest beside it has no input {index}; is it of another store?")
+            raise StoreError(
+                f"{part.path}: the manifest beside it has no input {index}; is it of another store?"
+            )
         if (before := self.rows.get(index)) is not None and (told := _disagreement(before, row)):
-            raise StoreError(f"{self.store.folder}: input {index} is there twice with different results ({told})")
+            raise StoreError(
+                f"{self.store.folder}: input {index} is there twice with different results ({told})"
+            )
         self.rows.setdefault(index, row)
 
 
@@ -81,10 +87,14 @@ def merge(
     """
     target = ResultStore(Path(out))
     _require_place(target)
-    found = {path.resolve(): path for place in sources for path in _stores_at(place, target.folder, name)}
+    found = {
+        path.resolve(): path for place in sources for path in _stores_at(place, target.folder, name)
+    }
     for folder in found:
         if folder in target.folder.resolve().parents:
-            raise StoreError(f"{target.folder} lies inside the store {found[folder]}: choose another --out")
+            raise StoreError(
+                f"{target.folder} lies inside the store {found[folder]}: choose another --out"
+            )
     there = [_Source(target.folder)] if target.exists else []
     read = [*there, *map(_Source, found.values())]
     _require_same_procedure(read)
@@ -93,8 +103,17 @@ def merge(
         with suppress(NoCertificates):
             check(source.store.folder)
     # the same one, in whatever order they are given; its max may be larger than that of the store that is there
-    largest = max(read, key=lambda source: (source.manifest.inputs, json.dumps(vars(source.manifest), sort_keys=True)))
-    made = {**largest.manifest.environment, "merged": True}  # and the machine that it names is one of several
+    largest = max(
+        read,
+        key=lambda source: (
+            source.manifest.inputs,
+            json.dumps(vars(source.manifest), sort_keys=True),
+        ),
+    )
+    made = {
+        **largest.manifest.environment,
+        "merged": True,
+    }  # and the machine that it names is one of several
     target.claim(replace(largest.manifest, environment=made))
     new = sorted(rows.keys() - (there[0].rows.keys() if there else ()))
     if new:
@@ -103,14 +122,18 @@ def merge(
                 part.add(rows[index])
     join_checks(target.folder, list(found.values()))
     wanted = inputs_of(target.manifest())
-    return Merged(target, len(found), len(new), wanted, [index for index in wanted if index not in rows])
+    return Merged(
+        target, len(found), len(new), wanted, [index for index in wanted if index not in rows]
+    )
 
 
 def inputs_of(manifest: Manifest) -> range:
     """The index set of a store of certificates."""
     start, every = manifest.identity.get("start") or 0, manifest.identity.get("every") or 1
     if start < 0 or every < 1 or not 0 <= manifest.inputs <= _MOST_INPUTS:
-        raise StoreError(f"no certification has start {start}, every {every} and {manifest.inputs} inputs: restore it")
+        raise StoreError(
+            f"no certification has start {start}, every {every} and {manifest.inputs} inputs: restore it"
+        )
     return range(start, start + every * manifest.inputs, every)
 
 
@@ -118,16 +141,22 @@ def _stores_at(place: Path | str, out: Path, name: str | None) -> Iterator[Path]
     """The stores that a source means; the joint one may lie among them, and is not its own source."""
     folder = local(place)
     if not folder.is_dir():
-        raise StoreError(f"{place}: no such folder; expected a store, a run folder, or a folder below which some lie")
+        raise StoreError(
+            f"{place}: no such folder; expected a store, a run folder, or a folder below which some lie"
+        )
     results = [folder] if _is_store(folder) or stores_of(folder) else find_results(folder)
     by_result = {at: [at] if _is_store(at) else _called(name, stores_of(at)) for at in results}
     if not any(by_result.values()):
         called = f" called {name}" if name and results else ""
-        raise StoreError(f"{place}: expected a store{called}, a run folder with one, or a folder with some; found none")
+        raise StoreError(
+            f"{place}: expected a store{called}, a run folder with one, or a folder with some; found none"
+        )
     for at, stores in by_result.items():
         others = [store for store in stores if store.resolve() != out.resolve()]
         if len(others) > 1:
-            raise StoreError(f"{at} has several stores ({', '.join(store.name for store in others)}): choose by --name")
+            raise StoreError(
+                f"{at} has several stores ({', '.join(store.name for store in others)}): choose by --name"
+            )
         yield from others
 
 
@@ -141,7 +170,11 @@ def _called(name: str | None, stores: Sequence[Path]) -> list[Path]:
 
 def _require_place(target: ResultStore) -> None:
     folder = target.folder
-    if not target.exists and folder.is_dir() and any(not entry.name.startswith(".") for entry in folder.iterdir()):
+    if (
+        not target.exists
+        and folder.is_dir()
+        and any(not entry.name.startswith(".") for entry in folder.iterdir())
+    ):
         raise StoreError(
             f"{folder} is no certificate store, and not empty: expected a new folder or a store of the same "
             "procedure, for example RUN/certify/NAME"
@@ -151,17 +184,27 @@ def _require_place(target: ResultStore) -> None:
 def _require_whole(part: Lines, manifest: Manifest) -> None:
     """Refuse a part that is not as it was written, or that no certification can have written."""
     typed_columns(part)
-    require_chain(part, manifest.identity, "leave this source out, or certify its inputs again. Nothing was written")
+    require_chain(
+        part,
+        manifest.identity,
+        "leave this source out, or certify its inputs again. Nothing was written",
+    )
 
 
 def _require_same_procedure(read: Sequence[_Source]) -> None:
     if not read:
-        raise StoreError("there is nothing to merge: the sources have no store but the one that is to be written")
-    for first, other in combinations(read, 2):  # by their behaviour two may be like a third, and not like each other
+        raise StoreError(
+            "there is nothing to merge: the sources have no store but the one that is to be written"
+        )
+    for first, other in combinations(
+        read, 2
+    ):  # by their behaviour two may be like a third, and not like each other
         a, b, said = first.store.folder, other.store.folder, written_out(first.manifest.identity)
         told = differences(said, written_out(other.manifest.identity), f"in {a}", f"in {b}")
         if first.manifest.inputs != other.manifest.inputs and said["simultaneous"]:
-            told.append(f"alpha shared among {first.manifest.inputs} inputs in {a}, {other.manifest.inputs} in {b}")
+            told.append(
+                f"alpha shared among {first.manifest.inputs} inputs in {a}, {other.manifest.inputs} in {b}"
+            )
         if told:
             raise StoreError(
                 f"{a} and {b} hold results of different procedures ({'; '.join(told)}): merge only stores that the "
@@ -178,7 +221,9 @@ def _joined(read: Sequence[_Source]) -> dict[int, dict[str, str]]:
         for index, row in source.rows.items():
             before = rows.get(index)
             if before is not None and (told := _disagreement(before, row)):
-                wrong.append(f"input {index} in {origin[index].store.folder} and in {source.store.folder} ({told})")
+                wrong.append(
+                    f"input {index} in {origin[index].store.folder} and in {source.store.folder} ({told})"
+                )
             if before is None or row["time"] < before["time"]:
                 rows[index], origin[index] = row, source
     if wrong:
@@ -189,7 +234,9 @@ def _joined(read: Sequence[_Source]) -> dict[int, dict[str, str]]:
             "Nothing was written"
         )
     if len({int(row["label"]) < 0 for row in rows.values()}) > 1:
-        raise StoreError("some stores have labels and others none, so that they are about different data")
+        raise StoreError(
+            "some stores have labels and others none, so that they are about different data"
+        )
     return rows
 
 

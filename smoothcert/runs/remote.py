@@ -44,7 +44,9 @@ def local(place: str | Path, *, weights: bool = False) -> Path:
     if not is_remote(place):
         return Path(place)
     asked = Remote(str(place))
-    in_run = asked.path.parts[2:][-2:-1] == ("certify",)  # behind scheme and bucket, which may be called so too
+    in_run = asked.path.parts[2:][-2:-1] == (
+        "certify",
+    )  # behind scheme and bucket, which may be called so too
     run = Remote(asked.url.rsplit("/", 2)[0]) if in_run else asked
     below = f"{asked.url.removeprefix(run.url)}/".lstrip("/")  # empty, or certify/NAME/
     files, copy = run.files(), _cache("remote") / run.path
@@ -52,10 +54,16 @@ def local(place: str | Path, *, weights: bool = False) -> Path:
         run.fetch("", files[""], copy)
         return copy
     if not any(name.startswith(below) for name in files):
-        raise StoreError(f"{asked.url}: no such folder on the server; see that bucket and path are right")
+        raise StoreError(
+            f"{asked.url}: no such folder on the server; see that bucket and path are right"
+        )
     _forget(copy, set(files))
     kinds = RESULTS + WEIGHTS * weights
-    needed = [name for name in files if name.endswith(kinds) and (name.startswith(below) or "/" not in name)]
+    needed = [
+        name
+        for name in files
+        if name.endswith(kinds) and (name.startswith(below) or "/" not in name)
+    ]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         list(pool.map(lambda name: run.fetch(name, files[name], copy / name), needed))
     found = copy / below
@@ -83,7 +91,11 @@ def work_folder(url: str) -> Path:
 
 
 def _cache(room: str) -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "smoothcert", room).expanduser().absolute()
+    return (
+        Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache", "smoothcert", room)
+        .expanduser()
+        .absolute()
+    )
 
 
 class ServerError(StoreError):
@@ -97,9 +109,13 @@ class Remote:
         scheme, _, rest = url.partition("://")
         parts = [part for part in rest.split("/") if part]
         if scheme in ("file", "http", "https") or not parts or not all(map(_plain, parts)):
-            raise ConfigError(f"expected the address of a folder, such as s3://bucket/runs/a, found {url!r}")
+            raise ConfigError(
+                f"expected the address of a folder, such as s3://bucket/runs/a, found {url!r}"
+            )
         if "@" in parts[0]:
-            raise ConfigError("an address holds no password: leave out what is before the @, and set credentials apart")
+            raise ConfigError(
+                "an address holds no password: leave out what is before the @, and set credentials apart"
+            )
         self.url, self.path = f"{scheme}://{'/'.join(parts)}", Path(scheme, *parts)
         package, extra = _PACKAGES.get(scheme, ("fsspec", "remote"))
         try:
@@ -118,7 +134,10 @@ class Remote:
         except (ImportError, FileExistsError):
             raise
         except Exception as error:
-            if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):  # on this machine
+            if isinstance(error, OSError) and error.errno in (
+                errno.ENOSPC,
+                errno.EDQUOT,
+            ):  # on this machine
                 raise
             line = (str(error) or repr(error)).splitlines()[0]
             reason = re.sub(r"\?[^\s\"']*", "", line)  # the query of an address may be a signature
@@ -139,8 +158,16 @@ class Remote:
                 found = self._server.find(self._root, detail=True)
             except FileNotFoundError:  # no such bucket
                 found = {}
-        names = {path[len(self._root) :].strip("/"): info for path, info in found.items() if info["type"] == "file"}
-        return {name: info for name, info in names.items() if not name or all(map(_plain, name.split("/")))}
+        names = {
+            path[len(self._root) :].strip("/"): info
+            for path, info in found.items()
+            if info["type"] == "file"
+        }
+        return {
+            name: info
+            for name, info in names.items()
+            if not name or all(map(_plain, name.split("/")))
+        }
 
     def read(self, name: str) -> bytes | None:
         """A file as it is now; None where there is none."""
@@ -155,11 +182,16 @@ class Remote:
     def write(self, name: str, content: bytes, *, new: bool) -> None:
         """A whole file at once. With `new`, a FileExistsError if there is one, from servers that can tell."""
         with self._words("written"):
-            self._server.pipe_file(f"{self._root}/{name}", content, mode="create" if new else "overwrite")
+            self._server.pipe_file(
+                f"{self._root}/{name}", content, mode="create" if new else "overwrite"
+            )
 
     def fetch(self, name: str, info: dict[str, Any], path: Path) -> None:
         """Copy a file here, unless the copy has its tag. The tag was taken before the content, so it is never newer."""
-        tag, kept = sha256(repr(sorted(info.items())).encode()).hexdigest(), path.with_name(f".{path.name}.tag")
+        tag, kept = (
+            sha256(repr(sorted(info.items())).encode()).hexdigest(),
+            path.with_name(f".{path.name}.tag"),
+        )
         if path.is_file() and kept.is_file() and kept.read_text() == tag:
             return
         if (info.get("size") or 0) > _TOLD:
@@ -181,5 +213,7 @@ class Remote:
 
 def _plain(name: str) -> bool:
     """Whether it is the name of one file or folder, on any system, and not hidden."""
-    usual = bool(name) and Path(name).name == name and not name.startswith(".") and name.isprintable()
+    usual = (
+        bool(name) and Path(name).name == name and not name.startswith(".") and name.isprintable()
+    )
     return usual and len(name.encode()) <= _LONGEST_NAME

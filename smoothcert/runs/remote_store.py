@@ -32,7 +32,10 @@ from smoothcert.runs.store import Key, Manifest, ResultStore, part_lock
 UPLOAD_SECONDS = 60.0
 LONGEST_PAUSE = 900.0  # between two tries, where the server does not answer
 LAST_SECONDS = 15.0  # that an upload may take after Ctrl-C
-TOLD_SECONDS, END_SECONDS = 10.0, 300.0  # at the end, before it is said what is waited for, and in all
+TOLD_SECONDS, END_SECONDS = (
+    10.0,
+    300.0,
+)  # at the end, before it is said what is waited for, and in all
 _MANIFEST = "manifest.json"
 
 
@@ -84,7 +87,9 @@ class RemoteStore(ResultStore):
                     continue
                 if here.startswith(content):
                     behind.append(path)
-                elif inputs_of(here) <= inputs_of(content):  # another machine went on with it: nothing is lost
+                elif inputs_of(here) <= inputs_of(
+                    content
+                ):  # another machine went on with it: nothing is lost
                     with atomic_write(path) as file:
                         file.write(content)
                 else:
@@ -110,9 +115,13 @@ class RemoteStore(ResultStore):
                 )
             new.replace(path)
 
-    def complete(self, wanted: Sequence[Key], selection: Selection, executor: Executor, **words: Any) -> None:
+    def complete(
+        self, wanted: Sequence[Key], selection: Selection, executor: Executor, **words: Any
+    ) -> None:
         if selection.shard is None:
-            raise ConfigError("a server cannot say what others have taken: give a shard, such as shard=0, shards=2")
+            raise ConfigError(
+                "a server cannot say what others have taken: give a shard, such as shard=0, shards=2"
+            )
         own = self.folder / f"part-{selection.shard}-of-{selection.shards}.tsv"
         with Uploads(Remote(self.url), own) as uploads, before_leaving(uploads.last_words):
             super().complete(wanted, selection, Watched(executor, uploads.check), **words)
@@ -161,10 +170,16 @@ class Uploads:
                 self._problem, pause = None, UPLOAD_SECONDS
             except ServerError as error:
                 if self._problem is None and not last:
-                    print(f"note: {error}. It is tried again; the rows are safe here", file=sys.stderr)
+                    print(
+                        f"note: {error}. It is tried again; the rows are safe here", file=sys.stderr
+                    )
                 self._problem, pause = error, min(2 * pause, LONGEST_PAUSE)
             except Exception as error:  # whatever it is, rows must not seem to be uploaded
-                self._problem = error if isinstance(error, StoreError) else StoreError(f"{self._part}: {error!r}")
+                self._problem = (
+                    error
+                    if isinstance(error, StoreError)
+                    else StoreError(f"{self._part}: {error!r}")
+                )
                 self._refused.set()
                 return
             if last:
@@ -190,7 +205,10 @@ class Uploads:
         return self
 
     def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
     ) -> None:
         self.finish(TOLD_SECONDS)
         if self._thread.is_alive():

@@ -112,7 +112,9 @@ class Lines:
         )
 
 
-def read_lines(path: Path, required: Sequence[str] = tuple(REQUIRED), after: Lines | None = None) -> Lines:
+def read_lines(
+    path: Path, required: Sequence[str] = tuple(REQUIRED), after: Lines | None = None
+) -> Lines:
     """Split a log into rows. A last line without a newline is still being written, or was cut by a crash.
 
     Of a file that was read `after` a moment ago, only the rows that were added since.
@@ -122,7 +124,9 @@ def read_lines(path: Path, required: Sequence[str] = tuple(REQUIRED), after: Lin
         with path.open("rb") as file:
             file.seek(start)
             content = file.read()
-        text = (content.replace(b"\r\n", b"\n") if b"\r" in content else content).decode("utf-8-sig")
+        text = (content.replace(b"\r\n", b"\n") if b"\r" in content else content).decode(
+            "utf-8-sig"
+        )
     except UnicodeDecodeError:
         raise StoreError(f"{path}: expected a tab-separated text log, found binary data") from None
     except OSError as error:
@@ -149,7 +153,9 @@ def _header(path: Path, line: str, required: Sequence[str]) -> list[str]:
             f"found '{line[:80]}' (missing: {' '.join(missing)}); is it a certification log?"
         )
     if repeated := [name for name in (*REQUIRED, *OPTIONAL) if header.count(name) > 1]:
-        raise StoreError(f"{path}: found the column {repeated[0]} twice, and cannot know which one is meant")
+        raise StoreError(
+            f"{path}: found the column {repeated[0]} twice, and cannot know which one is meant"
+        )
     return header
 
 
@@ -161,16 +167,28 @@ def typed_columns(lines: Lines) -> dict[str, Column]:
         for name, kind in (REQUIRED | OPTIONAL).items()
         if name in lines.header
     }
-    label, predict, radius, correct = (columns[name] for name in ("label", "predict", "radius", "correct"))
-    labelled = not (len(label) and (label == -1).all())  # without labels, certificates have no accuracy
+    label, predict, radius, correct = (
+        columns[name] for name in ("label", "predict", "radius", "correct")
+    )
+    labelled = not (
+        len(label) and (label == -1).all()
+    )  # without labels, certificates have no accuracy
     agree = (correct == 1) == ((predict == label) & labelled)
     checks = (
         ("idx", columns["idx"] >= 0, "an index from 0 on"),
-        ("label", (label >= 0) | (not labelled), "a class from 0 on, or -1 in all rows for data without labels"),
+        (
+            "label",
+            (label >= 0) | (not labelled),
+            "a class from 0 on, or -1 in all rows for data without labels",
+        ),
         ("predict", predict >= -1, "a class, or -1 for an abstention"),
         ("radius", np.isfinite(radius) & (radius >= 0), "a finite radius of at least 0"),
         ("correct", (correct == 0) | (correct == 1), "0 or 1"),
-        ("correct", agree, "1 exactly where predict equals label" if labelled else "0, since there are no labels"),
+        (
+            "correct",
+            agree,
+            "1 exactly where predict equals label" if labelled else "0, since there are no labels",
+        ),
     )
     require_sound(lines, checks)
     columns["correct"] = correct == 1
@@ -194,13 +212,17 @@ def _cell(lines: Lines, row: int, name: str, kind: Callable[[str], Any]) -> Any:
     try:
         return kind(lines.checked(row)[lines.header.index(name)])
     except ValueError:
-        raise _bad_value(lines, row, name, "a whole number" if kind is whole else "a number") from None
+        raise _bad_value(
+            lines, row, name, "a whole number" if kind is whole else "a number"
+        ) from None
 
 
 def merge(parts: Sequence[dict[str, Column]], source: Path) -> dict[str, Column]:
     """Join the parts, ordered by index. A repeated index is fine as long as every copy says the same."""
     if len({bool((part["label"] < 0).any()) for part in parts if len(part["label"])}) > 1:
-        raise StoreError(f"{source}: some parts have labels and others none, so that they are about different data")
+        raise StoreError(
+            f"{source}: some parts have labels and others none, so that they are about different data"
+        )
     shared = [name for name in parts[0] if all(name in part for part in parts)]
     columns = {name: np.concatenate([part[name] for part in parts]) for name in shared}
     if np.all(np.diff(columns["idx"]) > 0):
@@ -239,7 +261,9 @@ def converted(lines: Lines, name: str, kind: Callable[[str], Any], cells: list[s
             try:
                 np.array(kind(cell), dtype=dtype)
             except (ValueError, OverflowError):
-                raise _bad_value(lines, row, name, "a whole number" if kind is whole else "a number") from None
+                raise _bad_value(
+                    lines, row, name, "a whole number" if kind is whole else "a number"
+                ) from None
         raise
 
 

@@ -8,7 +8,19 @@ from typing import Any
 from smoothcert.keys import derive
 
 # Not those that leave the samples of an input as they are, such as the index set, precision or kernels.
-_PROCEDURE = ("sigma", "n0", "n", "alpha", "noise", "radii", "tolerance", "simultaneous", "attack", "noises", "steps")
+_PROCEDURE = (
+    "sigma",
+    "n0",
+    "n",
+    "alpha",
+    "noise",
+    "radii",
+    "tolerance",
+    "simultaneous",
+    "attack",
+    "noises",
+    "steps",
+)
 
 
 def noise_seed(seed: int | None, beacon: str | None, *about: str) -> int:
@@ -18,7 +30,9 @@ def noise_seed(seed: int | None, beacon: str | None, *about: str) -> int:
     """
     if seed is not None and beacon is None:
         return seed
-    return derive(0 if seed is None else seed, "noise seed", beacon or "", *(about if seed is None else ()))
+    return derive(
+        0 if seed is None else seed, "noise seed", beacon or "", *(about if seed is None else ())
+    )
 
 
 def seed_in(identity: Mapping[str, Any]) -> int | None:
@@ -32,7 +46,9 @@ def seed_of_store(settings: Mapping[str, Any], weights: str, data: str) -> int:
 
     The settings are those of a CertifyConfig or an AttackConfig, or the identity of a store that was made with them.
     """
-    values = {name: value for name in _PROCEDURE if (value := settings.get(name)) not in (None, False)}
+    values = {
+        name: value for name in _PROCEDURE if (value := settings.get(name)) not in (None, False)
+    }
     if "radii" in values:
         values["radii"] = tuple(map(float, values["radii"]))
     procedure = repr(sorted(values.items()))

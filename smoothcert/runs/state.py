@@ -14,7 +14,18 @@ from smoothcert.runs.find import find_results, stores_of
 from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.store import ResultStore
 
-_SETTINGS = ("sigma", "n0", "n", "alpha", "noise", "procedure", "radii", "tolerance", "simultaneous", "skip_wrong")
+_SETTINGS = (
+    "sigma",
+    "n0",
+    "n",
+    "alpha",
+    "noise",
+    "procedure",
+    "radii",
+    "tolerance",
+    "simultaneous",
+    "skip_wrong",
+)
 
 
 @dataclass(frozen=True)
@@ -64,18 +75,29 @@ class RunState:
 
     @property
     def problems(self) -> list[str]:
-        return [problem for problem in (self.problem, *(store.problem for store in self.stores)) if problem]
+        return [
+            problem
+            for problem in (self.problem, *(store.problem for store in self.stores))
+            if problem
+        ]
 
     @property
     def finished(self) -> bool:
         """Nothing is known to be missing. Whether a trained model is still to be certified, no file says."""
-        return self.state not in ("training", "damaged") and all(store.state == "complete" for store in self.stores)
+        return self.state not in ("training", "damaged") and all(
+            store.state == "complete" for store in self.stores
+        )
 
 
 def run_states(path: Path) -> list[RunState]:
     """The state of a run folder or a store, or of all that lie below a folder; a damaged one says so in its place."""
     run = RunFolder(path)
-    if run.config_path.is_file() or run.finished or (path / "manifest.json").is_file() or stores_of(path):
+    if (
+        run.config_path.is_file()
+        or run.finished
+        or (path / "manifest.json").is_file()
+        or stores_of(path)
+    ):
         return [_run_state(path)]
     if not path.is_dir():
         run.config()  # says what is wrong
@@ -98,12 +120,16 @@ def _run_state(path: Path) -> RunState:
         made = run.records("environment.jsonl")
     computed = made[-1] if made else None
     if not run.config_path.is_file() and (run.finished or stores):
-        return RunState(path, "imported" if run.finished else "certificates", computed=computed, stores=stores)
+        return RunState(
+            path, "imported" if run.finished else "certificates", computed=computed, stores=stores
+        )
     try:
         training = _training(run)
     except SmoothcertError as error:
         return RunState(path, "damaged", str(error), computed=computed, stores=stores)
-    return RunState(path, "trained" if run.finished else "training", None, training, computed, stores)
+    return RunState(
+        path, "trained" if run.finished else "training", None, training, computed, stores
+    )
 
 
 def _training(run: RunFolder) -> Training:
@@ -139,7 +165,11 @@ def _store_state(folder: Path) -> StoreState:
     computed = None
     if "skipped" in manifest.environment:
         steps = ", ".join(identity.get("prepared") or ())
-        computed = {**manifest.environment, "kernels": steps, "precision": identity.get("precision")}
+        computed = {
+            **manifest.environment,
+            "kernels": steps,
+            "precision": identity.get("precision"),
+        }
     return StoreState(
         folder.name,
         folder,
@@ -155,7 +185,11 @@ def _store_state(folder: Path) -> StoreState:
 
 
 def _require_settings(store: ResultStore, identity: Mapping[str, Any]) -> None:
-    needed = {"radius": ("radii",), "tolerance": ("tolerance",)}.get(identity.get("procedure", "fixed"), ())
+    needed = {"radius": ("radii",), "tolerance": ("tolerance",)}.get(
+        identity.get("procedure", "fixed"), ()
+    )
     lost = [name for name in ("n", "alpha", "noise", *needed) if identity.get(name) is None]
     if lost:
-        raise StoreError(f"{store.folder / 'manifest.json'} lacks settings of a certification ({', '.join(lost)})")
+        raise StoreError(
+            f"{store.folder / 'manifest.json'} lacks settings of a certification ({', '.join(lost)})"
+        )

@@ -43,7 +43,9 @@ def _training(training: Training, finished: bool) -> str:
     if training.seconds_per_epoch is None or training.seconds_left is None:
         return f"{what}: {done}"
     left = time_left(training.seconds_left)
-    return f"{what}: {done}, {training.seconds_per_epoch:.3g} s per epoch, {left} left at that speed"
+    return (
+        f"{what}: {done}, {training.seconds_per_epoch:.3g} s per epoch, {left} left at that speed"
+    )
 
 
 def _certification(store: StoreState) -> str:
@@ -71,13 +73,19 @@ def _computed(record: Mapping[str, Any]) -> str:
     reasons = "; ".join(record.get("skipped") or ())
     kernels = f"{record.get('kernels') or 'PyTorch alone'}{f' ({reasons})' if reasons else ''}"
     precision = [str(record["precision"])] if record.get("precision") else []
-    return ", ".join([f"computed on {record.get('device', 'an unknown device')}", *precision, kernels])
+    return ", ".join(
+        [f"computed on {record.get('device', 'an unknown device')}", *precision, kernels]
+    )
 
 
 def _settings(settings: Mapping[str, Any]) -> str:
     kind = settings.get("procedure", "fixed")
     most = "n" if kind == "fixed" else "n at most"
-    parts = [f"{most} {settings['n']}", f"alpha {settings['alpha']:g}", f"{settings['noise']} noise"]
+    parts = [
+        f"{most} {settings['n']}",
+        f"alpha {settings['alpha']:g}",
+        f"{settings['noise']} noise",
+    ]
     if kind == "radius":
         parts.insert(0, "radii " + " ".join(f"{radius:g}" for radius in settings["radii"]))
     if kind == "tolerance":

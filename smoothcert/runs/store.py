@@ -60,10 +60,14 @@ class ResultStore:
 
     def claim(self, manifest: Manifest) -> None:
         """Make the folder this manifest's, or check that it already is. It may ask for more inputs, or for fewer."""
-        parts = any(self.folder.glob("part-*.tsv"))  # looked for first: others may be about to write both
+        parts = any(
+            self.folder.glob("part-*.tsv")
+        )  # looked for first: others may be about to write both
         if not self._manifest_path.exists():
             if parts:
-                raise StoreError(f"{self.folder} holds results but no manifest.json: choose another --name")
+                raise StoreError(
+                    f"{self.folder} holds results but no manifest.json: choose another --name"
+                )
             self._write(manifest, keep=True)
         # read back even when just written: of two processes that start together, the first manifest stays
         there = self.manifest()
@@ -106,7 +110,9 @@ class ResultStore:
         older = [name for name in self.columns if name != CHECK]
         for part in found:
             if part.header not in (list(self.columns), older):
-                raise StoreError(f"{part.path} does not start with the header of such a store: move it away")
+                raise StoreError(
+                    f"{part.path} does not start with the header of such a store: move it away"
+                )
         return found
 
     def part_paths(self) -> list[Path]:
@@ -128,7 +134,11 @@ class ResultStore:
 
     def done(self) -> set[Key]:
         """The names of all rows that some part holds."""
-        return {row_key(part, row, self.keys) for part in self.parts() for row in range(len(part.fields))}
+        return {
+            row_key(part, row, self.keys)
+            for part in self.parts()
+            for row in range(len(part.fields))
+        }
 
     def mean_seconds(self) -> float | None:
         """Mean time per row, None before the first."""
@@ -185,7 +195,9 @@ class ResultStore:
                         made, correct = made + 1, correct + int(bool(row["correct"]))
                         share = f"{100 * correct / made:.1f} % {note}" if note else ""
                         told = ", ".join(filter(None, (share, executor.note)))
-                        bar.advance(int(name in claims.missing), told)  # another may have made it too
+                        bar.advance(
+                            int(name in claims.missing), told
+                        )  # another may have made it too
                     group = executor.next_group(group_made, claiming)
                 if finished:
                     part.sync()  # before claims are given up: other machines must see rows that nobody claims
@@ -195,14 +207,18 @@ class ResultStore:
     def writer(self, shard: int | None, shards: int = 1) -> Iterator[PartWriter]:
         """Of the part of a shard, or, without one, of the first part without a shard that no other process writes."""
         with ExitStack() as held:
-            with locked(store_lock(self.folder), None, PATIENCE):  # others ask under it who holds a part's lock
+            with locked(
+                store_lock(self.folder), None, PATIENCE
+            ):  # others ask under it who holds a part's lock
                 if shard is None:
                     path = next(path for path in self._auto_parts() if not is_held(part_lock(path)))
                 else:
                     path = self.folder / f"part-{shard}-of-{shards}.tsv"
                 held.enter_context(locked(part_lock(path), f"another process is writing {path}"))
             try:
-                descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+                descriptor = os.open(
+                    path, os.O_RDWR | os.O_APPEND | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666
+                )
             except OSError as error:
                 raise write_error(path, error) from error
             held.callback(os.close, descriptor)
@@ -224,7 +240,9 @@ def part_lock(part: Path) -> Path:
 class PartWriter:
     """Appends rows to one part file, whose torn last line (if any) is cut first. It goes on with the file's columns."""
 
-    def __init__(self, descriptor: int, path: Path, columns: Sequence[str], identity: Mapping[str, Any]) -> None:
+    def __init__(
+        self, descriptor: int, path: Path, columns: Sequence[str], identity: Mapping[str, Any]
+    ) -> None:
         self._descriptor, self._path, self._synced = descriptor, path, time.monotonic()
         self.lock = part_lock(path)
         lines = read_lines(path, columns)
@@ -235,7 +253,9 @@ class PartWriter:
             self.sync()
         self._columns = lines.header
         before = lines.fields[-1][-1] if lines.fields else first_link(identity, path.stem)
-        self._link = before if lines.header[-1] == CHECK else None  # parts of older versions have no chain
+        self._link = (
+            before if lines.header[-1] == CHECK else None
+        )  # parts of older versions have no chain
 
     def add(self, row: Mapping[str, object]) -> None:
         if self._link is None:

@@ -32,7 +32,12 @@ class Together:
 
 def together(runs: Iterable[RunState]) -> list[Together]:
     """Of each procedure with stores at several places, of which one at least is unfinished and none is damaged."""
-    places = {store.path.resolve(): store for run in runs for store in run.stores if store.state != "damaged"}
+    places = {
+        store.path.resolve(): store
+        for run in runs
+        for store in run.stores
+        if store.state != "damaged"
+    }
     groups: list[list[ResultStore]] = []
     for state in places.values():
         store = ResultStore(state.path)
@@ -42,13 +47,21 @@ def together(runs: Iterable[RunState]) -> list[Together]:
         else:
             group.append(store)
     unfinished = {state.path for state in places.values() if state.state == "partial"}
-    return [_count(group) for group in groups if len(group) > 1 and unfinished & {store.folder for store in group}]
+    return [
+        _count(group)
+        for group in groups
+        if len(group) > 1 and unfinished & {store.folder for store in group}
+    ]
 
 
 def _same(a: ResultStore, b: ResultStore) -> bool:
-    return not differences(written_out(a.manifest().identity), written_out(b.manifest().identity), "", "")
+    return not differences(
+        written_out(a.manifest().identity), written_out(b.manifest().identity), "", ""
+    )
 
 
 def _count(group: list[ResultStore]) -> Together:
     done = set().union(*(store.done() for store in group))
-    return Together(tuple(store.folder for store in group), len(done), max(s.manifest().inputs for s in group))
+    return Together(
+        tuple(store.folder for store in group), len(done), max(s.manifest().inputs for s in group)
+    )

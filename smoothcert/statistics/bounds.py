@@ -29,20 +29,31 @@ DEFAULT_SPLIT = 0.9
 
 
 def check_alpha(alpha: float) -> float:
-    if not isinstance(alpha, Real) or not 1e-100 <= alpha < 1.0:  # below, the special functions fail
-        raise ConfigError(f"alpha is a failure probability, at least 1e-100 and below 1, found {alpha!r}")
+    if (
+        not isinstance(alpha, Real) or not 1e-100 <= alpha < 1.0
+    ):  # below, the special functions fail
+        raise ConfigError(
+            f"alpha is a failure probability, at least 1e-100 and below 1, found {alpha!r}"
+        )
     return alpha
 
 
 def check_sigma(sigma: float) -> float:
-    if not isinstance(sigma, Real) or not 0 < sigma <= 1000:  # beyond, 8-bit sums would no longer be exact in float32
-        raise ConfigError(f"sigma, the standard deviation of the noise, must be above 0 (to 1000), found {sigma!r}")
+    if (
+        not isinstance(sigma, Real) or not 0 < sigma <= 1000
+    ):  # beyond, 8-bit sums would no longer be exact in float32
+        raise ConfigError(
+            f"sigma, the standard deviation of the noise, must be above 0 (to 1000), found {sigma!r}"
+        )
     return sigma
 
 
 def _scale(sigma: float, law: Law) -> float:
     """Half the width of uniform noise, or the scale of Laplace noise, of standard deviation sigma."""
-    return check_sigma(sigma) * {"gaussian": 1.0, "uniform": math.sqrt(3.0), "laplace": math.sqrt(0.5)}[law]
+    return (
+        check_sigma(sigma)
+        * {"gaussian": 1.0, "uniform": math.sqrt(3.0), "laplace": math.sqrt(0.5)}[law]
+    )
 
 
 def smallest_n(alpha: float) -> int:
@@ -55,7 +66,9 @@ def check_samples(n0: int, n: int, alpha: float) -> None:
         if not isinstance(count, Integral):
             raise ConfigError(f"{name} counts samples and must be a whole number, found {count!r}")
         if count > 2**32:
-            raise ConfigError(f"{name} counts samples, of which an image has 2^32 at most, found {count}")
+            raise ConfigError(
+                f"{name} counts samples, of which an image has 2^32 at most, found {count}"
+            )
     if n0 < 1:
         raise ConfigError(f"n0, the number of selection samples, must be at least 1, found {n0}")
     least = smallest_n(alpha)
@@ -115,15 +128,25 @@ def probability_at(radius: ArrayLike, sigma: float, law: Law = "gaussian") -> Ar
         raise ConfigError(f"a radius is a distance, at least 0, found {radius!r}")
     x = r / _scale(sigma, law)
     # by the complement, whose relative accuracy survives where p is close to 1
-    rest = {"gaussian": ndtr(-x), "uniform": np.maximum(0.5 - 0.5 * x, 0.0), "laplace": 0.5 * np.exp(-x)}[law]
-    return np.asarray(np.nextafter(1.0 - np.maximum(rest * (1.0 - _SLACK) - _SLACK * (law == "uniform"), 0.0), 2.0))
+    rest = {
+        "gaussian": ndtr(-x),
+        "uniform": np.maximum(0.5 - 0.5 * x, 0.0),
+        "laplace": 0.5 * np.exp(-x),
+    }[law]
+    return np.asarray(
+        np.nextafter(
+            1.0 - np.maximum(rest * (1.0 - _SLACK) - _SLACK * (law == "uniform"), 0.0), 2.0
+        )
+    )
 
 
 def linf_radius(l2_radius: ArrayLike, values: int) -> Array:
     """The l-infinity radius that an l2 radius contains for inputs of d values: r / sqrt(d), rounded down."""
     if values < 1:
         raise ConfigError(f"expected the number of values of an input, at least 1, found {values}")
-    return np.asarray(np.asarray(l2_radius, dtype=np.float64) * ((1.0 - _SLACK) / math.sqrt(values)))
+    return np.asarray(
+        np.asarray(l2_radius, dtype=np.float64) * ((1.0 - _SLACK) / math.sqrt(values))
+    )
 
 
 def multiclass_radius(
@@ -144,7 +167,9 @@ def multiclass_radius(
     with the count and the truly second class never counts more than the maximum, no union over classes is needed.
     """
     if not 0.0 < split < 1.0:
-        raise ConfigError(f"split is the share of alpha spent on the top class, between 0 and 1, found {split!r}")
+        raise ConfigError(
+            f"split is the share of alpha spent on the top class, between 0 and 1, found {split!r}"
+        )
     p_a = lower_bound(top, n, split * alpha, slack)
     return two_class_radius(p_a, upper_bound(other, n, (1.0 - split) * alpha, slack), sigma, law)
 
@@ -169,14 +194,20 @@ def top_two_p_value(first: ArrayLike, second: ArrayLike) -> Array:
 
     At p = 1/2 the binomial is symmetric, so the two-sided p-value is twice the upper tail P(X >= max(n1, n2)).
     """
-    a, b = np.broadcast_arrays(np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64))
+    a, b = np.broadcast_arrays(
+        np.asarray(first, dtype=np.float64), np.asarray(second, dtype=np.float64)
+    )
     high, low = np.maximum(a, b), np.minimum(a, b)
     tail = betainc(np.maximum(high, 1.0), low + 1.0, 0.5)
     return np.where(high == low, 1.0, np.minimum(1.0, 2.0 * tail * (1.0 + _SLACK)))
 
 
 def _counts(count: ArrayLike, n: ArrayLike) -> tuple[Any, Any]:
-    k, total = np.broadcast_arrays(np.asarray(count, dtype=np.float64), np.asarray(n, dtype=np.float64))
+    k, total = np.broadcast_arrays(
+        np.asarray(count, dtype=np.float64), np.asarray(n, dtype=np.float64)
+    )
     if np.any(total < 1) or np.any(k < 0) or np.any(k > total):
-        raise ConfigError(f"a count must lie between 0 and n >= 1, found count {count!r} of n {n!r}")
+        raise ConfigError(
+            f"a count must lie between 0 and n >= 1, found count {count!r} of n {n!r}"
+        )
     return k, total

@@ -64,8 +64,13 @@ def from_counts(
     others[inputs, selected] = 0
     p_lower = bounds.lower_bound(top, totals, alpha, slack)
     radius = bounds.radius(p_lower, sigma, law)
-    multiclass = bounds.multiclass_radius(top, others.max(1), totals, alpha, sigma, split, slack, law)
-    claims = [Claim(p, r if p >= 0.5 else None) for p, r in zip(p_lower.tolist(), radius.tolist(), strict=True)]
+    multiclass = bounds.multiclass_radius(
+        top, others.max(1), totals, alpha, sigma, split, slack, law
+    )
+    claims = [
+        Claim(p, r if p >= 0.5 else None)
+        for p, r in zip(p_lower.tolist(), radius.tolist(), strict=True)
+    ]
     return [
         from_claim(c0, c, claim, sigma, alpha, m, law)
         for c0, c, claim, m in zip(counts0, counts, claims, multiclass.tolist(), strict=True)

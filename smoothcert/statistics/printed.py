@@ -22,7 +22,9 @@ def doubt(noise: str | None) -> str:
     return "float noise: not formally sound" if noise == "float" else ""
 
 
-def settings(n0: int | None, n: int | None, alpha: float | None, noise: str | None, *, early: bool = False) -> str:
+def settings(
+    n0: int | None, n: int | None, alpha: float | None, noise: str | None, *, early: bool = False
+) -> str:
     """What every radius depends on beside sigma, as far as it is known; `early`: sampling may have stopped before n."""
     known = (
         None if n0 is None else f"n0 = {n0:,}",

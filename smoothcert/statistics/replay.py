@@ -22,11 +22,21 @@ _NEVER = 2**60
 def radius_claims(test: RadiusTest, look: Integers, count: Integers, passed: Integers) -> Answers:
     """Whether sampling may have stopped at `look` with `count` and with the first `passed` radii certified."""
     looks = np.array(test.looks)
-    certify, futile = (np.array([getattr(table, name) for table in test.tables]) for name in ("certify", "futile"))
-    certify = np.where(certify > looks, _NEVER, certify)  # [radii, looks]; a count above all samples cannot be
-    rising = bool((np.diff(certify, axis=0) >= 0).all())  # then smaller radii are certified no later than larger ones
-    ever = np.minimum.accumulate(certify, axis=1)  # the least count with which a radius may have been certified
-    surplus = np.maximum.accumulate(futile - looks, axis=1)  # the same for giving up: all samples since then succeeded
+    certify, futile = (
+        np.array([getattr(table, name) for table in test.tables]) for name in ("certify", "futile")
+    )
+    certify = np.where(
+        certify > looks, _NEVER, certify
+    )  # [radii, looks]; a count above all samples cannot be
+    rising = bool(
+        (np.diff(certify, axis=0) >= 0).all()
+    )  # then smaller radii are certified no later than larger ones
+    ever = np.minimum.accumulate(
+        certify, axis=1
+    )  # the least count with which a radius may have been certified
+    surplus = np.maximum.accumulate(
+        futile - looks, axis=1
+    )  # the same for giving up: all samples since then succeeded
     found = np.zeros(len(look), bool)
     for certified in range(len(certify) + 1):
         rows = np.flatnonzero(passed == certified)
@@ -57,12 +67,19 @@ def bound_claims(test: RepeatedBounds, look: int, count: Integers, p: Floats) ->
     return known & test.enough(look, count, p + ROUNDING)
 
 
-def _bound_of_earlier_look(test: RepeatedBounds, earlier: int, look: int, count: Integers, p: Floats) -> Answers:
+def _bound_of_earlier_look(
+    test: RepeatedBounds, earlier: int, look: int, count: Integers, p: Floats
+) -> Answers:
     """Whether some count at an earlier look gives the bound p, and sampling had to go on there."""
     low = np.maximum(count - (test.looks[look] - test.looks[earlier]), 0)
     high = np.minimum(count, test.looks[earlier])
     while (low < high).any():
         middle = (low + high) // 2
         below = test.bound(earlier, middle) < p - ROUNDING
-        low, high = np.where(below, np.minimum(middle + 1, high), low), np.where(below, high, middle)
-    return (np.abs(test.bound(earlier, low) - p) <= ROUNDING) & ~test.enough(earlier, low, p - ROUNDING)
+        low, high = (
+            np.where(below, np.minimum(middle + 1, high), low),
+            np.where(below, high, middle),
+        )
+    return (np.abs(test.bound(earlier, low) - p) <= ROUNDING) & ~test.enough(
+        earlier, low, p - ROUNDING
+    )

@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 def saturation_radius(sigma: float, n: int, alpha: float, law: Law = "gaussian") -> float:
     """The radius when all n samples agree: for Gaussian noise sigma Phi^-1(alpha^(1/n))."""
     if not (sigma > 0 and n >= 1 and 0 < alpha < 1):
-        raise ConfigError(f"expected sigma > 0, n >= 1 and 0 < alpha < 1, found {sigma}, {n} and {alpha}")
+        raise ConfigError(
+            f"expected sigma > 0, n >= 1 and 0 < alpha < 1, found {sigma}, {n} and {alpha}"
+        )
     p = math.exp(math.log(alpha) / n)
     if law != "gaussian":
         from smoothcert.statistics import bounds

@@ -28,7 +28,9 @@ FUTILITY = 0.001
 """Chance of giving up on a radius that the input has. It costs accuracy, never validity, so it is no part of alpha."""
 
 _NUMERICAL = 1e-9  # relative part of alpha kept back: rounding over a whole table is below 1e-11
-_CUT = 1e-40  # masses below this are left out of a table; all of them together, for any n in use, ...
+_CUT = (
+    1e-40  # masses below this are left out of a table; all of them together, for any n in use, ...
+)
 _LOST = 1e-30  # ... are below this, which is charged as spent
 
 
@@ -71,10 +73,16 @@ def procedure(
 ) -> Procedure | None:
     """The sequential procedure that the settings ask for; None for a number of samples fixed in advance."""
     if radii is not None and tolerance is not None:
-        raise ConfigError("radii (test these radii) and tolerance (find a radius) exclude each other: give one of them")
+        raise ConfigError(
+            "radii (test these radii) and tolerance (find a radius) exclude each other: give one of them"
+        )
     if radii is not None:
         return RadiusTest(radii, sigma, n, alpha, slack=slack, law=law)
-    return None if tolerance is None else RepeatedBounds(tolerance, sigma, n, alpha, slack=slack, law=law)
+    return (
+        None
+        if tolerance is None
+        else RepeatedBounds(tolerance, sigma, n, alpha, slack=slack, law=law)
+    )
 
 
 def radius_looks(n: int) -> tuple[int, ...]:
@@ -98,7 +106,9 @@ class Table:
 
 
 @lru_cache(maxsize=256)
-def threshold_table(p0: float, looks: tuple[int, ...], alpha: float, beta: float = FUTILITY) -> Table:
+def threshold_table(
+    p0: float, looks: tuple[int, ...], alpha: float, beta: float = FUTILITY
+) -> Table:
     """The exact group-sequential test of "p <= p0" at level alpha, spending alpha*k/K until look k of K.
 
     Giving up can only prevent a certification, so `certify` is computed as if nothing were ever given up.
@@ -113,7 +123,9 @@ def threshold_table(p0: float, looks: tuple[int, ...], alpha: float, beta: float
     return Table(looks, certify, np.minimum(futile, certify - 1), spent)
 
 
-def _upper_thresholds(p: float, q: float, looks: tuple[int, ...], alpha: float) -> tuple[NDArray[np.int64], float]:
+def _upper_thresholds(
+    p: float, q: float, looks: tuple[int, ...], alpha: float
+) -> tuple[NDArray[np.int64], float]:
     """Smallest h_k such that P_p(count reaches h_i at some look i <= k) <= alpha*k/K, for every look k.
 
     `mass[j]` is the probability that the count is start + j and no threshold was reached yet. Only positive numbers
@@ -177,13 +189,19 @@ class RadiusTest:
         bounds.check_alpha(beta)
         self.radii = tuple(float(radius) for radius in radii)
         if not self.radii or sorted(set(self.radii)) != list(self.radii) or not self.radii[0] >= 0:
-            raise ConfigError(f"radii to test must be given in rising order, each at least 0, found {list(radii)}")
+            raise ConfigError(
+                f"radii to test must be given in rising order, each at least 0, found {list(radii)}"
+            )
         self.looks, self._beta = radius_looks(n), beta
-        self.probabilities = [float(bounds.probability_at(radius, sigma, law)) for radius in self.radii]
+        self.probabilities = [
+            float(bounds.probability_at(radius, sigma, law)) for radius in self.radii
+        ]
         self.tables = []
         for radius, p in zip(self.radii, self.probabilities, strict=True):
             # checked before any table is made: it must be possible to certify with n unanimous samples
-            if p + slack >= 1.0 or n * math.log(p + slack) > math.log(alpha * (1.0 - 2.0 * _NUMERICAL)):
+            if p + slack >= 1.0 or n * math.log(p + slack) > math.log(
+                alpha * (1.0 - 2.0 * _NUMERICAL)
+            ):
                 raise ConfigError(
                     f"radius {radius:g} cannot be certified with n = {n} samples at sigma = {sigma:g} and "
                     f"alpha = {alpha:g}, not even if all agree: raise n or leave this radius out"
@@ -234,11 +252,16 @@ class RepeatedBounds:
     ) -> None:
         bounds.check_alpha(alpha)
         if not tolerance >= 0:
-            raise ConfigError(f"tolerance is a difference of radii, at least 0, found {tolerance!r}")
+            raise ConfigError(
+                f"tolerance is a difference of radii, at least 0, found {tolerance!r}"
+            )
         scaled = (round(n * share) for share in (0.001, 0.004, 0.016, 0.064, 0.256))
         self.looks = (*(look for look in scaled if look >= 20), n)
         before = len(self.looks) - 1  # looks before the last
-        self.alphas = (*(early * alpha / before for _ in range(before)), alpha * ((1.0 - early) if before else 1.0))
+        self.alphas = (
+            *(early * alpha / before for _ in range(before)),
+            alpha * ((1.0 - early) if before else 1.0),
+        )
         self._tolerance, self._beta, self._slack, self._early = tolerance, beta, slack, early
         self._sigma, self._law = sigma, law
         self.start: RepeatedBounds.State = (0.0, False)

@@ -25,7 +25,9 @@ def gathered(stepper: Stepper, model: nn.Module, ranks: Ranks) -> dict[str, Any]
     return main | ({"others": others} if others else {})
 
 
-def restore(state: Mapping[str, Any], stepper: Stepper, model: nn.Module, ranks: Ranks, seed: int) -> None:
+def restore(
+    state: Mapping[str, Any], stepper: Stepper, model: nn.Module, ranks: Ranks, seed: int
+) -> None:
     """Put this process's own state back.
 
     A state of another number of processes has no generators for these: they are then seeded by `seed`, their statistics
@@ -34,7 +36,9 @@ def restore(state: Mapping[str, Any], stepper: Stepper, model: nn.Module, ranks:
     states = [state, *state.get("others", [])]
     if len(states) != ranks.world_size:
         torch.manual_seed(seed)  # that of the GPU too
-        stepper.load_state({**state, **{key: _added([one.get(key, {}) for one in states], ranks) for key in _SUMS}})
+        stepper.load_state(
+            {**state, **{key: _added([one.get(key, {}) for one in states], ranks) for key in _SUMS}}
+        )
         return
     own = states[ranks.rank]
     stepper.load_state(own)

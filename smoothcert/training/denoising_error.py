@@ -13,13 +13,18 @@ from smoothcert.methods.base import Batch
 
 @torch.inference_mode()
 def denoising_error(
-    model: nn.Module, batches: Iterable[Batch], sigma: float, check: Callable[[], object] = lambda: None
+    model: nn.Module,
+    batches: Iterable[Batch],
+    sigma: float,
+    check: Callable[[], object] = lambda: None,
 ) -> tuple[float, float]:
     """Mean squared error per pixel with one noise draw per image, and the same as PSNR in dB. `check` may stop it."""
     model.eval()
     pixels, squares = 0, torch.zeros((), dtype=torch.float64)
     for batch in batches:
-        noise = torch.randn(batch.images.shape, generator=batch.generator, device=batch.images.device)
+        noise = torch.randn(
+            batch.images.shape, generator=batch.generator, device=batch.images.device
+        )
         left = model(batch.images + sigma * noise) - batch.images
         pixels += left.numel()
         squares = squares.to(left.device) + left.double().square().sum()

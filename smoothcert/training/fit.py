@@ -69,7 +69,9 @@ def fit(
     return run
 
 
-def load_data(config: TrainConfig, data_dir: Path | None) -> tuple[Dataset | LazyDataset, Dataset | LazyDataset | None]:
+def load_data(
+    config: TrainConfig, data_dir: Path | None
+) -> tuple[Dataset | LazyDataset, Dataset | LazyDataset | None]:
     """The training images of a configuration, and its test images if it asks for accuracies on the way."""
     train = load_dataset(config.dataset, "train", data_dir)
     if not config.evaluate_every:
@@ -136,7 +138,11 @@ def _check_chunks(config: TrainConfig, chunks: int, images: int) -> None:
 
 
 def make_soft_labels(
-    wanted: soft_labels.Plan, ranks: Ranks, data: TrainingData, quiet: bool, every: float = CHECKPOINT_SECONDS
+    wanted: soft_labels.Plan,
+    ranks: Ranks,
+    data: TrainingData,
+    quiet: bool,
+    every: float = CHECKPOINT_SECONDS,
 ) -> np.ndarray:
     """The votes [images, classes] of the plan's model, which is trained first. Finished parts are not made again.
 

@@ -55,7 +55,9 @@ class TrainingData:
 
 def require_same_data(run: RunFolder, there: str, given: str) -> None:
     if there and there != given:
-        raise StoreError(f"{run.path} was trained on other data than given now (another hash): choose another --out")
+        raise StoreError(
+            f"{run.path} was trained on other data than given now (another hash): choose another --out"
+        )
 
 
 class Loop:
@@ -87,12 +89,18 @@ class Loop:
             soft_labels=votes,
             workers=data.workers,
         )
-        self.batches = self.labelled if data.pseudo is None else Interleaved(self.labelled, data.pseudo)
+        self.batches = (
+            self.labelled if data.pseudo is None else Interleaved(self.labelled, data.pseudo)
+        )
         weight = 1.0 if config.self_training is None else config.self_training.weight
         self.made = trainable(self.model, ranks.device, config.precision, config.kernels)
-        self.stepper = Stepper(self.made.network, self.optimizer, method, config.sigma, ranks, pseudo_weight=weight)
+        self.stepper = Stepper(
+            self.made.network, self.optimizer, method, config.sigma, ranks, pseudo_weight=weight
+        )
         self.epoch = self.step = self.metrics_length = 0
-        self.sampling: Tensor | None = None  # weights of the images in this epoch, if its method chooses them
+        self.sampling: Tensor | None = (
+            None  # weights of the images in this epoch, if its method chooses them
+        )
 
     def run_epochs(self, track: Sequence[str], every: float, quiet: bool) -> None:
         config, device = self.config, self.ranks.device
@@ -105,10 +113,17 @@ class Loop:
             steps = len(self.batches)
             total, done = config.epochs * steps, self.epoch * steps + self.step
             bar = ProgressBar(f"train {self.run.path.name}", total, "steps", done=done, quiet=quiet)
-            with postponed() as came, ExitStack() as opened, bar, products(config.precision, config.kernels):
+            with (
+                postponed() as came,
+                ExitStack() as opened,
+                bar,
+                products(config.precision, config.kernels),
+            ):
 
                 def check(due: bool = False) -> bool:
-                    number = self.ranks.agree(came() or int(due))  # no signal that is heeded has the number 1
+                    number = self.ranks.agree(
+                        came() or int(due)
+                    )  # no signal that is heeded has the number 1
                     if number > 1:
                         raise Interrupted(number)
                     return bool(number)
@@ -127,7 +142,9 @@ class Loop:
         if self.ranks.is_main:
             self.run.save_model(self.model, self._spec())
 
-    def _train_epoch(self, bar: ProgressBar, every: float, check: Callable[..., bool]) -> dict[str, float]:
+    def _train_epoch(
+        self, bar: ProgressBar, every: float, check: Callable[..., bool]
+    ) -> dict[str, float]:
         """`check` raises Interrupted if a signal came to any process, and tells whether a checkpoint is due.
 
         All processes call it equally often, and where the state that is saved then can be continued.
@@ -137,8 +154,12 @@ class Loop:
             group["lr"] = config.learning_rate(epoch)
         started = saved = time.monotonic()
         progress = Progress(epoch, config.epochs)
-        if self.step == 0:  # later they are of the state, since the network is no longer what they were chosen by
-            self.sampling = self.method.sampling(progress, self.sampling, self._shares(epoch, check))
+        if (
+            self.step == 0
+        ):  # later they are of the state, since the network is no longer what they were chosen by
+            self.sampling = self.method.sampling(
+                progress, self.sampling, self._shares(epoch, check)
+            )
         self.stepper.start_epoch(progress)
         self.model.train()
         first = self.step
@@ -146,7 +167,9 @@ class Loop:
             self.stepper.take(batch)
             self.step += 1
             bar.advance(note=f"epoch {epoch + 1} of {config.epochs}")
-            if check(self.ranks.is_main and time.monotonic() - saved > every):  # clocks differ: that of the main one
+            if check(
+                self.ranks.is_main and time.monotonic() - saved > every
+            ):  # clocks differ: that of the main one
                 self._save()
                 saved = time.monotonic()
         return self._end_epoch(started, self.step - first, check)
@@ -159,19 +182,32 @@ class Loop:
 
         def of_soft_labels() -> Tensor:
             if self.votes is None:
-                raise ConfigError("shares of soft labels are for methods whose uses_soft_labels is true")
+                raise ConfigError(
+                    "shares of soft labels are for methods whose uses_soft_labels is true"
+                )
             return shares_of_soft_labels(self.votes, self.data.train.labels)
 
         return Shares(of_copies, of_soft_labels)
 
-    def _end_epoch(self, started: float, steps: int, check: Callable[[], object]) -> dict[str, float]:
+    def _end_epoch(
+        self, started: float, steps: int, check: Callable[[], object]
+    ) -> dict[str, float]:
         config, epoch = self.config, self.epoch
         self.ranks.share_buffers(self.model)
         measured: dict[str, float] = {}
-        if self.data.test is not None and config.evaluate_every and (epoch + 1) % config.evaluate_every == 0:
+        if (
+            self.data.test is not None
+            and config.evaluate_every
+            and (epoch + 1) % config.evaluate_every == 0
+        ):
             # before the sums of the epoch are emptied: until then it can be interrupted
             measured = self._evaluate(self.data.test, check)
-        metrics = {"epoch": epoch, "lr": config.learning_rate(epoch), **self.stepper.means(), **measured}
+        metrics = {
+            "epoch": epoch,
+            "lr": config.learning_rate(epoch),
+            **self.stepper.means(),
+            **measured,
+        }
         if self.sampling is not None:
             metrics["kept_images"] = int((self.sampling > 0).sum())
         loss = metrics["loss"] + metrics.get("pseudo_labelled_loss", 0.0)  # finite only if both are
@@ -181,7 +217,11 @@ class Loop:
                 "state before it is kept. Lower the learning rate or the method's weights, or try another seed, "
                 "in a new --out"
             )
-        if epoch > 0 and metrics.get("most_frequent_answer", 0.0) > COLLAPSED and self.ranks.is_main:
+        if (
+            epoch > 0
+            and metrics.get("most_frequent_answer", 0.0) > COLLAPSED
+            and self.ranks.is_main
+        ):
             share = 100 * metrics["most_frequent_answer"]
             print(
                 f"WARNING: {self.run.path} has collapsed: {share:.0f} % of the test images get one and the same "
@@ -194,18 +234,29 @@ class Loop:
             self.metrics_length = self.run.append("metrics.jsonl", metrics)
         self._save()
         if self.ranks.is_main:
-            record = {"epoch": epoch, "seconds": round(seconds, 3), "steps": steps, "device": str(self.ranks.device)}
+            record = {
+                "epoch": epoch,
+                "seconds": round(seconds, 3),
+                "steps": steps,
+                "device": str(self.ranks.device),
+            }
             self.run.append("timing.jsonl", record)
         return metrics
 
-    def _evaluate(self, test: Dataset | LazyDataset, check: Callable[[], object]) -> dict[str, float]:
+    def _evaluate(
+        self, test: Dataset | LazyDataset, check: Callable[[], object]
+    ) -> dict[str, float]:
         seed = derive(self.config.seed, "evaluate")
         device, workers = self.ranks.device, self.data.workers
-        batches = Batches(test, 4 * self.config.batch_size, seed=seed, device=device, workers=workers).epoch(0)
+        batches = Batches(
+            test, 4 * self.config.batch_size, seed=seed, device=device, workers=workers
+        ).epoch(0)
         if self.method.denoises:
             error, psnr = denoising_error(self.model, batches, self.config.sigma, check)
             return {"test_mse": error, "test_psnr": psnr}
-        accuracy, most_frequent = noisy_accuracy(self.model, batches, self.config.sigma, test.classes, check)
+        accuracy, most_frequent = noisy_accuracy(
+            self.model, batches, self.config.sigma, test.classes, check
+        )
         return {"noisy_test_accuracy": accuracy, "most_frequent_answer": most_frequent}
 
     def _save(self) -> None:
@@ -229,7 +280,11 @@ class Loop:
         state = self.run.load_state()
         if state is not None:
             require_same_data(self.run, state["data"], self.data.fingerprint)
-            self.epoch, self.step, self.metrics_length = state["epoch"], state["step"], state["metrics_length"]
+            self.epoch, self.step, self.metrics_length = (
+                state["epoch"],
+                state["step"],
+                state["metrics_length"],
+            )
             self.sampling = state.get("sampling")  # older versions had none
             self.model.load_state_dict(state["model"])
             self.optimizer.load_state_dict(state["optimizer"])
@@ -269,13 +324,18 @@ class Loop:
         )
 
 
-def _optimizer(model: nn.Module, config: TrainConfig, device: torch.device) -> torch.optim.Optimizer:
+def _optimizer(
+    model: nn.Module, config: TrainConfig, device: torch.device
+) -> torch.optim.Optimizer:
     if config.optimizer == "adam":
         return torch.optim.Adam(
             model.parameters(),
             config.lr,
             betas=(config.momentum, 0.999),
             weight_decay=config.weight_decay,
-            capturable=device.type == "cuda",  # its count of steps is then on the device, where a graph advances it
+            capturable=device.type
+            == "cuda",  # its count of steps is then on the device, where a graph advances it
         )
-    return torch.optim.SGD(model.parameters(), config.lr, momentum=config.momentum, weight_decay=config.weight_decay)
+    return torch.optim.SGD(
+        model.parameters(), config.lr, momentum=config.momentum, weight_decay=config.weight_decay
+    )

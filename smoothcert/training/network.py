@@ -17,7 +17,14 @@ from smoothcert.errors import ConfigError
 from smoothcert.keys import derive
 from smoothcert.methods.base import Method
 from smoothcert.models.bring import find_model, fitting_normalisation
-from smoothcert.models.build import build_model, check_denoiser, check_network, count_classes, initialise, is_built_in
+from smoothcert.models.build import (
+    build_model,
+    check_denoiser,
+    check_network,
+    count_classes,
+    initialise,
+    is_built_in,
+)
 from smoothcert.models.external import Found
 from smoothcert.models.start import start_from, start_from_file
 from smoothcert.runs.folder import ModelSpec, RunFolder
@@ -39,7 +46,13 @@ class Beginning:
         path = self._init_from
         if self._found is not None and self._found.network is not None:
             source = nn.Sequential(nn.Identity(), self._found.network)
-            start_from(self.model, source, self.classes, self._found.classes or self.classes, self._found.architecture)
+            start_from(
+                self.model,
+                source,
+                self.classes,
+                self._found.classes or self.classes,
+                self._found.architecture,
+            )
         if path in (None, PRETRAINED):
             return
         assert path is not None
@@ -47,7 +60,9 @@ class Beginning:
             start_from_file(self.model, Path(path), self.classes)
             return
         run = RunFolder(path)
-        model, spec = run.load_model(trust_code=run.spec().architecture == trusted, denoiser=self.classes == 0)
+        model, spec = run.load_model(
+            trust_code=run.spec().architecture == trusted, denoiser=self.classes == 0
+        )
         start_from(self.model, model, self.classes, spec.classes, path)
 
 
@@ -58,11 +73,22 @@ def begin(config: TrainConfig, method: Method, train: Dataset | LazyDataset) -> 
     classes = 0 if method.denoises else train.classes
     normalisation = config.normalisation
     if normalisation == PRETRAINED:
-        normalisation = known.normalisation if known else fitting_normalisation(found or Found(config.model), image)
+        normalisation = (
+            known.normalisation
+            if known
+            else fitting_normalisation(found or Found(config.model), image)
+        )
     if method.denoises and normalisation != "none":
-        raise ConfigError(f"a denoiser gives back images in [0, 1]: normalisation none, found {normalisation!r}")
-    options = {**(known.options if known else found.options if found else {}), **config.model_options}
-    network = build_model(config.model, classes, normalisation, seed=derive(config.seed, "init"), **options)
+        raise ConfigError(
+            f"a denoiser gives back images in [0, 1]: normalisation none, found {normalisation!r}"
+        )
+    options = {
+        **(known.options if known else found.options if found else {}),
+        **config.model_options,
+    }
+    network = build_model(
+        config.model, classes, normalisation, seed=derive(config.seed, "init"), **options
+    )
     if method.denoises:
         initialise(network, tuple(image.shape))
         check_denoiser(network, image)
@@ -93,7 +119,11 @@ def _known(config: TrainConfig) -> ModelSpec | None:
 def _find(config: TrainConfig) -> Found | None:
     """What comes with the network, where the settings ask for it, or cannot do without: hf's have no other options."""
     if config.init_from == PRETRAINED and is_built_in(config.model):
-        raise ConfigError(f"the model {config.model} has no weights of its own: give --init-from, a file or a run")
+        raise ConfigError(
+            f"the model {config.model} has no weights of its own: give --init-from, a file or a run"
+        )
     if PRETRAINED in (config.init_from, config.normalisation) or config.model.startswith("hf:"):
-        return find_model(config.model, None if config.init_from == PRETRAINED else Path(config.init_from or ""))
+        return find_model(
+            config.model, None if config.init_from == PRETRAINED else Path(config.init_from or "")
+        )
     return None

@@ -147,7 +147,10 @@ def _fresh(store: Any, rank: int, world_size: int) -> Any:
     name, others = uuid4().hex, range(1, world_size)
     if rank == 0:
         while not store.check([f"{name}/{other}" for other in others]):
-            store.set("start", " ".join([name, *(store.get(f"here/{other}").decode() for other in others)]))
+            store.set(
+                "start",
+                " ".join([name, *(store.get(f"here/{other}").decode() for other in others)]),
+            )
             time.sleep(0.01)
     else:
         store.set(f"here/{rank}", name)

@@ -34,7 +34,9 @@ def shares_of_copies(
                 answers = network(noisy_copies(batch, sigma, count)).argmax(1).view(count, -1)
                 votes.index_add_(0, batch.index, (answers == batch.labels).sum(0).double())
             # an image that fills up a batch is counted twice
-            seen.index_add_(0, batch.index, torch.full_like(batch.index, copies, dtype=torch.float64))
+            seen.index_add_(
+                0, batch.index, torch.full_like(batch.index, copies, dtype=torch.float64)
+            )
             check()
     both = ranks.sum(torch.stack([votes, seen])).cpu()
     return both[0] / both[1]

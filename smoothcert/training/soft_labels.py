@@ -86,10 +86,18 @@ def plan(config: TrainConfig, out: Path) -> Plan:
             "give another recipe, or train this one without soft labels"
         )
     if config.self_training:
-        raise ConfigError(f"self_training has no soft labels, which the method {name} needs: leave one of them out")
+        raise ConfigError(
+            f"self_training has no soft labels, which the method {name} needs: leave one of them out"
+        )
     labels = config.soft_labels
     start = config.init_from if config.init_from == PRETRAINED else None
-    fixed = {"sigma": SIGMA, "seed": 0, "method": {"name": "gaussian"}, "soft_labels": {}, "init_from": start}
+    fixed = {
+        "sigma": SIGMA,
+        "seed": 0,
+        "method": {"name": "gaussian"},
+        "soft_labels": {},
+        "init_from": start,
+    }
     values = {**dataclasses.asdict(config), **fixed, **labels.settings}
     model = build_dataclass(TrainConfig, values, "setting of soft_labels (besides n and folder)")
     return Plan(Path(labels.folder) if labels.folder else out / "soft-labels", model, labels.n)
@@ -110,7 +118,9 @@ def _settings(wanted: Plan, train: Dataset | LazyDataset) -> dict[str, Any]:
     return {**settings, "data": train.fingerprint()}
 
 
-def vote(wanted: Plan, model: nn.Module, train: Dataset | LazyDataset, ranks: Ranks, quiet: bool) -> np.ndarray:
+def vote(
+    wanted: Plan, model: nn.Module, train: Dataset | LazyDataset, ranks: Ranks, quiet: bool
+) -> np.ndarray:
     """The votes [images, classes] of the plan's model, memory-mapped: read if they are there, else made to the end."""
     identity = {**_settings(wanted, train), "model": weights_hash(model)}
     if not wanted.finished:
@@ -131,7 +141,12 @@ def read(wanted: Plan, train: Dataset | LazyDataset) -> np.ndarray:
 
 
 def _make_parts(
-    parts: Path, wanted: Plan, model: nn.Module, train: Dataset | LazyDataset, ranks: Ranks, quiet: bool
+    parts: Path,
+    wanted: Plan,
+    model: nn.Module,
+    train: Dataset | LazyDataset,
+    ranks: Ranks,
+    quiet: bool,
 ) -> None:
     """This rank's share of the groups that are not there yet."""
     smoothed = SmoothedClassifier(
@@ -146,7 +161,9 @@ def _make_parts(
     mine = range(0, len(train), PART)[ranks.rank :: ranks.world_size]
     missing = [first for first in mine if not _part(parts, first).exists()]
     done = len(mine) - len(missing)
-    with ProgressBar("soft labels", len(mine), "groups", done=done, quiet=quiet or not ranks.is_main) as bar:
+    with ProgressBar(
+        "soft labels", len(mine), "groups", done=done, quiet=quiet or not ranks.is_main
+    ) as bar:
         for first in missing:
             indices = range(first, min(first + PART, len(train)))
             views = _views(wanted.model, train, indices, ranks.device)
@@ -160,11 +177,16 @@ def _noise(train: Dataset | LazyDataset) -> NoiseMode:
     return "exact" if train.eight_bit else "float"
 
 
-def _views(config: TrainConfig, train: Dataset | LazyDataset, indices: range, device: torch.device) -> Sequence[Tensor]:
+def _views(
+    config: TrainConfig, train: Dataset | LazyDataset, indices: range, device: torch.device
+) -> Sequence[Tensor]:
     """The one view of each image that is voted on, [C, H, W]."""
     keys = [derive(config.seed, "soft-labels", "augment", i) for i in indices]
     if isinstance(train, LazyDataset) and config.augment != "none":
-        views = [train.train_image(i, np.random.default_rng(key)) for i, key in zip(indices, keys, strict=True)]
+        views = [
+            train.train_image(i, np.random.default_rng(key))
+            for i, key in zip(indices, keys, strict=True)
+        ]
         return [torch.from_numpy(view).to(device) for view in views]
     if config.augment == "none":
         return [torch.from_numpy(np.array(train.image(i))).to(device) for i in indices]
@@ -182,7 +204,11 @@ def _join(parts: Path, folder: Path, identity: dict[str, Any], images: int, clas
     files = [_part(parts, first) for first in range(0, images, PART)]
     kind = np.load(files[0]).dtype
     with atomic_write(folder / "counts.npy") as file:
-        header = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": (images, classes)}
+        header = {
+            "descr": np.lib.format.dtype_to_descr(kind),
+            "fortran_order": False,
+            "shape": (images, classes),
+        }
         np.lib.format.write_array_header_1_0(file, header)
         for path in files:
             file.write(np.load(path).tobytes())
@@ -201,7 +227,9 @@ def _record(folder: Path, identity: dict[str, Any]) -> str:
             f"{folder / 'labels.json'} is damaged ({error}): delete it to make the soft labels again"
         ) from error
     require_same(
-        {key: there.get(key) for key in identity},  # `check` and `read` have no weights of the model
+        {
+            key: there.get(key) for key in identity
+        },  # `check` and `read` have no weights of the model
         identity,
         holds=f"{folder} holds other soft labels than this run needs",
         advice="give another folder, or the settings they were made with",
@@ -213,6 +241,8 @@ def _read(folder: Path, identity: dict[str, Any]) -> np.ndarray:
     digest = _record(folder, identity)
     path = folder / "counts.npy"
     if not path.is_file() or file_sha256(path) != digest:
-        raise StoreError(f"{path} is not the file that labels.json describes: delete labels.json to make it again")
+        raise StoreError(
+            f"{path} is not the file that labels.json describes: delete labels.json to make it again"
+        )
     counts: np.ndarray = np.load(path, mmap_mode="r")
     return counts

@@ -40,7 +40,9 @@ class _BatchGroup:
     weight: float  # of their loss in a step; sums are without it
     images: int = 0
     sums: dict[str, Tensor] = field(default_factory=dict)
-    recorded: dict[int, _Recorded] = field(default_factory=dict)  # by the number of images: the last ones have fewer
+    recorded: dict[int, _Recorded] = field(
+        default_factory=dict
+    )  # by the number of images: the last ones have fewer
 
     @property
     def captured(self) -> bool:
@@ -76,7 +78,9 @@ class WatchedProgress(Progress):
 
     def _noted(self, *question: Any) -> Any:
         fields = super().__getattribute__
-        answer = self._asked[question] = _answer(Progress(fields("epoch"), fields("epochs")), *question)
+        answer = self._asked[question] = _answer(
+            Progress(fields("epoch"), fields("epochs")), *question
+        )
         return answer
 
 
@@ -98,7 +102,13 @@ class Stepper:
         capture: bool = True,
         pseudo_weight: float = 1.0,
     ) -> None:
-        self.model, self.optimizer, self.method, self.sigma, self.ranks = model, optimizer, method, sigma, ranks
+        self.model, self.optimizer, self.method, self.sigma, self.ranks = (
+            model,
+            optimizer,
+            method,
+            sigma,
+            ranks,
+        )
         self._labelled = _BatchGroup("", 1.0)
         self._pseudo_labelled = _BatchGroup("pseudo_labelled_", pseudo_weight)
         self._groups = (self._labelled, self._pseudo_labelled)
@@ -115,14 +125,21 @@ class Stepper:
 
     def start_epoch(self, progress: Progress) -> None:
         groups, later = self.optimizer.param_groups, self._progress.later(progress)
-        settings = [{name: value for name, value in group.items() if name != "params"} for group in groups]
+        settings = [
+            {name: value for name, value in group.items() if name != "params"} for group in groups
+        ]
         changed = later is None or settings != self._settings
         for group in self._groups:
             if changed and not group.images:  # else they are those of an epoch that is resumed
                 group.sums = {}
-            if changed or not group.captured:  # the next step makes the sums, which must not happen in a graph
+            if (
+                changed or not group.captured
+            ):  # the next step makes the sums, which must not happen in a graph
                 group.recorded = {}
-        self._progress, self._settings = later or WatchedProgress(progress.epoch, progress.epochs), settings
+        self._progress, self._settings = (
+            later or WatchedProgress(progress.epoch, progress.epochs),
+            settings,
+        )
 
     def take(self, batch: Batch) -> None:
         """One optimiser step for each of the method's chunks of a batch."""
@@ -137,7 +154,9 @@ class Stepper:
             elif recorded := group.recorded.get(len(chunk.images)):
                 self._replay(chunk, group, recorded)
             else:
-                self._step(chunk, group)  # not captured: momentum and sums are created outside of a graph
+                self._step(
+                    chunk, group
+                )  # not captured: momentum and sums are created outside of a graph
                 group.recorded[len(chunk.images)] = _Recorded(_copy(chunk))
 
     def means(self) -> dict[str, float]:
@@ -158,7 +177,10 @@ class Stepper:
     def state(self) -> dict[str, Any]:
         """The sums of an unfinished epoch."""
         images = {f"{group.prefix}images": group.images for group in self._groups}
-        sums = {group.prefix: {name: value.cpu() for name, value in group.sums.items()} for group in self._groups}
+        sums = {
+            group.prefix: {name: value.cpu() for name, value in group.sums.items()}
+            for group in self._groups
+        }
         return images | {f"{prefix}sums": values for prefix, values in sums.items()}
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -190,7 +212,10 @@ class Stepper:
                 recorded.plain = True
             else:
                 reason = str(error).splitlines()[0]
-                warnings.warn(f"this method's step cannot be captured ({reason}): it goes on, slower", stacklevel=2)
+                warnings.warn(
+                    f"this method's step cannot be captured ({reason}): it goes on, slower",
+                    stacklevel=2,
+                )
                 self.capture = False
             self._close_generators()
             return False
@@ -205,7 +230,9 @@ class Stepper:
     def _graph(self) -> torch.cuda.CUDAGraph:
         graph = torch.cuda.CUDAGraph()
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FutureWarning)  # PyTorch 2.12 and later register generators themselves
+            warnings.simplefilter(
+                "ignore", FutureWarning
+            )  # PyTorch 2.12 and later register generators themselves
             graph.register_generator_state(self._generator)
         return graph
 
@@ -228,11 +255,20 @@ class Stepper:
 
 
 def _tensors(batch: Batch) -> list[Tensor]:
-    return [batch.images, batch.labels, batch.index, *([] if batch.soft_labels is None else [batch.soft_labels])]
+    return [
+        batch.images,
+        batch.labels,
+        batch.index,
+        *([] if batch.soft_labels is None else [batch.soft_labels]),
+    ]
 
 
 def _copy(batch: Batch) -> Batch:
     soft = None if batch.soft_labels is None else batch.soft_labels.clone()
     return replace(
-        batch, images=batch.images.clone(), labels=batch.labels.clone(), index=batch.index.clone(), soft_labels=soft
+        batch,
+        images=batch.images.clone(),
+        labels=batch.labels.clone(),
+        index=batch.index.clone(),
+        soft_labels=soft,
     )

@@ -21,7 +21,9 @@ class TensorBoard:
         from torch.utils.tensorboard import SummaryWriter
 
         self._writer: Any = SummaryWriter(str(folder / "tensorboard"))
-        self._writer.add_text("config", "\n".join(f"    {key}: {value}" for key, value in config.items()))
+        self._writer.add_text(
+            "config", "\n".join(f"    {key}: {value}" for key, value in config.items())
+        )
 
     def log(self, metrics: Mapping[str, float], epoch: int) -> None:
         for name, value in metrics.items():
@@ -36,7 +38,9 @@ class WandB:
         import wandb
 
         project = os.environ.get("WANDB_PROJECT", "smoothcert")
-        self._run: Any = wandb.init(project=project, name=folder.name, config=dict(config), dir=str(folder))
+        self._run: Any = wandb.init(
+            project=project, name=folder.name, config=dict(config), dir=str(folder)
+        )
 
     def log(self, metrics: Mapping[str, float], epoch: int) -> None:
         self._run.log(dict(metrics), step=epoch)
@@ -45,7 +49,10 @@ class WandB:
         self._run.finish()
 
 
-_TRACKERS: dict[str, Callable[[Path, Mapping[str, Any]], Tracker]] = {"tensorboard": TensorBoard, "wandb": WandB}
+_TRACKERS: dict[str, Callable[[Path, Mapping[str, Any]], Tracker]] = {
+    "tensorboard": TensorBoard,
+    "wandb": WandB,
+}
 
 
 def check_trackers(names: Sequence[str]) -> None:

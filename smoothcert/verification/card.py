@@ -10,7 +10,9 @@ from smoothcert.runs.seeds import seed_in
 from smoothcert.statistics.printed import UNITS
 
 
-def card(spec: ModelSpec, results: Sequence[Certificates], sums: Mapping[str, str], name: str) -> str:
+def card(
+    spec: ModelSpec, results: Sequence[Certificates], sums: Mapping[str, str], name: str
+) -> str:
     """In Markdown."""
     shape = " x ".join(map(str, spec.shape))
     parts = [

@@ -43,21 +43,34 @@ def check_weights(verdict: Verdict, identity: dict[str, Any]) -> None:
     try:
         found = weights_file_hash(path)
         named = json.loads((run / "model.json").read_bytes())["weights"]
-    except (safetensors.SafetensorError, OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (
+        safetensors.SafetensorError,
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        RecursionError,
+    ) as error:
         verdict.problems.append(f"{path.name} or model.json is damaged: {error}")
         return
     for name, hashed in (("the manifest", identity.get("model")), ("model.json", named)):
         if hashed != found:
-            verdict.problems.append(f"{path.name} holds other weights ({found}) than {name} names ({hashed})")
+            verdict.problems.append(
+                f"{path.name} holds other weights ({found}) than {name} names ({hashed})"
+            )
 
 
 def check_seed(verdict: Verdict, identity: dict[str, Any]) -> None:
     """The seed of the noise is the one asked for, or the one that weights, data and procedure give, and no other."""
     found = identity.get("noise_seed")
     if found is None:
-        verdict.notes.append("the seed was chosen by hand or by default (written by an older version)")
+        verdict.notes.append(
+            "the seed was chosen by hand or by default (written by an older version)"
+        )
     elif found != seed_of_store(identity, str(identity.get("model")), str(identity.get("data"))):
-        verdict.problems.append(f"manifest.json: noise_seed {found} is not the one that its settings give")
+        verdict.problems.append(
+            f"manifest.json: noise_seed {found} is not the one that its settings give"
+        )
     elif identity.get("seed") is not None and identity.get("beacon") is None:
         verdict.notes.append(f"the seed {found} was chosen by hand")
 
@@ -76,7 +89,9 @@ def check_data(
         )
         return None
     if data.fingerprint() != identity.get("data"):
-        verdict.problems.append(f"{data.name} ({data.split}) as found here is not the data that was certified")
+        verdict.problems.append(
+            f"{data.name} ({data.split}) as found here is not the data that was certified"
+        )
         return None
     verdict.available = len(data)
     start, every = identity.get("start") or 0, identity.get("every") or 1
@@ -86,7 +101,9 @@ def check_data(
             "inputs of the data set"
         )
     for part in rows:
-        for place, index, label in zip(part.places, part.idx.tolist(), part.label.tolist(), strict=True):
+        for place, index, label in zip(
+            part.places, part.idx.tolist(), part.label.tolist(), strict=True
+        ):
             if index >= len(data) or int(data.labels[index]) != label:
                 found = int(data.labels[index]) if index < len(data) else f"only {len(data)} inputs"
                 verdict.problems.append(f"{place}: label {label}, but the data has {found}")

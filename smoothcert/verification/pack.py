@@ -25,7 +25,11 @@ _TIME = (1980, 1, 1, 0, 0, 0)  # the earliest that a zip knows
 def pack(run: Path | str, out: Path | str | None = None) -> Path:
     """Write RUN.zip, or `out`. Refused if the run is unfinished, or if a store is incomplete or does not verify."""
     folder = RunFolder(run)
-    target = Path(out) if out is not None else folder.path.resolve().with_name(f"{folder.path.resolve().name}.zip")
+    target = (
+        Path(out)
+        if out is not None
+        else folder.path.resolve().with_name(f"{folder.path.resolve().name}.zip")
+    )
     spec = folder.spec()
     if target.exists():
         raise StoreError(f"{target} is there already: move it away, or give --out another name")
@@ -33,8 +37,12 @@ def pack(run: Path | str, out: Path | str | None = None) -> Path:
     for verdict in verdicts:
         if verdict.answer != "verified":
             first = "".join(f": {problem}" for problem in verdict.problems[:1])
-            raise StoreError(f"{verdict.store} cannot be packed, {verdict.text}{first}. Finish or repair it first")
-    files = {path.relative_to(folder.path).as_posix(): path.read_bytes() for path in _paths(folder.path)}
+            raise StoreError(
+                f"{verdict.store} cannot be packed, {verdict.text}{first}. Finish or repair it first"
+            )
+    files = {
+        path.relative_to(folder.path).as_posix(): path.read_bytes() for path in _paths(folder.path)
+    }
     results = read_results(folder.path)
     files["report.html"] = _report(folder, results)
     sums = {name: sha256(files[name]).hexdigest() for name in sorted(files)}
@@ -43,7 +51,10 @@ def pack(run: Path | str, out: Path | str | None = None) -> Path:
     with atomic_write(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(files):
             member = zipfile.ZipInfo(f"{root}/{name}", _TIME)
-            member.create_system, member.external_attr = 3, 0o100644 << 16  # a plain file, as Unix writes it
+            member.create_system, member.external_attr = (
+                3,
+                0o100644 << 16,
+            )  # a plain file, as Unix writes it
             archive.writestr(member, files[name])
     return target
 
@@ -61,5 +72,10 @@ def _report(folder: RunFolder, results: list[Certificates]) -> bytes:
     training = {results[0].name: folder.records("metrics.jsonl")}
     with tempfile.TemporaryDirectory(prefix="smoothcert-") as temporary:
         page = Path(temporary) / "report.html"
-        write_report(results, page, title=f"Certified robustness of {folder.path.resolve().name}", training=training)
+        write_report(
+            results,
+            page,
+            title=f"Certified robustness of {folder.path.resolve().name}",
+            training=training,
+        )
         return page.read_bytes()

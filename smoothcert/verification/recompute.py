@@ -43,7 +43,9 @@ def radius(p: ArrayLike, sigma: float, law: str) -> Array:
     if law == "uniform":
         return np.asarray(scale * (2.0 * p - 1.0))
     with np.errstate(divide="ignore"):
-        return np.asarray(-scale * np.log(2.0 * (1.0 - p)) if law == "laplace" else scale * norm.ppf(p))
+        return np.asarray(
+            -scale * np.log(2.0 * (1.0 - p)) if law == "laplace" else scale * norm.ppf(p)
+        )
 
 
 def probability(radius: ArrayLike, sigma: float, law: str) -> Array:
@@ -92,7 +94,9 @@ def thresholds(p: float, looks: Sequence[int], alpha: float) -> list[int]:
         first, before = first + int(likely[0]), look
         tails = np.cumsum(alive[::-1])[::-1]
         under = int(np.count_nonzero(tails > alpha * (1.0 - _KEPT_BACK) * k / len(looks) - spent))
-        found.append(first + under if under < len(alive) else look + 1)  # more than there are samples: never
+        found.append(
+            first + under if under < len(alive) else look + 1
+        )  # more than there are samples: never
         spent += float(tails[under]) if under < len(alive) else 0.0
         inside = np.flatnonzero(alive[:under] > _NEGLIGIBLE)
         first, alive = first + int(inside[0]), alive[inside[0] : inside[-1] + 1]

@@ -26,7 +26,12 @@ if TYPE_CHECKING:
     from smoothcert.data import Dataset, LazyDataset
 
 _SAME = ("model", "network", "classes", "data")
-_MACHINE = ("device_type", "precision", "prepared", "torch")  # may be others elsewhere, and so may rounding
+_MACHINE = (
+    "device_type",
+    "precision",
+    "prepared",
+    "torch",
+)  # may be others elsewhere, and so may rounding
 
 
 @dataclass(frozen=True)
@@ -51,10 +56,14 @@ class Resampling:
         except ValueError:
             amount = -1
         if not (0 < amount <= 1 if share else amount >= 1):
-            raise ConfigError(f"--resample takes a share such as 1% or a number of inputs, found {self.amount!r}")
+            raise ConfigError(
+                f"--resample takes a share such as 1% or a number of inputs, found {self.amount!r}"
+            )
         return min(rows, max(1, math.ceil(amount * rows) if share else int(amount)))
 
-    def check(self, verdict: Verdict, manifest: Manifest, data: Dataset | LazyDataset | None) -> None:
+    def check(
+        self, verdict: Verdict, manifest: Manifest, data: Dataset | LazyDataset | None
+    ) -> None:
         """Certify the chosen inputs again, and name every one whose row comes out otherwise."""
         if data is None:
             raise StoreError(
@@ -62,7 +71,9 @@ class Resampling:
                 "the folder that holds it by --data-dir"
             )
         if not _run_of(verdict).finished:
-            raise StoreError(f"{verdict.name} cannot be sampled again without the network, in RUN of RUN/certify/NAME")
+            raise StoreError(
+                f"{verdict.name} cannot be sampled again without the network, in RUN of RUN/certify/NAME"
+            )
         stored = {int(row["idx"]): row for row in ResultStore(verdict.store).rows()}
         if not stored:
             return
@@ -81,12 +92,18 @@ class Resampling:
         other = [f"{name} {changed[name]}" for name in _MACHINE if name in changed]
         verdict.resampled, verdict.elsewhere = len(again), bool(other)
         if other:
-            verdict.notes.append(f"sampled again elsewhere ({'; '.join(other)}), where rounding may be another")
+            verdict.notes.append(
+                f"sampled again elsewhere ({'; '.join(other)}), where rounding may be another"
+            )
         alike = self._as_many_samples(verdict, manifest, data, stored, again) if other else {}
         for index, row in again.items():
             if text := _difference(stored[index], row):
                 verdict.differ.append(index)
-                tell = verdict.notes if other and explained(stored[index], alike[index]) else verdict.problems
+                tell = (
+                    verdict.notes
+                    if other and explained(stored[index], alike[index])
+                    else verdict.problems
+                )
                 tell.append(f"input {index} sampled again: {text}")
         if other and manifest.identity["noise"] != "float":
             more, most = lean((stored[index], row) for index, row in alike.items())
@@ -112,7 +129,13 @@ class Resampling:
                 other.setdefault(int(stored[index]["n"]), []).append(index)
         for n, inputs in other.items():
             if n:
-                fixed = {"n": n, "radii": None, "tolerance": None, "skip_wrong": False, "alpha": 0.5}  # any alpha
+                fixed = {
+                    "n": n,
+                    "radii": None,
+                    "tolerance": None,
+                    "skip_wrong": False,
+                    "alpha": 0.5,
+                }  # any alpha
                 found |= self._certify(verdict, manifest, data, inputs, fixed)[1]
             else:
                 found |= {index: {**again[index], "counts": ""} for index in inputs}
@@ -136,7 +159,11 @@ class Resampling:
         device, rules = pick_device(self.device), read_rules(manifest)
         names = {entry.name for entry in dataclasses.fields(CertifyConfig)} - {"beacon"}
         settings = {name: value for name, value in manifest.identity.items() if name in names}
-        settings |= {"seed": rules.seed, "alpha": rules.alpha, "simultaneous": False}  # as each input had it
+        settings |= {
+            "seed": rules.seed,
+            "alpha": rules.alpha,
+            "simultaneous": False,
+        }  # as each input had it
         if manifest.identity.get("device_type") != device_kind(device):
             settings["precision"] = "auto"
         config = CertifyConfig(**{**settings, **changes})
@@ -180,5 +207,7 @@ def _run_of(verdict: Verdict) -> RunFolder:
 
 def _difference(stored: dict[str, str], again: dict[str, str]) -> str:
     """In words what differs of two rows of one input; empty if nothing does."""
-    names = [name for name in stored if name not in ("time", CHECK) and stored[name] != again.get(name)]
+    names = [
+        name for name in stored if name not in ("time", CHECK) and stored[name] != again.get(name)
+    ]
     return "; ".join(f"{name} {stored[name]} stored, {again.get(name)} now" for name in names)

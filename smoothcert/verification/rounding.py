@@ -16,18 +16,24 @@ from smoothcert.verification.rows import class_counts
 Row = Mapping[str, str]
 
 _FLIPS, _FEW = 0.01, 3  # at most this share of the answers to an input flips, or so many
-_LEAN = 0.05  # how much more often they flip one way: near a boundary, one side is a little more likely
+_LEAN = (
+    0.05  # how much more often they flip one way: near a boundary, one side is a little more likely
+)
 _CHANCE = 1e-4  # of a lean of all inputs together; Hoeffding's inequality overstates it
 _OTHER_SAMPLES = 1e-9  # of counts of other samples, under Fisher's exact test
 
 
 def explained(stored: Row, again: Row) -> bool:
     """Whether the counts of one input may differ so. Both rows have as many samples."""
-    stages = [(class_counts(stored[stage]), class_counts(again[stage])) for stage in ("counts0", "counts")]
+    stages = [
+        (class_counts(stored[stage]), class_counts(again[stage])) for stage in ("counts0", "counts")
+    ]
     if stored["noise"] != "float":
         return all(_flips(a, b) <= max(_FEW, _FLIPS * sum(a.values())) for a, b in stages)
     label = _selected(stored)
-    table = [[counts.get(label, 0), sum(counts.values()) - counts.get(label, 0)] for counts in stages[1]]
+    table = [
+        [counts.get(label, 0), sum(counts.values()) - counts.get(label, 0)] for counts in stages[1]
+    ]
     return bool(fisher_exact(table).pvalue > _OTHER_SAMPLES)
 
 
@@ -41,9 +47,17 @@ def lean(pairs: Iterable[tuple[Row, Row]]) -> tuple[int, float]:
     """
     total, squares, samples = 0, 0, 0
     for stored, again in pairs:
-        label, there, now = _selected(stored), class_counts(stored["counts"]), class_counts(again["counts"])
+        label, there, now = (
+            _selected(stored),
+            class_counts(stored["counts"]),
+            class_counts(again["counts"]),
+        )
         difference = there.get(label, 0) - now.get(label, 0)
-        total, squares, samples = total + difference, squares + difference**2, samples + sum(there.values())
+        total, squares, samples = (
+            total + difference,
+            squares + difference**2,
+            samples + sum(there.values()),
+        )
     variance = min(float(squares), _FLIPS * samples)
     return total, math.sqrt(2 * math.log(2 / _CHANCE) * variance) + _LEAN * variance
 

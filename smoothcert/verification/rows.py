@@ -48,34 +48,62 @@ class Rows:
     @property
     def said(self) -> tuple[Any, ...]:
         """The columns in which two rows of one input must agree."""
-        return self.label, self.predict, self.radius, self.p_lower, self.multiclass, self.counts, self.source
+        return (
+            self.label,
+            self.predict,
+            self.radius,
+            self.p_lower,
+            self.multiclass,
+            self.counts,
+            self.source,
+        )
 
 
 def read_rows(lines: Lines) -> Rows:
     """Convert the rows of a part; what cannot be read is an error with file and line."""
     missing = [name for name in _NEEDED if name not in lines.header]
     if missing:
-        raise StoreError(f"{lines.path.name}: the columns {' '.join(missing)} are missing: nothing can be recomputed")
+        raise StoreError(
+            f"{lines.path.name}: the columns {' '.join(missing)} are missing: nothing can be recomputed"
+        )
     columns = typed_columns(lines)
     summed = []
-    for row, (counts0, counts) in enumerate(zip(columns["counts0"], columns["counts"], strict=True)):
+    for row, (counts0, counts) in enumerate(
+        zip(columns["counts0"], columns["counts"], strict=True)
+    ):
         try:
             first, second = class_counts(counts0), class_counts(counts)
             sizes = _size(columns["n0"][row]), _size(columns["n"][row])
             selected = min(first, key=lambda label: (-first[label], label))
         except ValueError as error:
-            raise lines.error(row, "expected whole numbers n0 and n, and counts as class:count,class:count") from error
+            raise lines.error(
+                row, "expected whole numbers n0 and n, and counts as class:count,class:count"
+            ) from error
         others = (count for label, count in second.items() if label != selected)
         highest = max(*first, *second, 0)
-        sums = sum(first.values()), sum(second.values()), selected, second.get(selected, 0), max(others, default=0)
+        sums = (
+            sum(first.values()),
+            sum(second.values()),
+            selected,
+            second.get(selected, 0),
+            max(others, default=0),
+        )
         summed.append((*sizes, *sums, highest + 1))
     sums_of = ("n0", "n", "drawn0", "drawn", "selected", "top", "other", "classes")
     numbers = np.array(summed, dtype=np.int64).reshape(len(summed), len(sums_of)).T
     return Rows(
-        places=[f"{lines.path.name}, line {n}, input {i}" for n, i in zip(lines.numbers, columns["idx"], strict=True)],
+        places=[
+            f"{lines.path.name}, line {n}, input {i}"
+            for n, i in zip(lines.numbers, columns["idx"], strict=True)
+        ],
         multiclass=columns["multiclass_radius"],
-        counts=[f"{first}; {second}" for first, second in zip(columns["counts0"], columns["counts"], strict=True)],
-        source=[f"{noise} {seed}" for noise, seed in zip(columns["noise"], columns["seed"], strict=True)],
+        counts=[
+            f"{first}; {second}"
+            for first, second in zip(columns["counts0"], columns["counts"], strict=True)
+        ],
+        source=[
+            f"{noise} {seed}" for noise, seed in zip(columns["noise"], columns["seed"], strict=True)
+        ],
         **{name: columns[name] for name in ("idx", "label", "predict", "radius", "p_lower")},
         **dict[str, Any](zip(sums_of, numbers, strict=True)),
     )
@@ -103,10 +131,22 @@ def check_rows(rows: Rows, rules: Rules) -> tuple[list[str], list[str]]:
     proved, early = _proved(rows, rules)
     claimed = rows.predict >= 0
     wrong: list[tuple[Bools, Callable[[int], str]]] = [
-        (rows.drawn0 != rows.n0, lambda i: f"n0 is {rows.n0[i]}, but its counts add up to {rows.drawn0[i]}"),
-        (rows.drawn != rows.n, lambda i: f"n is {rows.n[i]}, but its counts add up to {rows.drawn[i]}"),
-        (rows.n0 != rules.n0, lambda i: f"expected {rules.n0} selection samples, found {rows.n0[i]}"),
-        (~_possible_n(rows, rules, skipped), lambda i: f"no input of this store has {rows.n[i]} estimation samples"),
+        (
+            rows.drawn0 != rows.n0,
+            lambda i: f"n0 is {rows.n0[i]}, but its counts add up to {rows.drawn0[i]}",
+        ),
+        (
+            rows.drawn != rows.n,
+            lambda i: f"n is {rows.n[i]}, but its counts add up to {rows.drawn[i]}",
+        ),
+        (
+            rows.n0 != rules.n0,
+            lambda i: f"expected {rules.n0} selection samples, found {rows.n0[i]}",
+        ),
+        (
+            ~_possible_n(rows, rules, skipped),
+            lambda i: f"no input of this store has {rows.n[i]} estimation samples",
+        ),
         (
             np.array([source != f"{rules.noise} {rules.seed}" for source in rows.source], bool),
             lambda i: f"expected noise and seed {rules.noise} {rules.seed}, found {rows.source[i]}",
@@ -117,31 +157,48 @@ def check_rows(rows: Rows, rules: Rules) -> tuple[list[str], list[str]]:
         ),
         (
             claimed & (rows.predict != rows.selected),
-            lambda i: f"predicts {rows.predict[i]}, but the selection samples name {rows.selected[i]}",
+            lambda i: (
+                f"predicts {rows.predict[i]}, but the selection samples name {rows.selected[i]}"
+            ),
         ),
         (
             ~(rows.p_lower <= proved * (1 + _MORE)),
             lambda i: f"p_lower {rows.p_lower[i]} is more than its counts prove, {proved[i]:.12g}",
         ),
         (
-            ~(rows.radius <= recompute.radius(rows.p_lower, rules.sigma, rules.law) * (1 + _MORE) + 1e-12),
+            ~(
+                rows.radius
+                <= recompute.radius(rows.p_lower, rules.sigma, rules.law) * (1 + _MORE) + 1e-12
+            ),
             lambda i: f"radius {rows.radius[i]} is more than p_lower {rows.p_lower[i]} gives",
         ),
-        (claimed & ~(rows.p_lower >= 0.5), lambda i: f"a class is claimed with p_lower {rows.p_lower[i]} below 1/2"),
-        (~claimed & (rows.radius != 0), lambda i: f"an abstention has the radius {rows.radius[i]}, expected 0"),
+        (
+            claimed & ~(rows.p_lower >= 0.5),
+            lambda i: f"a class is claimed with p_lower {rows.p_lower[i]} below 1/2",
+        ),
+        (
+            ~claimed & (rows.radius != 0),
+            lambda i: f"an abstention has the radius {rows.radius[i]}, expected 0",
+        ),
         _multiclass(rows, rules),
     ]
     if rules.procedure == "radius":
         tested = ~claimed | np.isin(rows.radius, rules.radii)
         wrong.append((~tested, lambda i: f"radius {rows.radius[i]} was never tested"))
-    problems = [f"{rows.places[i]}: {say(int(i))}" for mask, say in wrong for i in np.flatnonzero(mask)]
+    problems = [
+        f"{rows.places[i]}: {say(int(i))}" for mask, say in wrong for i in np.flatnonzero(mask)
+    ]
     return problems, list(_notes(rows, rules, proved, early))
 
 
 def _notes(rows: Rows, rules: Rules, proved: Array, early: Bools) -> Iterator[str]:
     weaker = rows.p_lower < proved * (1 - _LESS)
     if rules.procedure == "fixed" and weaker.any():
-        claim = "1 row claims less than its" if weaker.sum() == 1 else f"{weaker.sum()} rows claim less than their"
+        claim = (
+            "1 row claims less than its"
+            if weaker.sum() == 1
+            else f"{weaker.sum()} rows claim less than their"
+        )
         yield f"{claim} counts prove, the first at {rows.places[weaker.argmax()]}"
     if early.any():
         yield (
@@ -151,7 +208,11 @@ def _notes(rows: Rows, rules: Rules, proved: Array, early: Bools) -> Iterator[st
 
 
 def _possible_n(rows: Rows, rules: Rules, skipped: Bools) -> Bools:
-    looks = {"fixed": [rules.n], "radius": recompute.radius_looks(rules.n), "tolerance": list(rules.looks)}
+    looks = {
+        "fixed": [rules.n],
+        "radius": recompute.radius_looks(rules.n),
+        "tolerance": list(rules.looks),
+    }
     return np.asarray(np.where(skipped, rows.n == 0, np.isin(rows.n, looks[rules.procedure])))
 
 
@@ -180,7 +241,10 @@ def _proved(rows: Rows, rules: Rules) -> tuple[Array, Bools]:
 def _best_bound(rows: Rows, rules: Rules) -> tuple[Array, Bools]:
     best, final = np.zeros(len(rows.n)), np.zeros(len(rows.n))
     for look, level in zip(rules.looks, rules.levels, strict=True):
-        bound = recompute.lower_bound(np.minimum(rows.top, look), np.full(len(rows.n), look), level) - rules.tau
+        bound = (
+            recompute.lower_bound(np.minimum(rows.top, look), np.full(len(rows.n), look), level)
+            - rules.tau
+        )
         best = np.where(rows.n >= look, np.maximum(best, bound), best)
         final = np.where(rows.n == look, bound, final)
     return best, np.asarray(rows.p_lower > final * (1 + _MORE))
@@ -190,7 +254,18 @@ def _multiclass(rows: Rows, rules: Rules) -> tuple[Bools, Callable[[int], str]]:
     """The two-class radius, which only a number of samples fixed in advance can have."""
     fixed, n = (rows.n > 0) & (rules.procedure == "fixed"), np.maximum(rows.n, 1)
     p_a = np.maximum(recompute.lower_bound(rows.top, n, rules.split * rules.alpha) - rules.tau, 0.0)
-    upper = 1.0 - recompute.lower_bound(n - np.minimum(rows.other, n), n, (1 - rules.split) * rules.alpha) + rules.tau
+    upper = (
+        1.0
+        - recompute.lower_bound(n - np.minimum(rows.other, n), n, (1 - rules.split) * rules.alpha)
+        + rules.tau
+    )
     r = recompute.two_class_radius(p_a, np.minimum(upper, 1.0 - p_a), rules.sigma, rules.law)
-    fine = np.where(fixed, rows.multiclass <= r * (1 + _MORE) + _MORE * rules.sigma, np.isnan(rows.multiclass))
-    return ~fine, lambda i: f"multiclass_radius {rows.multiclass[i]} is more than its counts prove, {r[i]:.12g}"
+    fine = np.where(
+        fixed, rows.multiclass <= r * (1 + _MORE) + _MORE * rules.sigma, np.isnan(rows.multiclass)
+    )
+    return (
+        ~fine,
+        lambda i: (
+            f"multiclass_radius {rows.multiclass[i]} is more than its counts prove, {r[i]:.12g}"
+        ),
+    )

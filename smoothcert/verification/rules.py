@@ -11,11 +11,16 @@ from smoothcert.errors import StoreError
 from smoothcert.runs.identity import written_out
 from smoothcert.runs.store import Manifest
 
-_INTEGERS = "philox4x32-words-1"  # the stream in which uniform and Laplace noise have a known law too
+_INTEGERS = (
+    "philox4x32-words-1"  # the stream in which uniform and Laplace noise have a known law too
+)
 
 _NOISES = ("exact", "uniform", "laplace", "float", "quantised")  # the last was there before `exact`
 
-_MOST_SAMPLES, _MOST_INPUTS = 10**8, 10**7  # a manifest from anyone must not make a verification endless
+_MOST_SAMPLES, _MOST_INPUTS = (
+    10**8,
+    10**7,
+)  # a manifest from anyone must not make a verification endless
 
 
 @dataclass(frozen=True)
@@ -46,7 +51,10 @@ class Rules:
     def levels(self) -> tuple[float, ...]:
         """The alpha of each look of the procedure `tolerance`."""
         before = len(self.looks) - 1
-        return (*[self.early * self.alpha / max(before, 1)] * before, self.alpha * (1 - self.early * (before > 0)))
+        return (
+            *[self.early * self.alpha / max(before, 1)] * before,
+            self.alpha * (1 - self.early * (before > 0)),
+        )
 
 
 def read_rules(manifest: Manifest) -> Rules:
@@ -71,16 +79,23 @@ def read_rules(manifest: Manifest) -> Rules:
             skip_wrong=bool(said["skip_wrong"]),
             inputs=range(start, start + every * manifest.inputs, every),
             radii=tuple(float(r) for r in said.get("radii") or ()),
-            looks=tuple(int(look) for look in said["looks"]) if said["procedure"] == "tolerance" else (),
+            looks=tuple(int(look) for look in said["looks"])
+            if said["procedure"] == "tolerance"
+            else (),
             early=float(said.get("early_alpha", 0.0)),
         )
     except (KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
-        raise StoreError(f"manifest.json: expected all settings of a certification, found {error!r}") from error
+        raise StoreError(
+            f"manifest.json: expected all settings of a certification, found {error!r}"
+        ) from error
     for name, fine in (
         ("procedure", rules.procedure in ("fixed", "radius", "tolerance")),
         ("sigma", 0 < rules.sigma < math.inf),
         ("alpha", 0 < rules.alpha < 1),
-        ("alpha_each", math.isclose(manifest.identity.get("alpha_each", each), each, rel_tol=1e-12)),
+        (
+            "alpha_each",
+            math.isclose(manifest.identity.get("alpha_each", each), each, rel_tol=1e-12),
+        ),
         ("split_alpha", 0 < rules.split < 1),
         ("tau", _least_tau(rules, manifest) <= rules.tau < 1),
         ("norm", said["norm"] == ("l2" if rules.law == "gaussian" else "l1")),
@@ -89,7 +104,11 @@ def read_rules(manifest: Manifest) -> Rules:
         ("start", start >= 0),
         ("every", every >= 1),
         ("noise", rules.noise in _NOISES),
-        ("looks", rules.procedure != "tolerance" or (rules.looks[-1:] == (rules.n,) and _rising(rules.looks))),
+        (
+            "looks",
+            rules.procedure != "tolerance"
+            or (rules.looks[-1:] == (rules.n,) and _rising(rules.looks)),
+        ),
         ("radii", rules.procedure != "radius" or (bool(rules.radii) and _rising(rules.radii))),
         ("early_alpha", 0 <= rules.early < 1),
     ):

@@ -29,7 +29,9 @@ def unpack(pack: Path, target: Path) -> Path:
             members = archive.infolist()
             root = target / _checked_root(pack, members)
             if root.exists() or root.is_symlink():
-                raise StoreError(f"{root} is there already: move it away, or unpack to another folder")
+                raise StoreError(
+                    f"{root} is there already: move it away, or unpack to another folder"
+                )
             target.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(prefix=".unpack-", dir=target) as temporary:
                 for member in members:
@@ -37,7 +39,9 @@ def unpack(pack: Path, target: Path) -> Path:
                 os.rename(Path(temporary) / root.name, root)
             return root
     except (zipfile.BadZipFile, EOFError, NotImplementedError) as error:
-        raise StoreError(f"{pack} is damaged or no pack of smoothcert ({error}): get it again") from error
+        raise StoreError(
+            f"{pack} is damaged or no pack of smoothcert ({error}): get it again"
+        ) from error
     except OSError as error:
         raise write_error(target, error) from error
 
@@ -51,13 +55,19 @@ def _checked_root(pack: Path, members: list[zipfile.ZipInfo]) -> str:
         kind = stat.S_IFMT(member.external_attr >> 16)
         for bad, why in (
             (name != "/".join(parts) or len(parts) < 2, "is no plain file in a folder"),
-            (any(part in ("..", ".") or set(part) & set('\\:\0*?"<>|') for part in parts), "leads elsewhere"),
+            (
+                any(part in ("..", ".") or set(part) & set('\\:\0*?"<>|') for part in parts),
+                "leads elsewhere",
+            ),
             (name.startswith("/"), "leads elsewhere"),
             (not name.isprintable(), "has control characters"),
             (len(parts) > _DEEPEST, "lies too deep"),
             (kind not in (0, stat.S_IFREG), "is a link or no plain file"),
             (name.lower() in seen, "occurs twice"),
-            (member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1, "is compressed or encrypted"),
+            (
+                member.compress_type != zipfile.ZIP_STORED or member.flag_bits & 1,
+                "is compressed or encrypted",
+            ),
             (member.compress_size != member.file_size, "has two sizes"),
         ):
             if bad:
@@ -66,9 +76,13 @@ def _checked_root(pack: Path, members: list[zipfile.ZipInfo]) -> str:
                 )
         seen.add(name.lower())
     if len(roots) != 1:
-        raise StoreError(f"{pack} is no pack of smoothcert: expected one folder in it, found {len(roots)}")
+        raise StoreError(
+            f"{pack} is no pack of smoothcert: expected one folder in it, found {len(roots)}"
+        )
     if sum(member.file_size for member in members) > pack.stat().st_size:
-        raise StoreError(f"{pack} is no pack of smoothcert: its members overlap. Nothing was unpacked")
+        raise StoreError(
+            f"{pack} is no pack of smoothcert: its members overlap. Nothing was unpacked"
+        )
     return members[0].filename.split("/")[0]
 
 

@@ -65,7 +65,13 @@ class Verdict:
         """Write the record into the store; a stronger one of the same rows stays, and so does a read-only disk."""
         before = read_record(self.store)
         same = before is not None and before.get("fingerprint") == self.fingerprint
-        if same and before and before.get("verdict") == self.answer and not self.resampled and before.get("resampled"):
+        if (
+            same
+            and before
+            and before.get("verdict") == self.answer
+            and not self.resampled
+            and before.get("resampled")
+        ):
             return
         made = {"smoothcert": __version__, "date": datetime.now(UTC).isoformat(timespec="seconds")}
         try:

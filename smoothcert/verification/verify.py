@@ -20,7 +20,11 @@ from smoothcert.verification.verdict import Verdict
 
 
 def verify(
-    place: Path | str, *, data_dir: Path | None = None, resampling: Resampling | None = None, record: bool = True
+    place: Path | str,
+    *,
+    data_dir: Path | None = None,
+    resampling: Resampling | None = None,
+    record: bool = True,
 ) -> list[Verdict]:
     """Check a store, all certificate stores of a run folder, or a pack; one verdict for each store.
 
@@ -53,11 +57,15 @@ def _stores(folder: Path, place: Path) -> list[Path]:
         return [folder]
     stores = sorted(path.parent for path in folder.glob("certify/*/manifest.json"))
     if not stores:
-        raise StoreError(f"{place}: expected a certificate store, a run folder with some, or a pack; found none")
+        raise StoreError(
+            f"{place}: expected a certificate store, a run folder with some, or a pack; found none"
+        )
     return stores
 
 
-def verify_store(folder: Path, name: str, data_dir: Path | None, resampling: Resampling | None) -> Verdict:
+def verify_store(
+    folder: Path, name: str, data_dir: Path | None, resampling: Resampling | None
+) -> Verdict:
     store = ResultStore(folder)
     try:
         verdict = Verdict(folder, name, store.fingerprint())
@@ -76,7 +84,9 @@ def verify_store(folder: Path, name: str, data_dir: Path | None, resampling: Res
         verdict.problems += problems
         verdict.notes += notes
     if len({bool((part.label < 0).any()) for part in rows if len(part.label)}) > 1:
-        verdict.problems.append("some parts have labels and others none: they are about different data")
+        verdict.problems.append(
+            "some parts have labels and others none: they are about different data"
+        )
     _check_indices(verdict, rows, rules.inputs)
     check_weights(verdict, identity)
     check_seed(verdict, identity)

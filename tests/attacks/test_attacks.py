@@ -30,7 +30,11 @@ def two_classes(margin):
     """Class 1 wins where w.x > threshold; at the grey image its logit is ahead by `margin`. Returns also w / ||w||."""
     w = np.random.default_rng(0).normal(size=16)
     shift = margin - 0.5 * w.sum()
-    return linear(np.stack([-w / 2, w / 2]), [-shift / 2, shift / 2]), torch.from_numpy(w / np.linalg.norm(w)), w
+    return (
+        linear(np.stack([-w / 2, w / 2]), [-shift / 2, shift / 2]),
+        torch.from_numpy(w / np.linalg.norm(w)),
+        w,
+    )
 
 
 def mlp(seed=0):
@@ -53,7 +57,9 @@ def flat(images, labels, noise):
 class WithBatchNorm(nn.Module):
     def __init__(self):
         super().__init__()
-        self.body = nn.Sequential(nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(16, 3))
+        self.body = nn.Sequential(
+            nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(16, 3)
+        )
 
     def forward(self, x):
         return self.body(x)
@@ -70,7 +76,9 @@ def test_pgd_reaches_the_best_point_of_a_linear_model(m, steps):
     images = torch.full((2, 1, 4, 4), 0.5, dtype=torch.float64)
     noise = SIGMA * torch.randn(m, 2, 1, 4, 4, generator=generator(), dtype=torch.float64)
     labels = torch.ones(2, dtype=torch.int64)
-    found = ascent.pgd(model, images, labels, noise, epsilon=0.2, steps=steps, generator=generator())
+    found = ascent.pgd(
+        model, images, labels, noise, epsilon=0.2, steps=steps, generator=generator()
+    )
     assert torch.allclose(found, images - 0.2 * direction.view(1, 4, 4), atol=1e-12)
 
 
@@ -78,13 +86,21 @@ def test_pgd_reaches_the_best_point_of_a_linear_model(m, steps):
     ("clamp", "expected"),
     [
         ("never", [1.2, 0.9]),  # two steps of (0.3, 0.4) from (0.9, 0.5), drawn back to length 0.5
-        ("last", [1.0, 0.5 + 0.8 * 0.5 / 0.8**0.5]),  # the second step leads to (0.4, 0.8) away, drawn back, then cut
-        ("first", [0.9 + 0.05 / 0.26**0.5, 0.5 + 0.25 / 0.26**0.5]),  # cut to (0.1, 0.5) away, then drawn back
+        (
+            "last",
+            [1.0, 0.5 + 0.8 * 0.5 / 0.8**0.5],
+        ),  # the second step leads to (0.4, 0.8) away, drawn back, then cut
+        (
+            "first",
+            [0.9 + 0.05 / 0.26**0.5, 0.5 + 0.25 / 0.26**0.5],
+        ),  # cut to (0.1, 0.5) away, then drawn back
     ],
 )
 def test_each_order_of_clamp_and_projection_has_its_own_answer(clamp, expected):
     images, g = torch.tensor([[[[0.9, 0.5]]]]), torch.tensor([[[[3.0, 4.0]]]])
-    found = ascent.ascend(lambda x: g, images, steps=2, step=0.5, constrain=constraints.Within(images, 0.5, clamp))
+    found = ascent.ascend(
+        lambda x: g, images, steps=2, step=0.5, constrain=constraints.Within(images, 0.5, clamp)
+    )
     assert found.flatten().tolist() == pytest.approx(expected, abs=1e-6)
 
 
@@ -142,10 +158,14 @@ def test_hard_votes_give_the_gradient_of_a_smoothed_half_space(margin):
     m = 40_000
     noise = SIGMA * torch.randn(m, 1, 1, 4, 4, generator=generator(), dtype=torch.float64)
     images = torch.full((1, 1, 4, 4), 0.5, dtype=torch.float64)
-    found = ascent.hard_vote_gradient(answers, torch.ones(1, dtype=torch.int64), noise)(images).flatten()
+    found = ascent.hard_vote_gradient(answers, torch.ones(1, dtype=torch.int64), noise)(
+        images
+    ).flatten()
     density = np.exp(-((margin / SIGMA) ** 2) / 2) / np.sqrt(2 * np.pi)
     expected = -density / SIGMA * direction  # down the probability of the label
-    assert (found / SIGMA**2).numpy() == pytest.approx(expected.numpy(), abs=5 / (2 * SIGMA * np.sqrt(m)))
+    assert (found / SIGMA**2).numpy() == pytest.approx(
+        expected.numpy(), abs=5 / (2 * SIGMA * np.sqrt(m))
+    )
 
 
 def test_votes_that_agree_have_no_slope():
@@ -168,7 +188,9 @@ def test_test_time_gamma_shrinks_epsilon_to_one_and_a_half_grey_levels():
 @pytest.mark.parametrize("m", [1, 3])
 def test_pgd_equals_the_loops(m, beta):
     model, (images, labels, noise) = mlp(), data(m=m)
-    found = ascent.pgd(model, images, labels, noise, epsilon=0.7, steps=3, beta=beta, generator=generator())
+    found = ascent.pgd(
+        model, images, labels, noise, epsilon=0.7, steps=3, beta=beta, generator=generator()
+    )
     for b, (x, y, deltas) in enumerate(zip(*flat(images, labels, noise), strict=True)):
         expected = literal.smoothadv_pgd(literal.Net(model), x, y, deltas, 0.7, 3, beta)
         assert found[b].flatten().numpy() == pytest.approx(expected, abs=1e-10)
@@ -176,7 +198,9 @@ def test_pgd_equals_the_loops(m, beta):
 
 def test_gradient_free_pgd_equals_the_loops():
     model, (images, labels, noise) = mlp(), data(m=6)
-    found = ascent.pgd(model, images, labels, noise, epsilon=0.7, steps=3, gradient="stein", generator=generator())
+    found = ascent.pgd(
+        model, images, labels, noise, epsilon=0.7, steps=3, gradient="stein", generator=generator()
+    )
     for b, (x, y, deltas) in enumerate(zip(*flat(images, labels, noise), strict=True)):
         expected = literal.stein_pgd(literal.Net(model), x, y, deltas, 0.7, 3)
         assert found[b].flatten().numpy() == pytest.approx(expected, abs=1e-10)
@@ -185,14 +209,25 @@ def test_gradient_free_pgd_equals_the_loops():
 def test_a_gradient_that_there_is_not_is_refused():
     model, (images, labels, noise) = mlp(), data(m=2)
     with pytest.raises(ConfigError, match="unknown gradient 'stein-soft': did you mean stein"):
-        ascent.pgd(model, images, labels, noise, epsilon=0.7, steps=3, gradient="stein-soft", generator=generator())
+        ascent.pgd(
+            model,
+            images,
+            labels,
+            noise,
+            epsilon=0.7,
+            steps=3,
+            gradient="stein-soft",
+            generator=generator(),
+        )
 
 
 @pytest.mark.parametrize("epsilon", [0.3, 2.0])
 @pytest.mark.parametrize(("m", "start"), [(1, None), (4, None), (4, 1.0)])
 def test_ddn_equals_the_loops(m, start, epsilon):
     model, (images, labels, noise) = mlp(), data(size=12, m=m)
-    found = ddn(model, images, labels, noise, epsilon=epsilon, steps=8, start=start, generator=generator())
+    found = ddn(
+        model, images, labels, noise, epsilon=epsilon, steps=8, start=start, generator=generator()
+    )
     for b, (x, y, deltas) in enumerate(zip(*flat(images, labels, noise), strict=True)):
         expected = literal.ddn(literal.Net(model), x, y, deltas, epsilon, 8, start=start)
         assert found[b].flatten().numpy() == pytest.approx(expected, abs=1e-10)
@@ -201,7 +236,9 @@ def test_ddn_equals_the_loops(m, start, epsilon):
 
 def test_the_smoothed_objective_is_clamped_and_a_single_noise_needs_none():
     logits = torch.tensor([[[0.0, 200.0]], [[0.0, 300.0]]])
-    assert objectives.smoothed_nll(logits, torch.tensor([0])).item() == pytest.approx(-np.log(1e-20), rel=1e-6)
+    assert objectives.smoothed_nll(logits, torch.tensor([0])).item() == pytest.approx(
+        -np.log(1e-20), rel=1e-6
+    )
     assert objectives.smoothed_nll(logits[:1], torch.tensor([0])).item() == pytest.approx(200.0)
 
 
@@ -217,14 +254,21 @@ def test_attacks_stay_in_the_ball_and_in_the_range_and_do_not_help_the_label(nam
         found = ddn(model, images, labels, noise, **options)
     else:
         found = ascent.pgd(model, images, labels, noise, gradient=name, **options)
-    grid = 0.5 / 255 * 4 if name == "ddn" else 0.0  # the last quantisation of 16 pixels may leave the ball by this
+    grid = (
+        0.5 / 255 * 4 if name == "ddn" else 0.0
+    )  # the last quantisation of 16 pixels may leave the ball by this
     assert (found - images).flatten(1).norm(dim=1).max() <= epsilon + grid + 1e-9
     assert found.min() >= 0
     assert found.max() <= 1
-    before, after = (objectives.smoothed_nll(objectives.noisy_logits(model, x, noise), labels) for x in (images, found))
+    before, after = (
+        objectives.smoothed_nll(objectives.noisy_logits(model, x, noise), labels)
+        for x in (images, found)
+    )
     if name == "smoothed":
         assert (after >= before).all()
-    assert after.mean() >= before.mean() - 1e-12  # estimates and the grid may cost a single image a little
+    assert (
+        after.mean() >= before.mean() - 1e-12
+    )  # estimates and the grid may cost a single image a little
     assert not found.requires_grad
 
 

@@ -13,7 +13,9 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
 def draw(*shape, seed=0, scale=1.0):
-    return scale * torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+    return scale * torch.randn(
+        shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64
+    )
 
 
 def plain_and_fast(plain, fast, logits, *rest):
@@ -21,7 +23,9 @@ def plain_and_fast(plain, fast, logits, *rest):
     found = []
     for function, dtype, device in ((plain, torch.float64, "cpu"), (fast, torch.float32, DEVICE)):
         z = logits.to(device, dtype).requires_grad_()
-        losses = function(z, *[x.to(device, dtype) if x.is_floating_point() else x.to(device) for x in rest])
+        losses = function(
+            z, *[x.to(device, dtype) if x.is_floating_point() else x.to(device) for x in rest]
+        )
         weight = torch.linspace(-1, 2, losses.numel(), dtype=dtype, device=device).view_as(losses)
         (gradient,) = torch.autograd.grad((weight * losses).sum(), z)
         found += [losses.detach().double().cpu(), gradient.double().cpu()]
@@ -30,7 +34,13 @@ def plain_and_fast(plain, fast, logits, *rest):
 
 @pytest.mark.parametrize(
     ("noises", "samples", "classes", "beta", "scale"),
-    [(1, 5, 10, 1.0, 3.0), (4, 33, 10, 1.0, 3.0), (2, 3, 17, 0.5, 20.0), (3, 2, 1000, 2.0, 1.0), (4, 5, 2, 1.0, 3.0)],
+    [
+        (1, 5, 10, 1.0, 3.0),
+        (4, 33, 10, 1.0, 3.0),
+        (2, 3, 17, 0.5, 20.0),
+        (3, 2, 1000, 2.0, 1.0),
+        (4, 5, 2, 1.0, 3.0),
+    ],
 )
 def test_smoothed_nll(noises, samples, classes, beta, scale):
     logits, labels = draw(noises, samples, classes, scale=scale), torch.arange(samples) % classes
@@ -70,7 +80,9 @@ def test_divergence_with_classes_of_no_weight():
     assert torch.allclose(fast_gradient, gradient, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # the interpreter's NumPy warns of what is meant here
+@pytest.mark.filterwarnings(
+    "ignore::RuntimeWarning"
+)  # the interpreter's NumPy warns of what is meant here
 def test_not_a_number_is_not_hidden():
     logits, labels = torch.zeros(2, 3, 10, device=DEVICE), torch.arange(3, device=DEVICE)
     logits[1, 1, 5] = float("nan")
@@ -106,7 +118,11 @@ def test_a_step_is_direction_and_constraint(case, step, random):
     gradient[1] = 0
     where_zero = draw(3, 2, 5, 7, seed=3)
     length = constraints.norms(gradient)
-    direction = torch.where(length == 0, where_zero, gradient / length) if random else gradient / (length + 1e-3)
+    direction = (
+        torch.where(length == 0, where_zero, gradient / length)
+        if random
+        else gradient / (length + 1e-3)
+    )
     expected = kind(start, **settings)(point + step * direction)
     x, g, centre = (tensor.float().to(DEVICE) for tensor in (point, gradient, start))
     chance = where_zero.float().to(DEVICE) if random else None
@@ -116,11 +132,15 @@ def test_a_step_is_direction_and_constraint(case, step, random):
 
 def attacked(constraint, device):
     start, slope, labels = draw(6, 1, 8, 8).float(), draw(64, 10, seed=1).float(), torch.arange(6)
-    x, w, y, noise = (t.to(device) for t in (start, slope, labels, draw(4, 6, 1, 8, 8, seed=2).float()))
+    x, w, y, noise = (
+        t.to(device) for t in (start, slope, labels, draw(4, 6, 1, 8, 8, seed=2).float())
+    )
 
     def objective(point):
         logits = (point + noise).flatten(2) @ w
-        return objectives.smoothed_nll(logits, y) + objectives.divergence(logits, w[:6].softmax(-1)).sum(0)
+        return objectives.smoothed_nll(logits, y) + objectives.divergence(
+            logits, w[:6].softmax(-1)
+        ).sum(0)
 
     gradient = ascent.input_gradient(objective)
     return ascent.ascend(gradient, x, steps=5, step=0.2, constrain=constraint(x, 0.5)).cpu() - start
@@ -145,9 +165,15 @@ def test_an_attack_by_kernels_ends_where_the_plain_one_does(constraint, device, 
         monkeypatch.setattr(launching, "runs_triton", lambda _: True)
     for name in ("smoothed_nll", "divergence", "step_up"):
         kernel = getattr(fused, name)
-        monkeypatch.setattr(fused, name, lambda *a, name=name, kernel=kernel, **k: used.append(name) or kernel(*a, **k))
+        monkeypatch.setattr(
+            fused,
+            name,
+            lambda *a, name=name, kernel=kernel, **k: used.append(name) or kernel(*a, **k),
+        )
     assert torch.allclose(attacked(constraint, device), expected, atol=1e-4)
-    assert set(used) == {"smoothed_nll", "divergence", "step_up"} - ({"step_up"} if constraint is Box else set())
+    assert set(used) == {"smoothed_nll", "divergence", "step_up"} - (
+        {"step_up"} if constraint is Box else set()
+    )
     used.clear()
     with launching.kernels_switched("off"):
         attacked(constraint, device)
@@ -161,13 +187,25 @@ def test_an_attack_by_kernels_ends_where_the_plain_one_does(constraint, device, 
 def test_no_images_are_no_error():
     none = torch.zeros(0, 1, 8, 8)
     gradient = ascent.input_gradient(lambda point: point.flatten(1).sum(1))
-    assert ascent.ascend(gradient, none, steps=2, step=0.1, constrain=constraints.Within(none, 0.5)).shape == none.shape
+    assert (
+        ascent.ascend(
+            gradient, none, steps=2, step=0.1, constrain=constraints.Within(none, 0.5)
+        ).shape
+        == none.shape
+    )
 
 
 def test_one_target_or_centre_serves_all():
     logits, target = draw(3, 4, 10).float().to(DEVICE), draw(1, 10).softmax(-1).float().to(DEVICE)
-    assert torch.equal(fused.divergence(logits, target), fused.divergence(logits, target.expand(4, 10).contiguous()))
-    point, gradient, centre = (draw(*shape).float().to(DEVICE) for shape in ((3, 20), (3, 20), (1, 20)))
+    assert torch.equal(
+        fused.divergence(logits, target),
+        fused.divergence(logits, target.expand(4, 10).contiguous()),
+    )
+    point, gradient, centre = (
+        draw(*shape).float().to(DEVICE) for shape in ((3, 20), (3, 20), (1, 20))
+    )
     found = fused.step_up(point, gradient, constraints.Within(centre, 0.5), step=0.1)
-    all_three = fused.step_up(point, gradient, constraints.Within(centre.expand(3, 20), 0.5), step=0.1)
+    all_three = fused.step_up(
+        point, gradient, constraints.Within(centre.expand(3, 20), 0.5), step=0.1
+    )
     assert torch.equal(found, all_three)

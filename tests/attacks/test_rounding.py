@@ -54,14 +54,21 @@ def test_whatever_the_attack_found_the_answer_is_inside_the_ball_and_the_range(p
     assert squared_levels(found, image) <= (255 * Fraction(radius)) ** 2
     assert bool((change * asked >= 0).all())
     nearest = asked.round()
-    if asked.norm() <= nearest.norm() and int(nearest.square().sum()) <= (255 * Fraction(radius)) ** 2:
+    if (
+        asked.norm() <= nearest.norm()
+        and int(nearest.square().sum()) <= (255 * Fraction(radius)) ** 2
+    ):
         assert torch.equal(change, nearest)
 
 
 def test_a_large_image_moves_where_the_attack_asks_most():
     """63 levels of length for 150,528 values: 3969 of them move by one level, the others stay."""
     image = torch.full((3, 224, 224), 128, dtype=torch.uint8)
-    order = torch.randperm(image.numel(), generator=torch.Generator().manual_seed(0)).double().view_as(image)
+    order = (
+        torch.randperm(image.numel(), generator=torch.Generator().manual_seed(0))
+        .double()
+        .view_as(image)
+    )
     change = order / order.norm() * (63.0 / 255)
     found = round_inside(image.double() / 255 + change, image, 63.0 / 255)
     moved = (found != image).flatten()

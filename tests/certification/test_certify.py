@@ -43,7 +43,9 @@ def data():
 @pytest.fixture(scope="module")
 def reference(model, data, tmp_path_factory):
     out = tmp_path_factory.mktemp("reference")
-    return table(certify_with(model, data, out, selection=Selection(start=3, every=7, max=24), **SETTINGS))
+    return table(
+        certify_with(model, data, out, selection=Selection(start=3, every=7, max=24), **SETTINGS)
+    )
 
 
 def test_the_selected_inputs_are_certified_in_order(reference, data):
@@ -58,7 +60,9 @@ def test_the_selected_inputs_are_certified_in_order(reference, data):
 def test_shards_and_batch_size_change_no_row(model, data, reference, tmp_path, shards, batch_size):
     for shard in reversed(range(shards)):
         selection = Selection(start=3, every=7, max=24, shard=shard, shards=shards)
-        store = certify_with(model, data, tmp_path, selection=selection, batch_size=batch_size, **SETTINGS)
+        store = certify_with(
+            model, data, tmp_path, selection=selection, batch_size=batch_size, **SETTINGS
+        )
     assert table(store) == reference
     assert len(list(tmp_path.glob("part-*-of-*.tsv"))) == shards
 
@@ -87,9 +91,15 @@ def rows_of(part):
 
 @pytest.mark.parametrize(
     ("number", "status", "stops"),
-    [(signal.SIGKILL, -9, (1, 4, 9, 15)), (signal.SIGTERM, 143, (1, 15)), (signal.SIGINT, 130, (15,))],
+    [
+        (signal.SIGKILL, -9, (1, 4, 9, 15)),
+        (signal.SIGTERM, 143, (1, 15)),
+        (signal.SIGINT, 130, (15,)),
+    ],
 )
-def test_stopped_at_any_moment_and_resumed_the_store_is_the_same(model, reference, tmp_path, number, status, stops):
+def test_stopped_at_any_moment_and_resumed_the_store_is_the_same(
+    model, reference, tmp_path, number, status, stops
+):
     """By a signal, several times, at whatever the process is doing; another number of shards in between."""
     save_weights(model, tmp_path / "weights.safetensors")
     part = tmp_path / "store" / "part-0-of-1.tsv"
@@ -106,8 +116,13 @@ def test_stopped_at_any_moment_and_resumed_the_store_is_the_same(model, referenc
     data = load_dataset("mnist-mini", "test")
     certify_with(model, data, tmp_path / "store", selection=selection, **SETTINGS)
     selection = Selection(start=3, every=7, max=24, shard=0, shards=1)
-    assert table(certify_with(model, data, tmp_path / "store", selection=selection, **SETTINGS)) == reference
-    assert verify(tmp_path / "store")[0].answer == "verified"  # the chain goes on where a process was killed
+    assert (
+        table(certify_with(model, data, tmp_path / "store", selection=selection, **SETTINGS))
+        == reference
+    )
+    assert (
+        verify(tmp_path / "store")[0].answer == "verified"
+    )  # the chain goes on where a process was killed
 
 
 def test_a_finished_store_is_left_alone(model, data, tmp_path):
@@ -137,16 +152,22 @@ def test_another_procedure_is_refused(model, data, tmp_path, change, key):
     assert (tmp_path / "part-0-of-1.tsv").read_bytes() == before
 
 
-def test_more_inputs_are_added_to_the_same_store_and_fewer_change_nothing(model, data, reference, tmp_path):
+def test_more_inputs_are_added_to_the_same_store_and_fewer_change_nothing(
+    model, data, reference, tmp_path
+):
     for inputs in (5, 2, 24):
         selection = Selection(start=3, every=7, max=inputs)
         store = certify_with(model, data, tmp_path, selection=selection, **SETTINGS)
         assert store.manifest().inputs == max(5, inputs)
     assert table(store) == reference
     assert store.manifest().identity["max"] == 24
-    certify_with(model, data, tmp_path / "all", selection=Selection(max=3), simultaneous=True, **SETTINGS)
+    certify_with(
+        model, data, tmp_path / "all", selection=Selection(max=3), simultaneous=True, **SETTINGS
+    )
     with pytest.raises(StoreError, match="shares its alpha among 3 inputs"):
-        certify_with(model, data, tmp_path / "all", selection=Selection(max=4), simultaneous=True, **SETTINGS)
+        certify_with(
+            model, data, tmp_path / "all", selection=Selection(max=4), simultaneous=True, **SETTINGS
+        )
 
 
 def test_other_weights_another_network_or_other_data_are_refused(model, data, tmp_path):
@@ -198,7 +219,15 @@ def test_data_off_the_8_bit_grid_needs_float_noise(model, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"start": -1}, {"every": 0}, {"max": 0}, {"shard": 2, "shards": 2}, {"shard": -1}, {"shards": 0}]
+    "wrong",
+    [
+        {"start": -1},
+        {"every": 0},
+        {"max": 0},
+        {"shard": 2, "shards": 2},
+        {"shard": -1},
+        {"shards": 0},
+    ],
 )
 def test_impossible_selections_are_refused(wrong):
     with pytest.raises(ConfigError, match="found"):
@@ -214,14 +243,23 @@ def test_a_start_beyond_the_data_is_refused(model, data, tmp_path):
     ("damage", "message"),
     [
         (lambda part: drop(part, 2), "part-0-of-1.tsv, line 3: the chain of checks is broken"),
-        (lambda part: edit(part, "0:00:", "1:00:"), "part-0-of-1.tsv, line 2: the chain of checks is broken"),
+        (
+            lambda part: edit(part, "0:00:", "1:00:"),
+            "part-0-of-1.tsv, line 2: the chain of checks is broken",
+        ),
         (cut_checks, "part-0-of-1.tsv: the column check was cut off"),
     ],
 )
-def test_a_store_that_verify_would_never_accept_is_not_resumed(model, data, tmp_path, damage, message):
-    part = certify_with(model, data, tmp_path, selection=Selection(max=3), **SETTINGS).parts()[0].path
+def test_a_store_that_verify_would_never_accept_is_not_resumed(
+    model, data, tmp_path, damage, message
+):
+    part = (
+        certify_with(model, data, tmp_path, selection=Selection(max=3), **SETTINGS).parts()[0].path
+    )
     damage(part)
     before = part.read_bytes(), sorted(tmp_path.rglob("*.tsv"))
-    with pytest.raises(StoreError, match=f"{message}.*restore the file from a copy, or certify again under another"):
+    with pytest.raises(
+        StoreError, match=f"{message}.*restore the file from a copy, or certify again under another"
+    ):
         certify_with(model, data, tmp_path, selection=Selection(max=4), **SETTINGS)
     assert (part.read_bytes(), sorted(tmp_path.rglob("*.tsv"))) == before

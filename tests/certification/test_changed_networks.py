@@ -42,7 +42,9 @@ def test_a_replaced_hook_or_forward_is_seen():
     model, image = Linear(), torch.full(SHAPE, 128, dtype=torch.uint8)
     smoothed = SmoothedClassifier(model, 0.1, 2)
     for wanted in (0, 1, 0, 1):
-        handle = model.register_forward_hook(lambda _, __, y, c=wanted: F.one_hot(torch.full((len(y),), c), 2).float())
+        handle = model.register_forward_hook(
+            lambda _, __, y, c=wanted: F.one_hot(torch.full((len(y),), c), 2).float()
+        )
         assert smoothed.certify(image, n0=10, n=50).selected == wanted
         handle.remove()
     for wanted in (0, 1):
@@ -73,12 +75,19 @@ OtherForward.__name__ = OtherForward.__qualname__ = "Attributed"
 
 
 @pytest.mark.parametrize(
-    "other", [Attributed(-1.0), Attributed(1.0, shift=3.0), Attributed(1.0, hidden=-1.0), OtherForward(1.0)]
+    "other",
+    [Attributed(-1.0), Attributed(1.0, shift=3.0), Attributed(1.0, hidden=-1.0), OtherForward(1.0)],
 )
 def test_a_store_takes_no_rows_of_a_network_that_behaves_otherwise(tmp_path, other):
     """All have the same weights and the same repr."""
     data = load_dataset("mnist-mini")
-    certify_with(Attributed(1.0), data, tmp_path, selection=Selection(max=4, shard=0, shards=2), **SETTINGS)
+    certify_with(
+        Attributed(1.0), data, tmp_path, selection=Selection(max=4, shard=0, shards=2), **SETTINGS
+    )
     with pytest.raises(StoreError, match="behaviour: the network answers probe images differently"):
-        certify_with(other, data, tmp_path, selection=Selection(max=4, shard=1, shards=2), **SETTINGS)
-    certify_with(Attributed(1.0), data, tmp_path, selection=Selection(max=4, shard=1, shards=2), **SETTINGS)
+        certify_with(
+            other, data, tmp_path, selection=Selection(max=4, shard=1, shards=2), **SETTINGS
+        )
+    certify_with(
+        Attributed(1.0), data, tmp_path, selection=Selection(max=4, shard=1, shards=2), **SETTINGS
+    )

@@ -38,7 +38,10 @@ def test_counts_do_not_depend_on_the_batch_size(arch, options, shape, sizes, n, 
     model, x = undecided(arch, image, **options).to(device), torch.from_numpy(image).to(device)
     stages = ((100, "selection"), (n, "estimation"))
     found = [
-        [SmoothedClassifier(model, 0.5, 10, batch_size=size).count(x, k, stage, 3).tolist() for k, stage in stages]
+        [
+            SmoothedClassifier(model, 0.5, 10, batch_size=size).count(x, k, stage, 3).tolist()
+            for k, stage in stages
+        ]
         for size in sizes
     ]
     assert all(entry == found[0] for entry in found)
@@ -47,7 +50,10 @@ def test_counts_do_not_depend_on_the_batch_size(arch, options, shape, sizes, n, 
 
 def test_more_samples_extend_the_same_stream():
     """The first 500 of 1000 votes are the 500 votes: nothing depends on how many come later."""
-    model, image = build_model("lenet", seed=0), torch.from_numpy(load_dataset("mnist-mini").image(0))
+    model, image = (
+        build_model("lenet", seed=0),
+        torch.from_numpy(load_dataset("mnist-mini").image(0)),
+    )
     smoothed = SmoothedClassifier(model, 0.5, 10, seed=0, batch_size=100)
     votes = []
     with torch.inference_mode():
@@ -102,9 +108,14 @@ def test_out_of_memory_halves_the_batch_and_changes_no_count():
     assert model.tried[:4] == [512, 256, 128, 64]
     assert (
         counts.tolist()
-        == SmoothedClassifier(Greedy(), 0.5, 2, batch_size=40).count(image, 1000, "estimation", 0).tolist()
+        == SmoothedClassifier(Greedy(), 0.5, 2, batch_size=40)
+        .count(image, 1000, "estimation", 0)
+        .tolist()
     )
-    assert choose_batch_size(Greedy(), lambda count: torch.zeros(count, *SHAPE), torch.device("cpu")) <= 64
+    assert (
+        choose_batch_size(Greedy(), lambda count: torch.zeros(count, *SHAPE), torch.device("cpu"))
+        <= 64
+    )
 
 
 def test_memory_too_small_for_the_fewest_copies_is_said():
@@ -113,7 +124,9 @@ def test_memory_too_small_for_the_fewest_copies_is_said():
             torch.empty(2**50)
 
     with pytest.raises(ModelError, match="out of memory with 32 noisy copies"):
-        SmoothedClassifier(Starved(), 0.5, 2, batch_size=128).count(torch.zeros(SHAPE), 100, "estimation", 0)
+        SmoothedClassifier(Starved(), 0.5, 2, batch_size=128).count(
+            torch.zeros(SHAPE), 100, "estimation", 0
+        )
 
 
 def test_numpy_indices_draw_the_noise_of_plain_ones():

@@ -29,11 +29,19 @@ def test_two_thousand_certificates_are_false_at_most_as_often_as_stated(noise, d
     false = 0
     for first in range(0, trials, 250):
         indices = range(first, first + 250)
-        found = smoothed.certify_many([images[i] for i in indices], indices, n0=20, n=256, alpha=alpha)
+        found = smoothed.certify_many(
+            [images[i] for i in indices], indices, n0=20, n=256, alpha=alpha
+        )
         for index, certificate in zip(indices, found, strict=True):
             margin = (int(levels[index]) - 127.5) / 255
-            false += certificate.predict == 1 or (certificate.predict == 0 and certificate.radius > margin)
-    assert stats.binom.ppf(0.0001, trials, alpha / 3) <= false <= stats.binom.ppf(0.9999, trials, alpha)
+            false += certificate.predict == 1 or (
+                certificate.predict == 0 and certificate.radius > margin
+            )
+    assert (
+        stats.binom.ppf(0.0001, trials, alpha / 3)
+        <= false
+        <= stats.binom.ppf(0.9999, trials, alpha)
+    )
 
 
 @pytest.mark.parametrize("n", [10, 33, 100])
@@ -42,7 +50,9 @@ def test_two_thousand_certificates_are_false_at_most_as_often_as_stated(noise, d
 def test_the_probability_of_a_false_certificate_is_at_most_alpha_exactly(noise, level, n):
     """Over every count that n samples can give, with the probability that the table of the noise gives it."""
     law, alpha = law_of(noise), 0.05
-    below = laws.thresholds(law, SIGMA)[laws.largest(SIGMA) + 127 - level]  # of 2^62: level + noise <= 127
+    below = laws.thresholds(law, SIGMA)[
+        laws.largest(SIGMA) + 127 - level
+    ]  # of 2^62: level + noise <= 127
     p, margin = 1 - Fraction(below, 2**laws.BITS), (level - 127.5) / 255
     slack = total_variation(noise, SIGMA, 4)
     counts = np.array([(k, n - k) for k in range(n + 1)])

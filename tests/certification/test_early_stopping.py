@@ -21,7 +21,14 @@ from tests.results import cells, certify_with, status_lines
 
 SIGMA, N = 0.5, 1000
 SELECTION = Selection(every=50)
-SETTINGS = {"sigma": SIGMA, "n0": 50, "n": N, "selection": SELECTION, "batch_size": 256, "quiet": True}
+SETTINGS = {
+    "sigma": SIGMA,
+    "n0": 50,
+    "n": N,
+    "selection": SELECTION,
+    "batch_size": 256,
+    "quiet": True,
+}
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +65,8 @@ def top_counts(store):
     found = {}
     for row in store.rows():
         counts0, counts = (
-            dict(tuple(map(int, entry.split(":"))) for entry in row[name].split(",")) for name in ("counts0", "counts")
+            dict(tuple(map(int, entry.split(":"))) for entry in row[name].split(","))
+            for name in ("counts0", "counts")
         )
         selected = min(counts0, key=lambda c: (-counts0[c], c))
         found[int(row["idx"])] = counts.get(selected, 0)
@@ -104,7 +112,9 @@ def test_tolerance_gives_nearly_the_radius_of_fixed_n(model, data, fixed, tmp_pa
     assert (full.radius - found.radius).max() < 0.45
 
 
-def test_skipping_wrong_inputs_changes_neither_certified_accuracy_nor_acr(model, data, fixed, tmp_path):
+def test_skipping_wrong_inputs_changes_neither_certified_accuracy_nor_acr(
+    model, data, fixed, tmp_path
+):
     store = certify_with(model, data, tmp_path, skip_wrong=True, **SETTINGS)
     found, full = read_store(store.folder), read_store(fixed.folder)
     assert average_certified_radius(found) == average_certified_radius(full)
@@ -113,7 +123,9 @@ def test_skipping_wrong_inputs_changes_neither_certified_accuracy_nor_acr(model,
     assert found.radius[found.correct].tolist() == full.radius[full.correct].tolist()
     skipped = samples(store) == 0
     assert 0.02 < skipped.mean() < 0.6
-    assert (found.predict[np.argsort([int(row["idx"]) for row in store.rows()])][skipped] == -1).all()  # no claim
+    assert (
+        found.predict[np.argsort([int(row["idx"]) for row in store.rows()])][skipped] == -1
+    ).all()  # no claim
 
 
 def test_simultaneous_certificates_spend_alpha_over_the_inputs(model, data, tmp_path):
@@ -123,7 +135,10 @@ def test_simultaneous_certificates_spend_alpha_over_the_inputs(model, data, tmp_
     found = read_store(store.folder)
     assert found.rows == 5
     tau = store.manifest().identity["tau"]
-    assert found.p_lower.tolist() == bounds.lower_bound(top_counts(store), 200, 0.001 / 10, tau).tolist()
+    assert (
+        found.p_lower.tolist()
+        == bounds.lower_bound(top_counts(store), 200, 0.001 / 10, tau).tolist()
+    )
     identity = store.manifest().identity
     assert (identity["alpha"], identity["alpha_each"]) == (0.001, 0.001 / 10)
 
@@ -134,7 +149,9 @@ def test_stages_extend_each_other_whatever_the_batch_size(model, data):
     for size in (7, 100, 256):
         smoothed = SmoothedClassifier(model, SIGMA, 10, batch_size=size)
         cuts = [0, 20, 25, 400, 401, 900]
-        pieces = [smoothed.count(image, b, "estimation", 3, first=a) for a, b in itertools.pairwise(cuts)]
+        pieces = [
+            smoothed.count(image, b, "estimation", 3, first=a) for a, b in itertools.pairwise(cuts)
+        ]
         assert sum(pieces).tolist() == whole.tolist()
     certificate = smoothed.certify(image, n=900, index=3, tolerance=0.0)
     used = int(certificate.counts.sum())
@@ -147,7 +164,9 @@ def test_shards_and_batch_sizes_change_no_row(model, data, tmp_path):
     for place, shards, size in ((tmp_path / "a", 1, 256), (tmp_path / "b", 2, 50)):
         for shard in range(shards):
             selection = Selection(every=100, shard=shard, shards=shards)
-            store = certify_with(model, data, place, **{**settings, "selection": selection, "batch_size": size})
+            store = certify_with(
+                model, data, place, **{**settings, "selection": selection, "batch_size": size}
+            )
         skip = COLUMNS.index("time")
         tables.append(sorted(row[:skip] + row[skip + 1 :] for row in cells(store)))
     assert tables[0] == tables[1]
@@ -163,7 +182,9 @@ class Plane(nn.Module):
 
 def test_known_margins_are_told_apart_with_a_hundredth_of_the_samples():
     radius, n, trials = 0.25, 100_000, 40
-    margins = np.concatenate([np.linspace(-0.2, 0.2, trials // 2), np.linspace(0.3, 0.9, trials // 2)])
+    margins = np.concatenate(
+        [np.linspace(-0.2, 0.2, trials // 2), np.linspace(0.3, 0.9, trials // 2)]
+    )
     smoothed = SmoothedClassifier(Plane(), 0.25, 2, noise="float", batch_size=512)
     used, answers = [], []
     for index, margin in enumerate(margins):
@@ -185,7 +206,11 @@ def test_false_claims_at_the_threshold_itself_are_as_rare_as_stated():
         smoothed.certify(image, n=300, alpha=alpha, radii=[0.2000001], index=trial).radius > 0
         for trial in range(trials)
     ]
-    assert stats.binom.ppf(0.0001, trials, 0.7 * alpha) <= sum(accepted) <= stats.binom.ppf(0.9999, trials, alpha)
+    assert (
+        stats.binom.ppf(0.0001, trials, 0.7 * alpha)
+        <= sum(accepted)
+        <= stats.binom.ppf(0.9999, trials, alpha)
+    )
 
 
 @pytest.mark.parametrize(
@@ -214,7 +239,9 @@ def test_a_manifest_from_before_procedures_had_names_means_fixed_n(model, data, 
     manifest = json.loads(path.read_text())
     del manifest["identity"]["procedure"]
     path.write_text(json.dumps(manifest))
-    with pytest.raises(StoreError, match="chain of checks is broken"):  # of the same procedure, but edited by us
+    with pytest.raises(
+        StoreError, match="chain of checks is broken"
+    ):  # of the same procedure, but edited by us
         certify_with(model, data, tmp_path, **settings)
     with pytest.raises(StoreError, match="procedure: 'fixed' there, 'tolerance' asked"):
         certify_with(model, data, tmp_path, tolerance=0.1, **settings)
@@ -229,7 +256,9 @@ def test_a_manifest_from_before_procedures_had_names_means_fixed_n(model, data, 
         ({"simultaneous": True, "n": 14}, "cannot certify anything at alpha = 5e-05"),
     ],
 )
-def test_impossible_procedures_are_refused_before_anything_is_written(model, data, tmp_path, wrong, message):
+def test_impossible_procedures_are_refused_before_anything_is_written(
+    model, data, tmp_path, wrong, message
+):
     with pytest.raises(ConfigError, match=message):
         certify_with(model, data, tmp_path, **{**SETTINGS, **wrong})
     assert not list(tmp_path.iterdir())
@@ -242,7 +271,9 @@ def test_status_names_the_procedure(model, data, tmp_path):
     run.mkdir()
     (run / "weights.safetensors").touch()
     (run / "model.json").touch()
-    certify_with(model, small, run / "certify" / "a", radii=[0.0, 0.25], simultaneous=True, **settings)
+    certify_with(
+        model, small, run / "certify" / "a", radii=[0.0, 0.25], simultaneous=True, **settings
+    )
     certify_with(model, small, run / "certify" / "b", tolerance=0.1, skip_wrong=True, **settings)
     lines = "\n".join(status_lines(run))
     assert "(radii 0 0.25, n at most 100, alpha 0.001, exact noise, all inputs at once)" in lines

@@ -32,8 +32,20 @@ HONEST = [
     (Returns(lambda x: torch.ones(len(x), 2)), 2),
     (Returns(lambda x: F.one_hot(((x - 0.5).flatten(1).sum(1) > 0).long(), 2)), 2),
     (nn.Sequential(nn.Flatten(), nn.LazyLinear(3)), 3),
-    (Returns(lambda x: two(x.sub_(0.4).mul_(2).flatten(1).sum(1)) if len(x) else x), 2),  # changes its input
-    (nn.Sequential(nn.GroupNorm(1, 1), nn.InstanceNorm2d(1), nn.Flatten(), nn.LayerNorm(64), nn.Linear(64, 3)), 3),
+    (
+        Returns(lambda x: two(x.sub_(0.4).mul_(2).flatten(1).sum(1)) if len(x) else x),
+        2,
+    ),  # changes its input
+    (
+        nn.Sequential(
+            nn.GroupNorm(1, 1),
+            nn.InstanceNorm2d(1),
+            nn.Flatten(),
+            nn.LayerNorm(64),
+            nn.Linear(64, 3),
+        ),
+        3,
+    ),
 ]
 
 
@@ -41,17 +53,24 @@ HONEST = [
 @pytest.mark.parametrize("batch_size", [None, 32, 128])
 def test_honest_networks_are_not_refused(model, classes, batch_size):
     """Batches are padded with zeros, for which some of them return NaN: only images that count are looked at."""
-    image = torch.randint(0, 256, SHAPE, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    image = torch.randint(
+        0, 256, SHAPE, dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
     smoothed = SmoothedClassifier(model, 0.25, classes, batch_size=batch_size)
     assert smoothed.certify(image, n0=100, n=1000).counts.sum() == 1000
     assert smoothed.rechecked[1] == 0
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
-@pytest.mark.parametrize("make", [torch.jit.script, lambda net: torch.jit.trace(net, torch.zeros(4, 1, 8, 8))])
+@pytest.mark.parametrize(
+    "make", [torch.jit.script, lambda net: torch.jit.trace(net, torch.zeros(4, 1, 8, 8))]
+)
 def test_scripted_networks_are_certified(make):
     smoothed = SmoothedClassifier(make(nn.Sequential(nn.Flatten(), nn.Linear(64, 3))), 0.25, 3)
-    assert smoothed.certify(torch.full(SHAPE, 128, dtype=torch.uint8), n0=10, n=100).counts.sum() == 100
+    assert (
+        smoothed.certify(torch.full(SHAPE, 128, dtype=torch.uint8), n0=10, n=100).counts.sum()
+        == 100
+    )
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -66,7 +85,9 @@ def test_scripted_networks_are_certified(make):
 )
 def test_votes_are_those_of_the_model_where_32_bits_cannot_tell_its_logits_apart(score, device):
     """Rounded to float32 all classes would be equal, and class 0 certified."""
-    model = Returns(lambda x: score(torch.stack([x.flatten(1)[:, i].double() for i in range(3)], 1)))
+    model = Returns(
+        lambda x: score(torch.stack([x.flatten(1)[:, i].double() for i in range(3)], 1))
+    )
     image = torch.zeros(SHAPE, dtype=torch.uint8)
     image[0, 0, 2] = 255
     certificate = SmoothedClassifier(model, 0.25, 3, device=device).certify(image, n0=50, n=1000)
@@ -77,4 +98,6 @@ def test_an_exported_program_has_to_be_wrapped():
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 3)).eval()
     program = torch.export.export(net, (torch.zeros(4, 1, 8, 8),)).module()
     with pytest.raises(ModelError, match="wrap it in a"):
-        SmoothedClassifier(program, 0.25, 3).certify(torch.zeros(SHAPE, dtype=torch.uint8), n0=10, n=100)
+        SmoothedClassifier(program, 0.25, 3).certify(
+            torch.zeros(SHAPE, dtype=torch.uint8), n0=10, n=100
+        )

@@ -66,7 +66,9 @@ class Counting(nn.Module):
         return two((x - 0.5).flatten(1).sum(1) + self.calls[0] % 2)
 
 
-BATCH_NORM = nn.Sequential(nn.BatchNorm2d(1, track_running_stats=False), nn.Flatten(), nn.Linear(64, 2))
+BATCH_NORM = nn.Sequential(
+    nn.BatchNorm2d(1, track_running_stats=False), nn.Flatten(), nn.Linear(64, 2)
+)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -111,7 +113,9 @@ def fails_on_what_is_no_image(x):
 
 
 def nan_on_what_is_no_image(x):
-    return two(x.flatten(1).sum(1) - x.sum() / len(x)).where(x.flatten(1).mean(1)[:, None] > 0.5, torch.nan)
+    return two(x.flatten(1).sum(1) - x.sum() / len(x)).where(
+        x.flatten(1).mean(1)[:, None] > 0.5, torch.nan
+    )
 
 
 def nan_alone(x):
@@ -170,7 +174,10 @@ def with_a_common_part(factor):
 @pytest.mark.parametrize(
     "model",
     [
-        *(Pooled(masked(value)) for value in (-1e4, -1e9, torch.finfo(torch.float32).min, -torch.inf)),
+        *(
+            Pooled(masked(value))
+            for value in (-1e4, -1e9, torch.finfo(torch.float32).min, -torch.inf)
+        ),
         *(Pooled(with_a_common_part(factor)) for factor in (0.5, 8.0, 200.0)),
         Pooled(lambda logits, x: F.dropout(logits, 0.3).index_fill(1, torch.tensor([9]), -1e9)),
         Pooled(lambda logits, x: 1e8 * logits),
@@ -249,7 +256,9 @@ class Dropped(nn.Module):
         try:
             bright = torch.stack([row.mean() > self.bright for row in x])
             return torch.where(bright[:, None], logits.flip(1) + 3, logits)
-        except Exception:  # as code that wants to be robust has it: the error of the trace is caught here
+        except (
+            Exception
+        ):  # as code that wants to be robust has it: the error of the trace is caught here
             return logits
 
 
@@ -264,7 +273,9 @@ def test_a_branch_that_tracing_drops_is_kept_where_noisy_copies_take_it():
         answer = int(model(image[None].float() / 255).argmax())
     assert certificate.predict == answer
     dark = SmoothedClassifier(model, 0.12, 2)
-    assert "folded" in dark.prepare(torch.zeros(SHAPE, dtype=torch.uint8)).steps  # where the branch is not taken
+    assert (
+        "folded" in dark.prepare(torch.zeros(SHAPE, dtype=torch.uint8)).steps
+    )  # where the branch is not taken
     with pytest.raises(ModelError, match="prepared for sampling gives other answers"):
         dark.certify(image, n0=50, n=500)
 
@@ -279,4 +290,7 @@ def test_what_was_looked_at_again_is_written_down(tmp_path):
     assert record["differ"] == 0
     words = f"{record['rechecked']:,} answers evaluated again, 0 differed"
     assert checks_in_words(store.folder) == words
-    assert provenance(read_store(store.folder), "run").settings["the network treats each image alone"] == words
+    assert (
+        provenance(read_store(store.folder), "run").settings["the network treats each image alone"]
+        == words
+    )

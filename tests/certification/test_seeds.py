@@ -29,7 +29,9 @@ class Recognising(nn.Module):
     def __init__(self, image, seed, n):
         super().__init__()
         known = [
-            NoisyCopies(image, 0.5, "exact", seed=seed, index=0, stage=stage).take(0, n).flatten(1)[:, :8]
+            NoisyCopies(image, 0.5, "exact", seed=seed, index=0, stage=stage)
+            .take(0, n)
+            .flatten(1)[:, :8]
             for stage in ("selection", "estimation")
         ]
         self.register_buffer("known", torch.cat(known))
@@ -45,7 +47,12 @@ def test_a_network_that_knows_the_samples_of_a_public_seed_gains_nothing():
     asked = SmoothedClassifier(model, 0.5, 2, noise="exact", seed=0).certify(image, n0=100, n=1000)
     assert (asked.predict, asked.radius > 1) == (0, True)  # what it was made for
     for other in ({}, {"seed": 1}, {"seed": 0, "beacon": "the lottery of tomorrow"}):
-        assert SmoothedClassifier(model, 0.5, 2, noise="exact", **other).certify(image, n0=100, n=1000).predict == 1
+        assert (
+            SmoothedClassifier(model, 0.5, 2, noise="exact", **other)
+            .certify(image, n0=100, n=1000)
+            .predict
+            == 1
+        )
 
 
 @pytest.mark.parametrize(
@@ -56,7 +63,9 @@ def test_a_network_that_knows_the_samples_of_a_public_seed_gains_nothing():
 )  # fmt: skip
 def test_another_experiment_draws_other_noise(change):
     assert seed_of_store(vars(CONFIG), "w", "d") == seed_of_store(vars(CONFIG), "w", "d")
-    assert seed_of_store(vars(dataclasses.replace(CONFIG, **change)), "w", "d") != seed_of_store(vars(CONFIG), "w", "d")
+    assert seed_of_store(vars(dataclasses.replace(CONFIG, **change)), "w", "d") != seed_of_store(
+        vars(CONFIG), "w", "d"
+    )
 
 
 def test_weights_and_data_decide_and_a_seed_overrules_them():
@@ -90,24 +99,34 @@ def counts(store):
 def test_a_store_is_named_by_the_number_that_keyed_its_noise(tmp_path):
     """Whoever asks for the derived seed by its number draws the same noise, and may go on in the store."""
     data, model = load_dataset("mnist-mini"), nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
-    store = certify_with(model, data, tmp_path, selection=Selection(max=4, shard=0, shards=2), **SETTINGS)
+    store = certify_with(
+        model, data, tmp_path, selection=Selection(max=4, shard=0, shards=2), **SETTINGS
+    )
     seed = store.manifest().identity["noise_seed"]
-    certify_with(model, data, tmp_path, selection=Selection(max=4, shard=1, shards=2), **SETTINGS, seed=seed)
+    certify_with(
+        model, data, tmp_path, selection=Selection(max=4, shard=1, shards=2), **SETTINGS, seed=seed
+    )
     assert len(store.done()) == 4
     assert np.unique([row["seed"] for row in store.rows()]).tolist() == [str(seed)]
 
 
 def test_the_largest_seed_makes_a_store_that_is_read_again(tmp_path):
     data, model = load_dataset("mnist-mini"), nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
-    store = certify_with(model, data, tmp_path, selection=Selection(max=2), **SETTINGS, seed=2**63 - 1)
+    store = certify_with(
+        model, data, tmp_path, selection=Selection(max=2), **SETTINGS, seed=2**63 - 1
+    )
     assert verify(store.folder)[0].answer == "verified"
 
 
-@pytest.mark.parametrize("more", [{}, {"radii": (0.25, 0.5)}, {"simultaneous": True}, {"seed": 3}, {"beacon": "b"}])
+@pytest.mark.parametrize(
+    "more", [{}, {"radii": (0.25, 0.5)}, {"simultaneous": True}, {"seed": 3}, {"beacon": "b"}]
+)
 def test_a_chosen_seed_is_not_passed_off_as_derived(tmp_path, more):
     """Whoever tries seeds until he likes the outcome cannot hide it: verify knows which one nobody chose."""
     data, model = load_dataset("mnist-mini"), nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
-    store = certify_with(model, data, tmp_path / "store", selection=Selection(max=3), **SETTINGS, **more)
+    store = certify_with(
+        model, data, tmp_path / "store", selection=Selection(max=3), **SETTINGS, **more
+    )
     (found,) = verify(store.folder)
     assert found.answer == "verified"
     assert any("chosen by hand" in note for note in found.notes) == ("seed" in more)

@@ -20,20 +20,26 @@ def test_certified_radii_exceed_the_true_radius_at_most_as_often_as_stated(devic
     violations = 0
     for trial in range(trials):
         margin = float(rng.uniform(0.02, 0.6))
-        certificate = smoothed.certify(model.image_at(margin), n0=20, n=256, alpha=alpha, index=trial)
+        certificate = smoothed.certify(
+            model.image_at(margin), n0=20, n=256, alpha=alpha, index=trial
+        )
         if certificate.predict == 0:
             violations += certificate.radius > margin
         else:  # the other class would be a false claim at any radius
             violations += certificate.predict == 1
     assert violations <= stats.binom.ppf(0.9999, trials, alpha)
-    assert violations >= stats.binom.ppf(0.0001, trials, alpha / 2)  # the bound is nearly used up: the check has power
+    assert violations >= stats.binom.ppf(
+        0.0001, trials, alpha / 2
+    )  # the bound is nearly used up: the check has power
 
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_certified_radius_approaches_the_true_one(device):
     model = Linear().to(device)
     smoothed = SmoothedClassifier(model, 0.25, 2, noise="float")
-    radii = [smoothed.certify(model.image_at(0.3), n=n).radius for n in (100, 1_000, 10_000, 200_000)]
+    radii = [
+        smoothed.certify(model.image_at(0.3), n=n).radius for n in (100, 1_000, 10_000, 200_000)
+    ]
     assert radii == sorted(radii)
     assert 0.985 * 0.3 < radii[-1] < 0.3
 
@@ -62,7 +68,11 @@ def test_other_noise_certifies_up_to_the_true_margin(device, noise, level):
     assert certificate.norm == ("l2" if noise == "exact" else "l1")
     tested = smoothed.certify(image, n0=5_000, n=200_000, radii=[0.5 * margin, 1.2 * margin])
     assert (tested.predict, tested.radius, tested.norm) == (0, 0.5 * margin, certificate.norm)
-    assert 0.8 * margin - 0.02 < smoothed.certify(image, n0=5_000, n=200_000, tolerance=0.01).radius < margin
+    assert (
+        0.8 * margin - 0.02
+        < smoothed.certify(image, n0=5_000, n=200_000, tolerance=0.01).radius
+        < margin
+    )
 
 
 def test_the_class_comes_from_the_selection_samples_alone():
@@ -89,7 +99,9 @@ def test_near_the_plane_certify_and_predict_abstain():
 def test_predict_is_wrong_at_most_as_often_as_stated():
     model, alpha, trials = Linear(), 0.2, 400
     smoothed = SmoothedClassifier(model, 0.25, 2, noise="float", batch_size=64)
-    answers = [smoothed.predict(model.image_at(0.01), n=64, alpha=alpha, index=i) for i in range(trials)]
+    answers = [
+        smoothed.predict(model.image_at(0.01), n=64, alpha=alpha, index=i) for i in range(trials)
+    ]
     assert answers.count(1) <= stats.binom.ppf(0.9999, trials, alpha)
     assert 0 < answers.count(0) < trials  # it does answer, and it does abstain
 
@@ -182,7 +194,9 @@ def test_the_model_is_evaluated_in_eval_mode():
     image = model[1].image_at(0.3)
     assert (
         smoothed.certify(image, n=1000).radius
-        == SmoothedClassifier(Linear(), 0.25, 2, noise="float", seed=0).certify(image, n=1000).radius
+        == SmoothedClassifier(Linear(), 0.25, 2, noise="float", seed=0)
+        .certify(image, n=1000)
+        .radius
     )
 
 
@@ -190,7 +204,9 @@ def test_the_model_is_evaluated_in_eval_mode():
 def test_a_plan_of_another_classifier_is_refused(settings):
     """It holds the stopping rule and the law of that classifier's noise: other radii would come out."""
     model = Linear()
-    mine, other = (SmoothedClassifier(model, classes=2, **{"sigma": 0.25, **s}) for s in ({}, settings))
+    mine, other = (
+        SmoothedClassifier(model, classes=2, **{"sigma": 0.25, **s}) for s in ({}, settings)
+    )
     plan = other.plan(SHAPE, 20, 256, 0.001, tolerance=0.05)
     image = (model.image_at(0.3) * 255).round().clamp(0, 255).to(torch.uint8)
     assert other.certify_planned([image], [0], plan)
@@ -200,7 +216,12 @@ def test_a_plan_of_another_classifier_is_refused(settings):
         other.certify_planned([image[:, 1:]], [0], plan)
 
 
-@pytest.mark.parametrize(("model", "found"), [("lenet", "str"), (None, "NoneType"), (Linear, "the class Linear")])
+@pytest.mark.parametrize(
+    ("model", "found"), [("lenet", "str"), (None, "NoneType"), (Linear, "the class Linear")]
+)
 def test_what_cannot_be_called_on_a_batch_is_refused(model, found):
-    with pytest.raises(ModelError, match=rf"expected the model to be a torch.nn.Module, or a function .*found {found}"):
+    with pytest.raises(
+        ModelError,
+        match=rf"expected the model to be a torch.nn.Module, or a function .*found {found}",
+    ):
         SmoothedClassifier(model, sigma=0.5, classes=10)

@@ -37,7 +37,12 @@ class Brightness(nn.Module):
 
 def levels(**changes):
     images = np.stack([np.full((1, 8, 8), value, np.uint8) for value in (0, 255, 0, 255, 127, 128)])
-    fields = {"labels": np.full(6, UNLABELLED), "classes": 3, "licence": "none", "preparation": "drawn"} | changes
+    fields = {
+        "labels": np.full(6, UNLABELLED),
+        "classes": 3,
+        "licence": "none",
+        "preparation": "drawn",
+    } | changes
     return Dataset("levels", "test", images, **fields)
 
 
@@ -61,10 +66,13 @@ def test_rows_have_no_label_and_are_never_correct(store):
 
 def test_labels_change_neither_radii_nor_noise(store, tmp_path):
     config = CertifyConfig(sigma=1.0, n0=20, n=100, seed=1)
-    known = certify_dataset(Brightness(), levels(labels=np.array([0, 1, 1, 1, 0, 1])), tmp_path, config, quiet=True)
+    known = certify_dataset(
+        Brightness(), levels(labels=np.array([0, 1, 1, 1, 0, 1])), tmp_path, config, quiet=True
+    )
     assert [r["radius"] for r in known.rows()] == [r["radius"] for r in store.rows()]
     assert np.array_equal(
-        certified_share(read_store(tmp_path), [0.0, 1.0]), certified_share(read_store(store.folder), [0.0, 1.0])
+        certified_share(read_store(tmp_path), [0.0, 1.0]),
+        certified_share(read_store(store.folder), [0.0, 1.0]),
     )
 
 
@@ -74,7 +82,10 @@ def test_shares_and_mean_radius_are_shown_and_no_accuracy(store):
     assert np.isnan([*certified_accuracy(found, [0.0, 0.5]), average_certified_radius(found)]).all()
     radii = np.array([float(row["radius"]) for row in store.rows()])
     answered = np.array([row["predict"] != "-1" for row in store.rows()])
-    assert certified_share(found, [0.0, 1.0]).tolist() == [answered.mean(), (answered & (radii >= 1.0)).mean()]
+    assert certified_share(found, [0.0, 1.0]).tolist() == [
+        answered.mean(),
+        (answered & (radii >= 1.0)).mean(),
+    ]
     assert average_radius(found) == pytest.approx(radii.mean())
     table = certificate_table([found], [0.0, 1.0])
     (row,) = table.rows
@@ -94,7 +105,13 @@ def test_the_page_speaks_of_shares(store, tmp_path):
     body = page[page.index("<main>") : page.index("Manifest of the store")].lower()
     assert "certified share" in body
     assert "most robust" in body  # the gallery
-    for word in ("certified accuracy", "correct answers", "classified correctly", "wrong ones", ">wrong<"):
+    for word in (
+        "certified accuracy",
+        "correct answers",
+        "classified correctly",
+        "wrong ones",
+        ">wrong<",
+    ):
         assert word not in body
     assert "certified accuracy" not in curve_svg([read_store(store.folder)])
 
@@ -163,7 +180,9 @@ def test_what_needs_labels_is_refused_before_anything_is_written(tmp_path):
         lambda: certify_dataset(model, data, out, CertifyConfig(sigma=1.0, n=100, skip_wrong=True)),
         lambda: attack_dataset(model, data, out, AttackConfig(sigma=1.0, radii=(0.5,))),
         lambda: fit(config, out, train=data, device="cpu", quiet=True),
-        lambda: fit(config, out, train=levels(labels=np.arange(6) % 3), test=data, device="cpu", quiet=True),
+        lambda: fit(
+            config, out, train=levels(labels=np.arange(6) % 3), test=data, device="cpu", quiet=True
+        ),
         lambda: Batches(data, 2, seed=0),
     ):
         with pytest.raises(DataError, match=r"levels \(test\) has no labels"):
@@ -184,7 +203,12 @@ def test_a_manifest_names_the_licence_of_known_data(tmp_path):
 
     config, chosen = CertifyConfig(sigma=0.5, n0=10, n=50), Selection(max=1)
     certify_dataset(
-        build_model("lenet", seed=0), load_dataset("mnist-mini"), tmp_path, config, selection=chosen, quiet=True
+        build_model("lenet", seed=0),
+        load_dataset("mnist-mini"),
+        tmp_path,
+        config,
+        selection=chosen,
+        quiet=True,
     )
     made = json.loads((tmp_path / "manifest.json").read_text())["environment"]
     assert made["licence"].startswith("part of MNIST")

@@ -14,11 +14,15 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 @settings(max_examples=30)
 @given(
-    spans=st.lists(st.tuples(st.integers(0, 2**32 - 400), st.integers(1, 300)), min_size=1, max_size=9),
+    spans=st.lists(
+        st.tuples(st.integers(0, 2**32 - 400), st.integers(1, 300)), min_size=1, max_size=9
+    ),
     size=st.integers(100, 700),  # each batch is a launch, which takes its time in the interpreter
 )
 def test_rows_are_the_samples_of_one_request_after_the_other(spans, size):
-    expected = [(owner, first + i) for owner, (first, count) in enumerate(spans) for i in range(count)]
+    expected = [
+        (owner, first + i) for owner, (first, count) in enumerate(spans) for i in range(count)
+    ]
     rows, found = Rows([(first, first + count) for first, count in spans], DEVICE), []
     assert rows.total == len(expected)
     for start in range(0, rows.total, size):
@@ -44,7 +48,10 @@ def test_votes_are_counted_for_their_requests(classes, spread):
     assert counts.cpu().numpy().tolist() == expected.tolist()
     wide = torch.full((rows, classes + 3), 99.0)
     wide[:, :classes] = logits
-    for same in (wide.to(DEVICE)[:, :classes], logits.T.contiguous().to(DEVICE).T):  # rows or classes with gaps
+    for same in (
+        wide.to(DEVICE)[:, :classes],
+        logits.T.contiguous().to(DEVICE).T,
+    ):  # rows or classes with gaps
         add_votes(same, owners, counts, nan)
     assert counts.cpu().numpy().tolist() == (3 * expected).tolist()
     assert int(nan) == 0
@@ -54,7 +61,9 @@ def test_rows_with_nan_are_counted_apart():
     logits = torch.zeros(300, 10)
     logits[[0, 7, 299], [9, 0, 3]] = float("nan")
     logits[8] = float("-inf")  # a class all the same: the first
-    counts, nan = (torch.zeros(*shape, dtype=torch.int64, device=DEVICE) for shape in ((1, 10), (1,)))
+    counts, nan = (
+        torch.zeros(*shape, dtype=torch.int64, device=DEVICE) for shape in ((1, 10), (1,))
+    )
     add_votes(logits.to(DEVICE), torch.zeros(300, dtype=torch.int32, device=DEVICE), counts, nan)
     assert int(nan) == 3
     assert int(counts.sum()) == 300

@@ -9,6 +9,10 @@ def write_digits(path, size):
     """The first of mnist-mini, for training and for testing; returns the labels of those for training."""
     sets = {split: load_dataset("mnist-mini", split) for split in ("train", "test")}
     kinds = ("images", "labels")
-    arrays = {f"{split}_{kind}": getattr(data, kind)[:size] for split, data in sets.items() for kind in kinds}
+    arrays = {
+        f"{split}_{kind}": getattr(data, kind)[:size]
+        for split, data in sets.items()
+        for kind in kinds
+    }
     np.savez(path, **arrays)
     return arrays["train_labels"]

@@ -10,7 +10,21 @@ from tests.cli.commands import ends, fails, run
 
 
 def test_attack_prints_both_accuracies_and_draws_them(capsys, certified, tmp_path):
-    arguments = ["--radius", 0, 0.5, "--noises", 4, "--steps", 3, "--n", 100, "--max", 3, "--against", "six"]
+    arguments = [
+        "--radius",
+        0,
+        0.5,
+        "--noises",
+        4,
+        "--steps",
+        3,
+        "--n",
+        100,
+        "--max",
+        3,
+        "--against",
+        "six",
+    ]
     printed = run(capsys, "attack", certified, *arguments, "--svg", tmp_path / "attack.svg")
     assert re.search(r"0\.5 +3( +\d+\.\d){5}\n", printed)
     assert "SOUNDNESS ALARM" not in printed
@@ -20,14 +34,37 @@ def test_attack_prints_both_accuracies_and_draws_them(capsys, certified, tmp_pat
     assert re.search(r"a/six +3 +certified +- +- +\d+ +\d+\.\d +\d+\.\d\n", shown)
     assert re.search(r"a/six +3 +under pgd +3 +4 +100 +\d+\.\d +\d+\.\d\n", shown)
     assert re.search(r"a/six +none +0\.00 +3( +\d+\.\d){4}\n", shown)
-    drawn = ["--figure", tmp_path / "drawn.svg", "--draw", "attacks", "--html", tmp_path / "page.html", "--json"]
+    drawn = [
+        "--figure",
+        tmp_path / "drawn.svg",
+        "--draw",
+        "attacks",
+        "--html",
+        tmp_path / "page.html",
+        "--json",
+    ]
     (told,) = json.loads(run(capsys, "report", certified, *drawn))["attacks"]
     assert (told["attack"], told["steps"], told["noises"], told["n"]) == ("pgd", 3, 4, 100)
     assert [row["radius"] for row in told["attacked"]] == [0.0, 0.5]
     assert all(row["certified"] <= row["empirical"] + row["abstained"] for row in told["attacked"])
     assert "Under attack" in (tmp_path / "page.html").read_text()
-    again = ["--radius", 0.5, "--noises", 4, "--steps", 3, "--n", 100, "--max", 3, "--name", "b"]  # no `test`
-    assert "draws certificates too" in fails(capsys, "attack", certified, *again, "--svg", tmp_path / "b.svg")
+    again = [
+        "--radius",
+        0.5,
+        "--noises",
+        4,
+        "--steps",
+        3,
+        "--n",
+        100,
+        "--max",
+        3,
+        "--name",
+        "b",
+    ]  # no `test`
+    assert "draws certificates too" in fails(
+        capsys, "attack", certified, *again, "--svg", tmp_path / "b.svg"
+    )
 
 
 @pytest.mark.parametrize("name", ["sixx", "../certify/six", ""])
@@ -40,11 +77,18 @@ def test_certificates_that_are_named_must_be_there(capsys, certified, name):
 
 
 def test_certificates_of_a_run_that_has_none(capsys, certified, tmp_path):
-    bare = shutil.copytree(certified, tmp_path / "bare", ignore=shutil.ignore_patterns("certify", "attack"))
+    bare = shutil.copytree(
+        certified, tmp_path / "bare", ignore=shutil.ignore_patterns("certify", "attack")
+    )
     told = fails(capsys, "attack", bare, "--radius", 0.5, "--against", "six")
-    assert f"--against six is a store of certificates, and {bare / 'certify'} has none: certify first" in told
+    assert (
+        f"--against six is a store of certificates, and {bare / 'certify'} has none: certify first"
+        in told
+    )
     few = ["--radius", 0.5, "--noises", 1, "--steps", 1, "--n", 100, "--max", 1]
-    assert re.search(r"0\.5 +1 +\d+\.\d +\d+\.\d +- ", run(capsys, "attack", bare, *few))  # the default may be absent
+    assert re.search(
+        r"0\.5 +1 +\d+\.\d +\d+\.\d +- ", run(capsys, "attack", bare, *few)
+    )  # the default may be absent
 
 
 def test_an_alarm_is_printed_loudly(capsys, certified, tmp_path):
@@ -64,5 +108,12 @@ def test_an_alarm_is_printed_loudly(capsys, certified, tmp_path):
         r"(its|their) certified radius",
         run(capsys, "attack", certified, *arguments),
     )
-    _, said = ends(capsys, "report", certified / "certify" / "six", certified / "attack" / "w", "--tables", "certified")
+    _, said = ends(
+        capsys,
+        "report",
+        certified / "certify" / "six",
+        certified / "attack" / "w",
+        "--tables",
+        "certified",
+    )
     assert said.err.startswith("SOUNDNESS ALARM: a/six, pgd at radius 4")

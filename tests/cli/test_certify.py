@@ -20,7 +20,9 @@ def test_a_certification_goes_on_where_it_was_stopped(capsys, certified):
     assert "2 of 6 inputs done, 4 missing" in run(capsys, "status", certified)
     run(capsys, "certify", certified, "--max", 6, "--n", 200, "--name", "six")
     timed = r"\d+:\d\d:\d\d\.?\d*|\w{16}$"  # the time, and the check that depends on it
-    without_time = [re.sub(timed, "", text, flags=re.MULTILINE) for text in (part.read_text(), whole)]
+    without_time = [
+        re.sub(timed, "", text, flags=re.MULTILINE) for text in (part.read_text(), whole)
+    ]
     assert without_time[0] == without_time[1]
 
 
@@ -39,12 +41,27 @@ def test_status_goes_on_after_a_bad_place(capsys, certified, tmp_path):
 
 
 def test_certify_at_fixed_radii_with_fewer_samples(capsys, certified):
-    arguments = ["--max", 4, "--n", 2000, "--radius", 0, 0.25, "--name", "radii", "--skip-wrong", "--noise", "exact"]
+    arguments = [
+        "--max",
+        4,
+        "--n",
+        2000,
+        "--radius",
+        0,
+        0.25,
+        "--name",
+        "radii",
+        "--skip-wrong",
+        "--noise",
+        "exact",
+    ]
     assert "ACR" in run(capsys, "certify", certified, *arguments)
     rows = (certified / "certify" / "radii" / "part-0-of-1.tsv").read_text().splitlines()[1:]
     assert sum(int(row.split("\t")[7]) for row in rows) < 4 * 2000
     with_commas = [*arguments[:4], "--radius", "0,0.25", *arguments[7:]]
-    assert "ACR" in run(capsys, "certify", certified, *with_commas)  # the same procedure: the store is complete
+    assert "ACR" in run(
+        capsys, "certify", certified, *with_commas
+    )  # the same procedure: the store is complete
     said = fails(capsys, "certify", certified, "--radius", "half", "--name", "radii2")
     assert "--radius takes numbers, for example 0 0.5 1 or 2/255, found 'half'" in said
 
@@ -59,7 +76,9 @@ def test_damaged_weights_never_certify(capsys, certified, tmp_path):
         (copy / "weights.safetensors").write_bytes(damage)
         assert "damaged" in fails(capsys, "certify", copy, "--n", 100, "--max", 1)
     (copy / "weights.safetensors").unlink()
-    assert "is missing though model.json is there" in fails(capsys, "certify", copy, "--n", 100, "--max", 1)
+    assert "is missing though model.json is there" in fails(
+        capsys, "certify", copy, "--n", 100, "--max", 1
+    )
     (copy / "model.json").write_text(json.dumps({"architecture": "lenet"}))
     assert "missing entry of" in fails(capsys, "certify", copy, "--n", 100, "--max", 1)
     (copy / "model.json").write_text("{")
@@ -73,13 +92,21 @@ def test_damaged_weights_never_certify(capsys, certified, tmp_path):
     ("words", "said"),
     [
         (["--name", "x" * 300], "--name has at most 200 bytes and no control characters"),
-        (["--name", "a\x1b[2Jb"], "--name has at most 200 bytes and no control characters, found 'a\\x1b[2Jb'"),
+        (
+            ["--name", "a\x1b[2Jb"],
+            "--name has at most 200 bytes and no control characters, found 'a\\x1b[2Jb'",
+        ),
         (["--severity", "9"], "--severity 9 is of a corruption: name it by --corruption"),
         (["--severity"], "--severity all is of a corruption: name it by --corruption"),
-        (["--corruption", "fog", "--severity", "x"], "--severity takes a whole number from 1 to 5 or all, found 'x'"),
+        (
+            ["--corruption", "fog", "--severity", "x"],
+            "--severity takes a whole number from 1 to 5 or all, found 'x'",
+        ),
     ],
 )
-def test_what_no_store_can_be_called_and_what_would_change_nothing_is_refused(capsys, certified, words, said):
+def test_what_no_store_can_be_called_and_what_would_change_nothing_is_refused(
+    capsys, certified, words, said
+):
     assert said in fails(capsys, "certify", certified, "--max", 1, "--n", 100, *words)
 
 
@@ -103,14 +130,20 @@ def test_a_corruption_without_a_severity_is_certified_at_all_of_them(capsys, cif
     run(capsys, *words, "--severity", 3)
     assert {path.name for path in (cifar_run / "certify").iterdir()} == {"fog-3"}
     run(capsys, *words)
-    assert {path.name for path in (cifar_run / "certify").iterdir()} == {f"fog-{i}" for i in (1, 2, 3, 4, 5)}
+    assert {path.name for path in (cifar_run / "certify").iterdir()} == {
+        f"fog-{i}" for i in (1, 2, 3, 4, 5)
+    }
     for each in ([], ["--severity"], ["--severity", "all"]):
-        assert "--name mine is for one store, but these are 5" in fails(capsys, *words, "--name", "mine", *each)
+        assert "--name mine is for one store, but these are 5" in fails(
+            capsys, *words, "--name", "mine", *each
+        )
 
 
 def test_all_corruptions_are_looked_for_before_the_first_is_certified(capsys, cifar_run):
     folder = cifar_run.parent / "data" / "CIFAR-10-C"
-    (folder / "fog.npy").rename(folder / f"{CORRUPTIONS['cifar10-c'][0]}.npy")  # so the first could be certified
+    (folder / "fog.npy").rename(
+        folder / f"{CORRUPTIONS['cifar10-c'][0]}.npy"
+    )  # so the first could be certified
     said = fails(capsys, "certify", cifar_run, "--corruption", "all", "--max", 1, "--n", 50)
     assert "cifar10-c is not complete; not found:" in said
     assert re.findall(r"(\w+)\.npy$", said, re.MULTILINE) == list(CORRUPTIONS["cifar10-c"][1:])
@@ -120,18 +153,25 @@ def test_all_corruptions_are_looked_for_before_the_first_is_certified(capsys, ci
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--split", "train"], "--corruption is of test images, found --split train: leave one out"),
+        (
+            ["--split", "train"],
+            "--corruption is of test images, found --split train: leave one out",
+        ),
         (["--data", "cifar10"], "--corruption and --data both name images: leave one out"),
         (["--severity", 0], "cifar10-c has the severities 1 to 5, found 0: give one of these"),
         (["--severity", 6], "cifar10-c has the severities 1 to 5, found 6: give one of these"),
     ],
 )
 def test_what_a_corruption_does_not_go_with_is_refused(capsys, cifar_run, words, said):
-    assert said in fails(capsys, "certify", cifar_run, "--corruption", "fog", "--max", 1, "--n", 50, *words)
+    assert said in fails(
+        capsys, "certify", cifar_run, "--corruption", "fog", "--max", 1, "--n", 50, *words
+    )
     assert not (cifar_run / "certify").exists()
 
 
 @pytest.mark.parametrize("kind", ["fog", "all"])
 def test_data_without_a_corruption_benchmark(capsys, certified, kind):
-    told = "there is no corruption benchmark for the data set mnist-mini, only for cifar10 and mnist"
+    told = (
+        "there is no corruption benchmark for the data set mnist-mini, only for cifar10 and mnist"
+    )
     assert told in fails(capsys, "certify", certified, "--corruption", kind, "--max", 1, "--n", 50)

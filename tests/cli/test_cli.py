@@ -12,7 +12,18 @@ from smoothcert.cli.options import read_numbers, read_settings, read_whole_numbe
 from smoothcert.config import AttackConfig, CertifyConfig
 from tests.cli.commands import fails, run
 
-COMMANDS = ["demo", "train", "soft-labels", "certify", "predict", "attack", "explain", "report", "status", "reproduce"]
+COMMANDS = [
+    "demo",
+    "train",
+    "soft-labels",
+    "certify",
+    "predict",
+    "attack",
+    "explain",
+    "report",
+    "status",
+    "reproduce",
+]
 COMMANDS += ["input-noise", "selftest-noise", "import", "models", "methods", "recipes", "datasets"]
 COMMANDS += ["verify", "pack", "unpack", "doctor", "denoised", "ensemble", "tables", "merge"]
 WITHOUT_TORCH = """
@@ -56,35 +67,73 @@ def test_looking_needs_no_torch(certified):
 
 
 def test_python_m_is_the_command():
-    done = subprocess.run([sys.executable, "-m", "smoothcert", "--version"], capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "smoothcert", "--version"], capture_output=True, text=True
+    )
     assert re.match(r"smoothcert \d+\.\d+", done.stdout)
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["train", "mnist-mini/gausian-0.50", "--out", "{}/new"], "did you mean mnist-mini/gaussian-0.50"),
-        (["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--dataset", "mnst"], "did you mean mnist"),
-        (["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--model", "lenett"], "did you mean lenet"),
-        (["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--method.name", "gauss"], "did you mean gaussian"),
+        (
+            ["train", "mnist-mini/gausian-0.50", "--out", "{}/new"],
+            "did you mean mnist-mini/gaussian-0.50",
+        ),
+        (
+            ["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--dataset", "mnst"],
+            "did you mean mnist",
+        ),
+        (
+            ["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--model", "lenett"],
+            "did you mean lenet",
+        ),
+        (
+            ["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--method.name", "gauss"],
+            "did you mean gaussian",
+        ),
         (
             ["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--sigma", "-1"],
             "sigma must not be negative, found -1.0",
         ),
-        (["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--seed", "-1"], "for example 0, found -1\n"),
-        (["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--seed", f"{2**64}"], f"0, found {2**64}\n"),
-        (["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--device", "tpu"], "device must be auto, cpu, cuda"),
-        (["train", "mnist-mini/gaussian-0.50", "--out", "{run}", "--sigma", "1"], "belongs to another configuration"),
+        (
+            ["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--seed", "-1"],
+            "for example 0, found -1\n",
+        ),
+        (
+            ["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--seed", f"{2**64}"],
+            f"0, found {2**64}\n",
+        ),
+        (
+            ["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--device", "tpu"],
+            "device must be auto, cpu, cuda",
+        ),
+        (
+            ["train", "mnist-mini/gaussian-0.50", "--out", "{run}", "--sigma", "1"],
+            "belongs to another configuration",
+        ),
         (["certify", "{}/nothing"], "no run folder at"),
         (["certify", "{}"], "is not a run folder: it has no config.yaml"),
         (["certify", "{run}", "--n", "9"], "n = 9 samples cannot certify anything"),
         (["certify", "{run}", "--alpha", "2"], "alpha is a failure probability"),
-        (["certify", "{run}", "--sigma", "-0.5"], "sigma, the standard deviation of the noise, must be above 0"),
+        (
+            ["certify", "{run}", "--sigma", "-0.5"],
+            "sigma, the standard deviation of the noise, must be above 0",
+        ),
         (["certify", "{run}", "--sigma", "0"], "must be above 0"),
         (["certify", "{run}", "--seed", "-1"], "seed must be a whole number from 0 to 2**63 - 1"),
-        (["certify", "{run}", "--seed", f"{2**63}", "--beacon", "x"], f"for example 0, found {2**63}\n"),
-        (["attack", "{run}", "--radius", "1", "--seed", "-1"], "seed must be a whole number from 0 to 2**63 - 1"),
-        (["attack", "{run}", "--radius", "1", "--seed", f"{2**64}"], f"for example 0, found {2**64}\n"),
+        (
+            ["certify", "{run}", "--seed", f"{2**63}", "--beacon", "x"],
+            f"for example 0, found {2**63}\n",
+        ),
+        (
+            ["attack", "{run}", "--radius", "1", "--seed", "-1"],
+            "seed must be a whole number from 0 to 2**63 - 1",
+        ),
+        (
+            ["attack", "{run}", "--radius", "1", "--seed", f"{2**64}"],
+            f"for example 0, found {2**64}\n",
+        ),
         (["attack", "{run}", "--radius", "1", "--n", "5"], "n = 5 samples cannot answer anything"),
         (["certify", "{run}", "--name", "a/b"], "--name is the name of one folder"),
         (["certify", "{run}", "--alpha", "1e-310"], "at least 1e-100"),
@@ -94,24 +143,57 @@ def test_python_m_is_the_command():
         ),
         (["certify", "{run}", "--shard", "3"], "--shard takes auto or i/N"),
         (["certify", "{run}", "--shard", "4/4"], "0 <= i < N, found 4/4"),
-        (["certify", "{run}", "--max", "6", "--n", "300", "--name", "six"], "n: 200 there, 300 asked"),
+        (
+            ["certify", "{run}", "--max", "6", "--n", "300", "--name", "six"],
+            "n: 200 there, 300 asked",
+        ),
         (["status", "{}/nothing"], "no run folder at"),
         (["report", "{}/nothing"], "nothing"),
-        (["demo", "--images", "0", "--out", "{}/demo"], "the demo can certify 1 to 1000 images, found 0"),
+        (
+            ["demo", "--images", "0", "--out", "{}/demo"],
+            "the demo can certify 1 to 1000 images, found 0",
+        ),
         (["demo", "--n", "0", "--out", "{}/demo"], "n = 0 samples cannot certify anything"),
         (["demo", "--epochs", "0", "--out", "{}/demo"], "epochs must be at least 1, found 0"),
-        (["explain", "{run}", "--index", "0", "--ratios", "-1"], "--ratios is a number of images, found -1"),
-        (["explain", "{run}", "--index", "0", "--seed", "-1", "--out", "{}/x"], "for example 0, found -1\n"),
-        (["explain", "{run}", "--index", "0", "--seed", f"{2**63}", "--out", "{}/x"], f"0, found {2**63}\n"),
-        (["verify", "{run}", "--resample", "1", "--seed", "-5"], "seed must be a whole number from 0 to 2**63 - 1"),
-        (["verify", "{run}", "--resample", "1", "--seed", f"{2**63}"], f"for example 0, found {2**63}\n"),
-        (["verify", "{run}", "--seed", "5"], "--seed chooses the inputs of --resample, which is not given: add"),
-        (["import", "{}/no.pth", "--out", "{}/x", "--sigma", "0.5", "--dataset", "cifar10"], "no.pth"),
-        (["import", "{}/no.pth", "--out", "{}/x", "--sigma", "0.5", "--dataset", "cifar"], "did you mean cifar10"),
+        (
+            ["explain", "{run}", "--index", "0", "--ratios", "-1"],
+            "--ratios is a number of images, found -1",
+        ),
+        (
+            ["explain", "{run}", "--index", "0", "--seed", "-1", "--out", "{}/x"],
+            "for example 0, found -1\n",
+        ),
+        (
+            ["explain", "{run}", "--index", "0", "--seed", f"{2**63}", "--out", "{}/x"],
+            f"0, found {2**63}\n",
+        ),
+        (
+            ["verify", "{run}", "--resample", "1", "--seed", "-5"],
+            "seed must be a whole number from 0 to 2**63 - 1",
+        ),
+        (
+            ["verify", "{run}", "--resample", "1", "--seed", f"{2**63}"],
+            f"for example 0, found {2**63}\n",
+        ),
+        (
+            ["verify", "{run}", "--seed", "5"],
+            "--seed chooses the inputs of --resample, which is not given: add",
+        ),
+        (
+            ["import", "{}/no.pth", "--out", "{}/x", "--sigma", "0.5", "--dataset", "cifar10"],
+            "no.pth",
+        ),
+        (
+            ["import", "{}/no.pth", "--out", "{}/x", "--sigma", "0.5", "--dataset", "cifar"],
+            "did you mean cifar10",
+        ),
     ],
 )
 def test_mistakes_are_answered_in_one_line(capsys, certified, tmp_path, arguments, message):
-    places = [argument.replace("{run}", str(certified)).replace("{}", str(tmp_path)) for argument in arguments]
+    places = [
+        argument.replace("{run}", str(certified)).replace("{}", str(tmp_path))
+        for argument in arguments
+    ]
     error = fails(capsys, *places)
     assert message in error
     assert error.startswith("error: ")
@@ -127,7 +209,10 @@ def test_mistakes_are_answered_in_one_line(capsys, certified, tmp_path, argument
         (["reproduce"], "arguments are required: what\n"),
         (["predict"], "arguments are required: run, images\n"),
         (["attack", "a"], "arguments are required: --radius\n"),
-        (["certify", "a", "--ever", "3"], "unrecognized arguments: --ever 3\n  did you mean --every?\n"),
+        (
+            ["certify", "a", "--ever", "3"],
+            "unrecognized arguments: --ever 3\n  did you mean --every?\n",
+        ),
         (["reproduce", "mnist", "--epoch=1"], "did you mean --epochs?"),
     ],
 )
@@ -190,9 +275,17 @@ def test_a_word_that_is_none_of_a_few_is_answered_by_these_in_one_line(capsys):
                 main([name, flag, "wrng"])
             assert ended.value.code == 2
             listed = words.replace(",", ", ")
-            assert capsys.readouterr().err == f"error: {flag} is one of {listed}, found 'wrng'; choose one of them\n"
+            assert (
+                capsys.readouterr().err
+                == f"error: {flag} is one of {listed}, found 'wrng'; choose one of them\n"
+            )
             found.append((name, flag))
-    assert {("certify", "--noise"), ("certify", "--split"), ("train", "--optimizer"), ("attack", "--attack")} < {*found}
+    assert {
+        ("certify", "--noise"),
+        ("certify", "--split"),
+        ("train", "--optimizer"),
+        ("attack", "--attack"),
+    } < {*found}
 
 
 @pytest.mark.parametrize(
@@ -203,11 +296,20 @@ def test_a_word_that_is_none_of_a_few_is_answered_by_these_in_one_line(capsys):
             "--lr-late takes true or false, found 'maybe'; write for example --lr-late true",
         ),
         (["train", "--lr-late", "1"], "--lr-late takes true or false, found '1'"),
-        (["certify", "--n", "many"], "--n takes a whole number, found 'many'; write for example --n 100"),
+        (
+            ["certify", "--n", "many"],
+            "--n takes a whole number, found 'many'; write for example --n 100",
+        ),
         (["certify", "--n", "1.5"], "--n takes a whole number, found '1.5'"),
         (["certify", "--max", ""], "--max takes a whole number, found ''"),
-        (["train", "--lr-drops", "30,x"], "--lr-drops takes whole numbers with commas between them, found '30,x'"),
-        (["train", "--sigma", "much"], "--sigma takes a number, found 'much'; write for example --sigma 0.25"),
+        (
+            ["train", "--lr-drops", "30,x"],
+            "--lr-drops takes whole numbers with commas between them, found '30,x'",
+        ),
+        (
+            ["train", "--sigma", "much"],
+            "--sigma takes a number, found 'much'; write for example --sigma 0.25",
+        ),
         (["certify", "--alpha", "nan"], "--alpha takes a number, found 'nan'"),
         (["report", "--least-accuracy", "inf"], "--least-accuracy takes a number, found 'inf'"),
         (["import", "--sigma", "wide"], "--sigma takes a number, found 'wide'"),
@@ -233,14 +335,19 @@ def test_a_wrong_value_is_told_in_one_line(capsys, words, said):
         (["--lr-late", "Yes"], {"lr_late": True}),
         (["--lr-late=FALSE"], {"lr_late": False}),
         (["--lr-late", "off"], {"lr_late": False}),
-        (["--epochs", "1e2", "--seed", "9007199254740993"], {"epochs": 100, "seed": 9007199254740993}),
+        (
+            ["--epochs", "1e2", "--seed", "9007199254740993"],
+            {"epochs": 100, "seed": 9007199254740993},
+        ),
         (["--lr", "1e-3", "--sigma", "2"], {"lr": 0.001, "sigma": 2.0}),
         (["--lr-drops", "[30, 60]"], {"lr_drops": [30, 60]}),
         ([], {"lr_late": None, "epochs": None, "lr": None, "lr_drops": None}),
     ],
 )
 def test_values_are_read_by_their_type(words, read):
-    parsed = build_parser(None, ["train"]).parse_args(["train", "recipe", "--out", "run", *words]).train
+    parsed = (
+        build_parser(None, ["train"]).parse_args(["train", "recipe", "--out", "run", *words]).train
+    )
     found = {name: parsed[name] for name in read}
     assert found == read
     assert [type(value) for value in found.values()] == [type(value) for value in read.values()]
@@ -248,10 +355,17 @@ def test_values_are_read_by_their_type(words, read):
 
 def test_a_wrong_word_is_told_alike_on_the_command_line_and_in_a_file(capsys, tmp_path):
     """Some words have a near one among the few, some have none."""
-    for setting, word in (("optimizer", "sdg"), ("augment", "crop_flip"), ("kernels", "xyz"), ("precision", "float")):
+    for setting, word in (
+        ("optimizer", "sdg"),
+        ("augment", "crop_flip"),
+        ("kernels", "xyz"),
+        ("precision", "float"),
+    ):
         told = []
         file = tmp_path / f"{setting}.yaml"
-        file.write_text(f"dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {{name: gaussian}}\n{setting}: {word}\n")
+        file.write_text(
+            f"dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {{name: gaussian}}\n{setting}: {word}\n"
+        )
         for words in (["mnist/gaussian-0.50", f"--{setting}", word], [str(file)]):
             with pytest.raises(SystemExit):
                 main(["train", *words, "--out", str(tmp_path / "run")])

@@ -9,7 +9,10 @@ from tests.cli.commands import ends
 
 INFINITE, HUGE = float("inf"), 10**400
 DAMAGE = {
-    **{f"{name} huge": {name: HUGE} for name in ("split_alpha", "start", "n", "n0", "alpha", "alpha_each", "inputs")},
+    **{
+        f"{name} huge": {name: HUGE}
+        for name in ("split_alpha", "start", "n", "n0", "alpha", "alpha_each", "inputs")
+    },
     **{f"{name} infinite": {name: INFINITE} for name in ("inputs", "sigma", "alpha", "tau")},
     **{f"{name} no number": {name: float("nan")} for name in ("sigma", "alpha_each", "tau")},
     "tolerance huge": {"procedure": "tolerance", "tolerance": HUGE},
@@ -25,7 +28,10 @@ DAMAGE = {
     "values huge": {"values": HUGE},
     "procedure unknown": {"procedure": "magic"},
     "nested": '{"identity": ' + "[" * 100_000 + "]" * 100_000 + "}",
-    "nested a little less": '{"identity": {"a": ' + "[" * 900 + "]" * 900 + '}, "inputs": 6, "environment": {}}',
+    "nested a little less": '{"identity": {"a": '
+    + "[" * 900
+    + "]" * 900
+    + '}, "inputs": 6, "environment": {}}',
     "long number": '{"identity": {"n": ' + "9" * 5000 + '}, "inputs": 6, "environment": {}}',
     "no text": b"\xff\xfe{}",
 }
@@ -39,7 +45,9 @@ def damaged(request, certified, tmp_path):
     if isinstance(damage, dict):
         values = json.loads(path.read_text())
         for name, value in damage.items():
-            place = {"inputs": values, "values": values["environment"]}.get(name, values["identity"])
+            place = {"inputs": values, "values": values["environment"]}.get(
+                name, values["identity"]
+            )
             place[name] = value
             if value == "absent":
                 del place[name]

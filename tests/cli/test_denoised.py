@@ -16,11 +16,22 @@ from tests.cli.commands import fails, run
 @pytest.fixture(scope="module")
 def denoiser(shared_run, tmp_path_factory):
     """A denoiser of two layers, trained through README's classifier."""
-    small = {"model_options": {"depth": 2, "width": 4}, "epochs": 1, "method": {"classifier": str(shared_run)}}
+    small = {
+        "model_options": {"depth": 2, "width": 4},
+        "epochs": 1,
+        "method": {"classifier": str(shared_run)},
+    }
     config = load_recipe("mnist-mini/denoiser-0.50", small).config
     data = load_dataset("mnist-mini", "test")
     few = dataclasses.replace(data, images=data.images[:128], labels=data.labels[:128])
-    return fit(config, tmp_path_factory.mktemp("runs") / "denoiser", train=few, test=few, device="cpu", quiet=True).path
+    return fit(
+        config,
+        tmp_path_factory.mktemp("runs") / "denoiser",
+        train=few,
+        test=few,
+        device="cpu",
+        quiet=True,
+    ).path
 
 
 def changed(source, target, **entries):
@@ -31,7 +42,9 @@ def changed(source, target, **entries):
     return target
 
 
-def test_a_denoised_classifier_is_certified_verified_and_reported(capsys, denoiser, shared_run, tmp_path):
+def test_a_denoised_classifier_is_certified_verified_and_reported(
+    capsys, denoiser, shared_run, tmp_path
+):
     out = tmp_path / "run"
     last = RunFolder(denoiser).records("metrics.jsonl")[-1]
     assert {"mse", "stability", "test_mse", "test_psnr"} <= last.keys()
@@ -52,7 +65,9 @@ def test_a_denoised_classifier_is_certified_verified_and_reported(capsys, denois
     assert "belongs to another network" in fails(capsys, *words, "--sigma", 0.25)
 
 
-def test_what_cannot_be_put_together_is_refused_before_anything_is_written(capsys, denoiser, shared_run, tmp_path):
+def test_what_cannot_be_put_together_is_refused_before_anything_is_written(
+    capsys, denoiser, shared_run, tmp_path
+):
     out = tmp_path / "run"
     words = ["denoised", "--out", out, "--denoiser"]
     for given, message in (
@@ -66,7 +81,9 @@ def test_what_cannot_be_put_together_is_refused_before_anything_is_written(capsy
     ):
         assert message in fails(capsys, *words, *given)
     for command in (["certify"], ["attack", "--radius", 1]):
-        assert "is a denoiser, which names no classes" in fails(capsys, command[0], denoiser, *command[1:])
+        assert "is a denoiser, which names no classes" in fails(
+            capsys, command[0], denoiser, *command[1:]
+        )
     assert not out.exists()
 
 
@@ -74,7 +91,14 @@ def test_a_classifier_of_another_size_gets_images_of_its_own(capsys, denoiser, t
     (tmp_path / "sized.py").write_text(
         "from torch import nn\n\ndef make(classes):\n    return nn.Sequential(nn.Flatten(), nn.Linear(196, classes))\n"
     )
-    model = ["--model", f"{tmp_path / 'sized.py'}:make", "--data", "mnist-mini", "--normalisation", "size=14x14"]
+    model = [
+        "--model",
+        f"{tmp_path / 'sized.py'}:make",
+        "--data",
+        "mnist-mini",
+        "--normalisation",
+        "size=14x14",
+    ]
     out = tmp_path / "run"
     printed = run(capsys, "denoised", "--denoiser", denoiser, *model, "--out", out)
     assert "--trust-code" in printed
@@ -91,14 +115,34 @@ def test_a_denoiser_of_your_own_code(capsys, shared_run, tmp_path):
         "def make():\n    return OneShotDiffusion(UNet(), 0.5, schedule='cosine', steps=4000, rescale_time=True)\n"
     )
     out, name = tmp_path / "run", f"{tmp_path / 'own_unet.py'}:make"
-    run(capsys, "denoised", "--denoiser", name, "--classifier", shared_run, "--sigma", 0.5, "--out", out)
+    run(
+        capsys,
+        "denoised",
+        "--denoiser",
+        name,
+        "--classifier",
+        shared_run,
+        "--sigma",
+        0.5,
+        "--out",
+        out,
+    )
     assert "would run that Python code" in fails(capsys, "certify", out)
     assert "run/test" in run(capsys, "certify", out, "--trust-code", "--max", 1, "--n", 50)
 
 
 def test_an_ensemble_answers_by_the_mean_of_its_members(capsys, denoiser, shared_run, tmp_path):
     both = tmp_path / "both"
-    run(capsys, "denoised", "--denoiser", denoiser, "--classifier", shared_run, "--out", tmp_path / "denoised")
+    run(
+        capsys,
+        "denoised",
+        "--denoiser",
+        denoiser,
+        "--classifier",
+        shared_run,
+        "--out",
+        tmp_path / "denoised",
+    )
     run(capsys, "ensemble", shared_run, tmp_path / "denoised", "--out", both)
     members = [RunFolder(folder).load_model()[0] for folder in (shared_run, tmp_path / "denoised")]
     model, spec = RunFolder(both).load_model()
@@ -117,7 +161,9 @@ def test_members_that_do_not_belong_together_are_refused(capsys, shared_run, tmp
     assert not (tmp_path / "run").exists()
 
 
-def test_a_model_trained_without_noise_is_certified_with_a_sigma_that_is_given(capsys, shared_run, tmp_path):
+def test_a_model_trained_without_noise_is_certified_with_a_sigma_that_is_given(
+    capsys, shared_run, tmp_path
+):
     plain = changed(shared_run, tmp_path / "plain", sigma=0.0)
     assert "trained without noise: give --sigma" in fails(capsys, "certify", plain, "--max", 1)
     assert "trained with sigma 0, now certified with 0.25" in run(

@@ -15,7 +15,9 @@ QUICK = ["--images", 30, "--n", 1000, "--device", "cpu"]
 
 @pytest.fixture(autouse=True)
 def _hurry(monkeypatch):
-    monkeypatch.setattr("smoothcert.evaluation.doctor.examine.__kwdefaults__", {"images": 200, "seconds": 0.3})
+    monkeypatch.setattr(
+        "smoothcert.evaluation.doctor.examine.__kwdefaults__", {"images": 200, "seconds": 0.3}
+    )
 
 
 def test_a_run_is_examined(capsys, certified):
@@ -27,7 +29,9 @@ def test_a_run_is_examined(capsys, certified):
 
 
 def test_a_run_that_was_trained_without_noise_is_examined_too(capsys, certified, tmp_path):
-    run_folder = shutil.copytree(certified, tmp_path / "plain", ignore=shutil.ignore_patterns("certify"))
+    run_folder = shutil.copytree(
+        certified, tmp_path / "plain", ignore=shutil.ignore_patterns("certify")
+    )
     path = run_folder / "model.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), "sigma": 0.0}))
     assert "under noise of sigma 0.25" in run(capsys, "doctor", run_folder, *QUICK)
@@ -47,7 +51,9 @@ def test_the_same_for_programs(capsys, certified):
 def test_a_fault_shows_in_the_exit_status(capsys, certified, tmp_path):
     data = tmp_path / "noise.npz"
     rng = np.random.default_rng(0)
-    np.savez(data, images=rng.integers(0, 256, (40, 28, 28), dtype=np.uint8), labels=np.arange(40) % 10)
+    np.savez(
+        data, images=rng.integers(0, 256, (40, 28, 28), dtype=np.uint8), labels=np.arange(40) % 10
+    )
     with pytest.raises(SystemExit) as stop:
         main(["doctor", str(certified), "--data", f"npz:{data}", *map(str, QUICK)])
     assert stop.value.code == 1

@@ -21,7 +21,9 @@ def test_a_published_checkpoint_becomes_a_run(capsys, checkpoint, certified, tmp
     model, _ = RunFolder(certified).load_model()
     torch.save({"arch": "LeNet", "state_dict": model.state_dict(), "epoch": 90}, checkpoint)
     printed = run(capsys, "import", checkpoint, "--out", tmp_path / "run", *MINI)
-    share = re.search(r"accuracy under noise of sigma 0.5 on 200 test images: ([\d.]+) %\n", printed)
+    share = re.search(
+        r"accuracy under noise of sigma 0.5 on 200 test images: ([\d.]+) %\n", printed
+    )
     assert share is not None
     assert float(share[1]) > 60
     assert "lenet, 10 classes, normalisation none" in printed
@@ -31,15 +33,29 @@ def test_a_published_checkpoint_becomes_a_run(capsys, checkpoint, certified, tmp
 
 
 def test_a_model_that_guesses_is_named(capsys, checkpoint, tmp_path):
-    torch.save({"arch": "LeNet", "state_dict": build_model("lenet", seed=3).state_dict()}, checkpoint)
-    assert "what guessing gives: check --norm" in run(capsys, "import", checkpoint, "--out", tmp_path / "run", *MINI)
+    torch.save(
+        {"arch": "LeNet", "state_dict": build_model("lenet", seed=3).state_dict()}, checkpoint
+    )
+    assert "what guessing gives: check --norm" in run(
+        capsys, "import", checkpoint, "--out", tmp_path / "run", *MINI
+    )
 
 
 def test_without_the_test_images_the_import_says_so(capsys, checkpoint, tmp_path, monkeypatch):
     for name in ("SMOOTHCERT_DATA", "XDG_CACHE_HOME", "HOME"):
         monkeypatch.setenv(name, str(tmp_path))
     torch.save({"arch": "cifar_resnet8", "state_dict": CifarResNet(8).state_dict()}, checkpoint)
-    printed = run(capsys, "import", checkpoint, "--out", tmp_path / "run", "--sigma", 0.5, "--dataset", "cifar10")
+    printed = run(
+        capsys,
+        "import",
+        checkpoint,
+        "--out",
+        tmp_path / "run",
+        "--sigma",
+        0.5,
+        "--dataset",
+        "cifar10",
+    )
     assert "its accuracy was not checked" in printed
     assert RunFolder(tmp_path / "run").finished
 
@@ -55,14 +71,25 @@ def poisoned(name, value):
     [
         (poisoned("1.conv1.bias", torch.nan), MINI, "found NaN or infinity in 1.conv1.bias"),
         (poisoned("1.fc2.weight", -torch.inf), MINI, "found NaN or infinity in 1.fc2.weight"),
-        (None, [*MINI, "--sigma", -1], "sigma, the standard deviation of the noise, must be above 0"),
+        (
+            None,
+            [*MINI, "--sigma", -1],
+            "sigma, the standard deviation of the noise, must be above 0",
+        ),
         (None, [*MINI, "--sigma", 1e9], "must be above 0 (to 1000), found 1000000000.0"),
-        (None, [*MINI, "--dataset", "cifar10"], "cannot take the data's images, of shape [3, 32, 32]"),
+        (
+            None,
+            [*MINI, "--dataset", "cifar10"],
+            "cannot take the data's images, of shape [3, 32, 32]",
+        ),
         (None, [*MINI, "--normalisation", "cifar10"], "normalises 3 channels"),
     ],
 )
 def test_what_cannot_be_is_refused(capsys, checkpoint, tmp_path, state, words, message):
-    torch.save({"arch": "LeNet", "state_dict": state or build_model("lenet", seed=0).state_dict()}, checkpoint)
+    torch.save(
+        {"arch": "LeNet", "state_dict": state or build_model("lenet", seed=0).state_dict()},
+        checkpoint,
+    )
     error = fails(capsys, "import", checkpoint, "--out", tmp_path / "run", *words)
     assert message in error
     assert error.count("\n") == 1
@@ -70,7 +97,11 @@ def test_what_cannot_be_is_refused(capsys, checkpoint, tmp_path, state, words, m
 
 
 def test_a_file_in_the_place_of_the_folder_is_kept(capsys, checkpoint, tmp_path):
-    torch.save({"arch": "LeNet", "state_dict": build_model("lenet", seed=0).state_dict()}, checkpoint)
+    torch.save(
+        {"arch": "LeNet", "state_dict": build_model("lenet", seed=0).state_dict()}, checkpoint
+    )
     before = checkpoint.read_bytes()
-    assert "is a file: give a new --out" in fails(capsys, "import", checkpoint, "--out", checkpoint, *MINI)
+    assert "is a file: give a new --out" in fails(
+        capsys, "import", checkpoint, "--out", checkpoint, *MINI
+    )
     assert checkpoint.read_bytes() == before

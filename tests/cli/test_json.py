@@ -27,7 +27,14 @@ def outcome(capsys, *words):
 
 def test_plain_values(capsys):
     odd = [math.nan, math.inf, -math.inf, np.float64("nan")]
-    print_json({"a": odd, "b": (Path("x/y"), np.int64(3), np.arange(2)), 1: {"é\x1b": "é\udc80"}, "c": [True, None]})
+    print_json(
+        {
+            "a": odd,
+            "b": (Path("x/y"), np.int64(3), np.arange(2)),
+            1: {"é\x1b": "é\udc80"},
+            "c": [True, None],
+        }
+    )
     text = capsys.readouterr().out
     assert text.isascii()
     found = json.loads(text)
@@ -42,9 +49,13 @@ def runs(certified, tmp_path):
     """A folder of three runs: whole, half done, and with one row that says too much."""
     names = ("a/seed9", "a/seed10", "damaged")
     for name in names:
-        shutil.copytree(certified, tmp_path / name, ignore=shutil.ignore_patterns("together", "each"))
+        shutil.copytree(
+            certified, tmp_path / name, ignore=shutil.ignore_patterns("together", "each")
+        )
     half, damaged = (tmp_path / name / "certify" / "six" / "part-0-of-1.tsv" for name in names[1:])
-    half.write_text("".join(half.read_text().splitlines(keepends=True)[:4]) + "3\t0\t0")  # and a torn line
+    half.write_text(
+        "".join(half.read_text().splitlines(keepends=True)[:4]) + "3\t0\t0"
+    )  # and a torn line
     damaged.write_text(damaged.read_text().replace("\t200\t", "\tmany\t", 1))
     return tmp_path
 
@@ -56,11 +67,20 @@ def test_report_and_status_of_a_folder_of_runs(capsys, runs):
     assert [run["state"] for run in told["runs"]] == ["trained"] * 3
     assert [run["finished"] for run in told["runs"]] == [True, False, True]
     (store,) = told["runs"][1]["stores"]
-    assert (store["name"], store["state"], store["done"], store["inputs"]) == ("six", "partial", 3, 6)
+    assert (store["name"], store["state"], store["done"], store["inputs"]) == (
+        "six",
+        "partial",
+        3,
+        6,
+    )
     assert store["settings"]["n"] == 200
     assert store["seconds_left"] == pytest.approx(3 * store["seconds_per_input"])
     training = told["runs"][0]["training"]
-    assert (training["method"], training["epochs_done"], training["seconds_left"]) == ("gaussian", 8, None)
+    assert (training["method"], training["epochs_done"], training["seconds_left"]) == (
+        "gaussian",
+        8,
+        None,
+    )
 
     status, told, said = outcome(capsys, "report", runs, "--json")
     assert status == 2
@@ -69,13 +89,24 @@ def test_report_and_status_of_a_folder_of_runs(capsys, runs):
     assert said == f"error: {told['error']}\n"
 
     shutil.rmtree(runs / "damaged")
-    status, told, said = outcome(capsys, "report", runs, "--json", "--radii", 0, 0.5, "--csv", runs / "table.csv")
+    status, told, said = outcome(
+        capsys, "report", runs, "--json", "--radii", 0, 0.5, "--csv", runs / "table.csv"
+    )
     assert (status, said) == (0, f"wrote {runs / 'table.csv'}\n")
     whole, half = told["rows"]
     assert (whole["name"], whole["inputs"], whole["partial"]) == ("seed9", 6, False)
-    assert (half["name"], half["inputs"], half["expected"], half["partial"]) == ("seed10", 3, 6, True)
+    assert (half["name"], half["inputs"], half["expected"], half["partial"]) == (
+        "seed10",
+        3,
+        6,
+        True,
+    )
     stored = read_store(runs / "a" / "seed9" / "certify" / "six")
-    assert whole["acr"] == average_certified_radius(stored) == pytest.approx((stored.radius * stored.correct).mean())
+    assert (
+        whole["acr"]
+        == average_certified_radius(stored)
+        == pytest.approx((stored.radius * stored.correct).mean())
+    )
     assert (whole["sigma"], whole["n0"], whole["n"], whole["alpha"]) == (0.5, 100, 200, 0.001)
     assert whole["seed"] == stored.identity["noise_seed"]
     for entry, radius in zip(whole["certified_accuracy"], told["radii"], strict=True):
@@ -117,7 +148,9 @@ def test_where_there_is_nothing_the_document_is_the_error(capsys, tmp_path, comm
 def named_in_the_docs():
     """The keys of each document and of its parts, by what stands in the first column of the page's table."""
     table = (Path(__file__).parents[2] / "docs" / "json.md").read_text(encoding="utf-8")
-    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][1:]
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")][
+        1:
+    ]
     return {first.replace("`", ""): set(re.findall(r"`(\w+)`", keys)) for first, keys in rows}
 
 
@@ -174,10 +207,14 @@ def test_the_docs_name_every_key(capsys, runs, tmp_path):
         (["--figure", "f.svg", "--draw", "trade-offs"], {"trade_offs"}),
     ],
 )
-def test_envelopes_and_trade_offs_are_told_where_they_are_asked_for(capsys, runs, monkeypatch, words, told):
+def test_envelopes_and_trade_offs_are_told_where_they_are_asked_for(
+    capsys, runs, monkeypatch, words, told
+):
     monkeypatch.chdir(runs)
     _, found, _ = outcome(capsys, "report", "a/seed9", "a/seed10", *words, "--json")
-    assert {name for name in ("differences", "envelopes", "trade_offs") if found[name] is not None} == told
+    assert {
+        name for name in ("differences", "envelopes", "trade_offs") if found[name] is not None
+    } == told
 
 
 def test_a_run_left_out_of_a_report_is_named(capsys, runs):

@@ -15,10 +15,15 @@ SIX = ("--name", "six", "--max", 6, "--n", 200)
 @pytest.fixture
 def machines(certified, tmp_path):
     """The run on three machines without a common disk: the first two have certified their thirds, the last one not."""
-    return [shutil.copytree(certified, tmp_path / name, ignore=shutil.ignore_patterns("certify")) for name in "abc"]
+    return [
+        shutil.copytree(certified, tmp_path / name, ignore=shutil.ignore_patterns("certify"))
+        for name in "abc"
+    ]
 
 
-def test_shards_of_machines_without_a_common_disk_become_one_store(capsys, certified, machines, tmp_path):
+def test_shards_of_machines_without_a_common_disk_become_one_store(
+    capsys, certified, machines, tmp_path
+):
     for number, place in enumerate(machines[:2]):
         run(capsys, "certify", place, *SIX, "--shard", f"{number}/3")
     told = run(capsys, "status", *machines)
@@ -33,9 +38,19 @@ def test_shards_of_machines_without_a_common_disk_become_one_store(capsys, certi
     run(capsys, "certify", machines[2], *SIX, "--shard", "2/3")  # it goes on with the joint store
     told = run(capsys, "merge", *machines, "--out", tmp_path / "whole")
     assert told == f"{tmp_path / 'whole'}: 6 rows added from 3 stores\nall 6 inputs\n"
-    assert "together" not in run(capsys, "status", certified, tmp_path / "whole")  # each is complete
+    assert "together" not in run(
+        capsys, "status", certified, tmp_path / "whole"
+    )  # each is complete
 
-    told = run(capsys, "merge", tmp_path, certified / "certify" / "six", "--out", tmp_path / "whole", "--json")
+    told = run(
+        capsys,
+        "merge",
+        tmp_path,
+        certified / "certify" / "six",
+        "--out",
+        tmp_path / "whole",
+        "--json",
+    )
     told = json.loads(told)
     assert (told["sources"], told["added"], told["done"], told["missing"]) == (4, 0, 6, [])
     assert "verified: 6 rows recomputed" in run(capsys, "verify", tmp_path / "whole")
@@ -47,7 +62,11 @@ def test_shards_of_machines_without_a_common_disk_become_one_store(capsys, certi
         (1, [0], "0"),
         (1, [12, 57, 93, 94, 95, 99], "12, 57, 93-95, 99"),
         (20, [0, 40, 60, 80, 120], "0, 40-80, 120 (each 20th)"),
-        (1, list(range(0, 60, 2)), f"{', '.join(map(str, range(0, 40, 2)))} and 10 more (--json lists them)"),
+        (
+            1,
+            list(range(0, 60, 2)),
+            f"{', '.join(map(str, range(0, 40, 2)))} and 10 more (--json lists them)",
+        ),
     ],
 )
 def test_missing_inputs_in_words(every, missing, text):
@@ -70,7 +89,9 @@ def test_a_source_that_nobody_would_read_is_not_merged(capsys, machines, tmp_pat
         for row in rows:
             part.add({**row, "radius": "9.5"})
     before = ResultStore(tmp_path / "whole").fingerprint()
-    assert "as its counts prove, found '9.5'" in fails(capsys, "merge", bad, "--out", tmp_path / "whole")
+    assert "as its counts prove, found '9.5'" in fails(
+        capsys, "merge", bad, "--out", tmp_path / "whole"
+    )
     assert ResultStore(tmp_path / "whole").fingerprint() == before
 
 
@@ -81,7 +102,9 @@ def test_the_run_is_named_as_it_was_given(capsys, machines, monkeypatch):
     assert told.startswith("b/certify/six: 2 rows added from 1 store\n")
     assert told.endswith("with b and --name six\n")
     monkeypatch.chdir(machines[1] / "certify")
-    assert f"with {machines[1].resolve()} and --name six" in run(capsys, "merge", machines[0], "--out", "six")
+    assert f"with {machines[1].resolve()} and --name six" in run(
+        capsys, "merge", machines[0], "--out", "six"
+    )
 
 
 def test_what_is_refused_is_one_line(capsys, certified, tmp_path):

@@ -23,7 +23,9 @@ def test_explain_draws_paths_and_ratios(capsys, certified, tmp_path):
 
 def test_explain_tells_runs_of_one_name_apart(capsys, certified, tmp_path):
     """As `reproduce` makes them: FOLDER/seed0 of each row."""
-    runs = [shutil.copytree(certified, tmp_path / row / "seed0") for row in ("gaussian", "smoothmix")]
+    runs = [
+        shutil.copytree(certified, tmp_path / row / "seed0") for row in ("gaussian", "smoothmix")
+    ]
     other = RunFolder(runs[1])
     other.save_model(build_model("lenet", seed=0), dataclasses.replace(other.spec(), weights=""))
     out = tmp_path / "out"
@@ -36,7 +38,9 @@ def test_explain_tells_runs_of_one_name_apart(capsys, certified, tmp_path):
     drawn = (out / "mixing-ratios.svg").read_text()
     assert "gaussian: median" in drawn
     assert "smoothmix: median" in drawn
-    assert run(capsys, "explain", runs[0], runs[0], *arguments).count("seed0-1.svg") == 1  # given twice, made once
+    assert (
+        run(capsys, "explain", runs[0], runs[0], *arguments).count("seed0-1.svg") == 1
+    )  # given twice, made once
 
 
 @pytest.mark.parametrize(
@@ -54,7 +58,9 @@ def test_files_of_explain_have_safe_names_of_their_own(capsys, certified, tmp_pa
         shutil.copytree(certified, tmp_path / place, ignore=shutil.ignore_patterns("certify"))
     arguments = ["--index", 0, "--noises", 1, "--steps", 1, "--out", tmp_path / "out"]
     run(capsys, "explain", *(tmp_path / place for place in places), *arguments)
-    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(f"{name}-0.svg" for name in files)
+    assert sorted(path.name for path in (tmp_path / "out").iterdir()) == sorted(
+        f"{name}-0.svg" for name in files
+    )
 
 
 def test_input_noise_computes_the_bound(capsys, tmp_path):
@@ -65,15 +71,21 @@ def test_input_noise_computes_the_bound(capsys, tmp_path):
 
 
 def test_selftest_noise_passes_and_says_what_it_tested(capsys):
-    printed = run(capsys, "selftest-noise", "--noise", "exact", "--samples", 2**18, "--device", "cpu")
+    printed = run(
+        capsys, "selftest-noise", "--noise", "exact", "--samples", 2**18, "--device", "cpu"
+    )
     assert printed.startswith("exact noise on cpu, 262144 values\n")
     assert printed.count("\n") > 5
 
 
 def test_the_demo_tells_the_whole_story(capsys, tmp_path):
-    printed = run(capsys, "demo", "--out", tmp_path / "demo", "--images", 5, "--n", 100, "--epochs", 1)
+    printed = run(
+        capsys, "demo", "--out", tmp_path / "demo", "--images", 5, "--n", 100, "--epochs", 1
+    )
     assert "gaussian" in printed
     assert "consistency" in printed
     assert "gaussian" in (tmp_path / "demo" / "report.html").read_text()
-    again = run(capsys, "demo", "--out", tmp_path / "demo", "--images", 5, "--n", 100, "--epochs", 1)
+    again = run(
+        capsys, "demo", "--out", tmp_path / "demo", "--images", 5, "--n", 100, "--epochs", 1
+    )
     assert again.splitlines()[:4] == printed.splitlines()[:4]

@@ -61,12 +61,17 @@ def here(certified, tmp_path, monkeypatch):
     """A working folder with nets.py and the weights of a trained LeNet, stored as others store them."""
     (tmp_path / "nets.py").write_text(textwrap.dedent(NETS))
     state = {
-        name.removeprefix("1."): value for name, value in RunFolder(certified).load_model()[0].state_dict().items()
+        name.removeprefix("1."): value
+        for name, value in RunFolder(certified).load_model()[0].state_dict().items()
     }
     torch.save(
-        {"state_dict": {f"module.{name}": value for name, value in state.items()}, "epoch": 3}, tmp_path / "w.pth"
+        {"state_dict": {f"module.{name}": value for name, value in state.items()}, "epoch": 3},
+        tmp_path / "w.pth",
     )
-    torch.save({"model_state_dict": {f"model.net.{k}": v for k, v in state.items()}}, tmp_path / "lightning.ckpt")
+    torch.save(
+        {"model_state_dict": {f"model.net.{k}": v for k, v in state.items()}},
+        tmp_path / "lightning.ckpt",
+    )
     safetensors.torch.save_file(state, tmp_path / "w.safetensors")
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -79,9 +84,33 @@ def rows(folder):
 
 def test_a_network_of_ones_own_gets_the_certificates_of_its_twin(capsys, certified, here):
     """Scale, mean and std around the network leave it the LeNet that it is: the same noise gives the same answers."""
-    run(capsys, "certify", certified, "--n", 200, "--max", 4, "--seed", 1, "--name", "twin", "--device", "cpu")
+    run(
+        capsys,
+        "certify",
+        certified,
+        "--n",
+        200,
+        "--max",
+        4,
+        "--seed",
+        1,
+        "--name",
+        "twin",
+        "--device",
+        "cpu",
+    )
     twin = (certified / "certify" / "twin" / "part-0-of-1.tsv").read_text().splitlines()
-    command = ["certify", "--model", "nets.py:Scaled", "--weights", "w.pth", *SCALED, *SMALL, "--seed", 1]
+    command = [
+        "certify",
+        "--model",
+        "nets.py:Scaled",
+        "--weights",
+        "w.pth",
+        *SCALED,
+        *SMALL,
+        "--seed",
+        1,
+    ]
     printed = run(capsys, *command, "--out", "RUN")
     assert "units of images whose pixels lie in [0, 1]" in printed
     assert rows(here / "RUN") == [line.split("\t")[:5] for line in twin]
@@ -91,13 +120,21 @@ def test_a_network_of_ones_own_gets_the_certificates_of_its_twin(capsys, certifi
     assert "--trust-code" in fails(capsys, "predict", "RUN", "x.npy")
     # the same command resumes, and the run folder stands for itself
     assert run(capsys, *command, "--out", "RUN") == printed
-    assert run(capsys, "certify", "RUN", "--trust-code", "--n", 200, "--max", 4, "--seed", 1) == printed
+    assert (
+        run(capsys, "certify", "RUN", "--trust-code", "--n", 200, "--max", 4, "--seed", 1)
+        == printed
+    )
     assert "verified: 4 rows" in run(capsys, "verify", "RUN", "--trust-code")
 
 
 @pytest.mark.parametrize(
     ("model", "weights"),
-    [("nets:Scaled", "lightning.ckpt"), ("nets.Scaled", "w.safetensors"), ("nets:fixed", "w.pth"), ("lenet", "w.pth")],
+    [
+        ("nets:Scaled", "lightning.ckpt"),
+        ("nets.Scaled", "w.safetensors"),
+        ("nets:fixed", "w.pth"),
+        ("lenet", "w.pth"),
+    ],
 )
 def test_names_and_weights_as_people_have_them(capsys, here, model, weights):
     run(capsys, "certify", "--model", model, "--weights", weights, *SMALL, "--out", "RUN")
@@ -115,14 +152,26 @@ def test_names_and_weights_as_people_have_them(capsys, here, model, weights):
             "the model returns NaN for an image of the data",
         ),
         (["--model", "nets.py:none", *SMALL], "expected a torch.nn.Module, got a NoneType"),
-        (["--model", "nets.py:Lazy", "--weights", "w.pth", *SMALL], "w.pth does not fit the model: missing: 1.weight"),
+        (
+            ["--model", "nets.py:Lazy", "--weights", "w.pth", *SMALL],
+            "w.pth does not fit the model: missing: 1.weight",
+        ),
         (["--model", "resnet20", "--weights", "w.pth", *SMALL], "does not fit the model"),
-        (["--model", "nets.py:Scaled", "--weights", "nowhere.pth", *SMALL], "no checkpoint at nowhere.pth"),
-        (["--model", "nets.py:Scaled", "--classes", 7, *SMALL], "mnist-mini has 10 classes, the network 7"),
+        (
+            ["--model", "nets.py:Scaled", "--weights", "nowhere.pth", *SMALL],
+            "no checkpoint at nowhere.pth",
+        ),
+        (
+            ["--model", "nets.py:Scaled", "--classes", 7, *SMALL],
+            "mnist-mini has 10 classes, the network 7",
+        ),
         (["--model", "nets.py:Scaled", "--mean", "x", *SMALL], "--mean takes numbers"),
         (["--model", "nets.py:Scaled", "--mean", 1, 2, 3, *SMALL], "normalises 3 channels"),
         (["--model", "nets.py:Scaled", "--input-range", 1, 0, *SMALL], "low then high"),
-        (["--model", "nets.py:Scaled", "--normalisation", "cifar10", *SCALED, *SMALL], "say it twice"),
+        (
+            ["--model", "nets.py:Scaled", "--normalisation", "cifar10", *SCALED, *SMALL],
+            "say it twice",
+        ),
         (["--model", "nets.py:Scaled", "--data", "mnist-mini"], "also needs --sigma"),
         (["--model", "nets.py:Scaled", *SMALL, "--sigma", -1], "sigma, the standard deviation"),
         (["--model", "lenet", *SMALL], "has no weights of its own"),
@@ -141,7 +190,9 @@ def test_a_folder_is_never_taken_from_another_network(capsys, here, certified):
     command = ["certify", "--model", "nets.py:Scaled", "--weights", "w.pth", *SMALL]
     run(capsys, *command, *SCALED, "--out", "RUN")
     before = (here / "RUN" / "model.json").read_bytes()
-    assert "normalisation: 'range=0.0,255.0 mean=30.0 std=60.0' there" in fails(capsys, *command, "--out", "RUN")
+    assert "normalisation: 'range=0.0,255.0 mean=30.0 std=60.0' there" in fails(
+        capsys, *command, "--out", "RUN"
+    )
     assert "is a training run" in fails(capsys, *command, "--out", certified)
     assert "holds files but no model.json" in fails(capsys, *command, "--out", ".")
     assert "is a file" in fails(capsys, *command, "--out", "w.pth")
@@ -151,7 +202,17 @@ def test_a_folder_is_never_taken_from_another_network(capsys, here, certified):
 
 
 def test_a_folder_that_was_killed_before_model_json_is_resumed(capsys, here):
-    command = ["certify", "--model", "nets.py:Scaled", "--weights", "w.pth", *SCALED, *SMALL, "--out", "run"]
+    command = [
+        "certify",
+        "--model",
+        "nets.py:Scaled",
+        "--weights",
+        "w.pth",
+        *SCALED,
+        *SMALL,
+        "--out",
+        "run",
+    ]
     run(capsys, *command)
     before = rows(here / "run")
     (here / "run" / "model.json").unlink()
@@ -203,7 +264,9 @@ ODD = """
         (["--out", "x" * 300], "--out cannot be a folder"),
     ],
 )
-def test_odd_words_are_refused_before_anything_is_written(capsys, tmp_path, monkeypatch, words, message):
+def test_odd_words_are_refused_before_anything_is_written(
+    capsys, tmp_path, monkeypatch, words, message
+):
     (tmp_path / "odd.py").write_text(textwrap.dedent(ODD))
     monkeypatch.chdir(tmp_path)
     error = fails(capsys, "certify", "--model", "odd.py:Bare", *SMALL, "--out", "run", *words)

@@ -19,19 +19,27 @@ def test_predict_reads_pictures_and_arrays(capsys, certified, tmp_path):
     Image.fromarray(test.image(0)[0]).save(tmp_path / "digit.png")
     np.save(tmp_path / "digit.npy", test.image(0))
     np.save(tmp_path / "grey.npy", np.full((1, 28, 28), 0.5, np.float32))
-    lines = run(capsys, "predict", certified, tmp_path / "digit.png", tmp_path / "digit.npy", "--n", 500).splitlines()
+    lines = run(
+        capsys, "predict", certified, tmp_path / "digit.png", tmp_path / "digit.npy", "--n", 500
+    ).splitlines()
     assert lines.pop() == f"each with n0 = 100, n = 500, alpha = 0.001, exact noise; {UNITS}"
     answers = [line.split(": ", 1)[1] for line in lines]
     assert re.fullmatch(r"\w+, certified radius \d\.\d{4} \(p >= 0\.\d{6}\)", answers[0])
     assert answers[0].split(",")[0] == answers[1].split(",")[0]
-    assert "needs an 8-bit image" in fails(capsys, "predict", certified, tmp_path / "grey.npy", "--n", 500)
+    assert "needs an 8-bit image" in fails(
+        capsys, "predict", certified, tmp_path / "grey.npy", "--n", 500
+    )
     answer, _, note = run(
         capsys, "predict", certified, tmp_path / "digit.png", "--n", 500, "--noise", "float"
     ).splitlines()
     assert "certified radius" in answer
     assert note == "note: float noise: not formally sound"
-    assert "note" in run(capsys, "predict", certified, tmp_path / "grey.npy", "--n", 20, "--noise", "float")
-    line, _ = run(capsys, "predict", certified, tmp_path / "digit.png", "--n", 500, "--noise", "laplace").splitlines()
+    assert "note" in run(
+        capsys, "predict", certified, tmp_path / "grey.npy", "--n", 20, "--noise", "float"
+    )
+    line, _ = run(
+        capsys, "predict", certified, tmp_path / "digit.png", "--n", 500, "--noise", "laplace"
+    ).splitlines()
     assert ", certified l1 radius " in line
 
 
@@ -48,8 +56,15 @@ def test_printed_numbers_never_exceed_the_proved_ones(capsys, certified, tmp_pat
     assert (told["n"], told["alpha"], told["noise"], told["note"]) == (500, 0.001, "exact", None)
     certificates = [smoothed.certify(test.image(i), n=500, index=i) for i in range(8)]
     for path, answer, proved in zip(paths, told["images"], certificates, strict=True):
-        assert (answer["path"], answer["norm"], answer["abstained"]) == (str(path), "l2", proved.abstained)
-        assert (answer["radius"], answer["p_lower"]) == (proved.radius, proved.p_lower)  # to the last digit
+        assert (answer["path"], answer["norm"], answer["abstained"]) == (
+            str(path),
+            "l2",
+            proved.abstained,
+        )
+        assert (answer["radius"], answer["p_lower"]) == (
+            proved.radius,
+            proved.p_lower,
+        )  # to the last digit
         assert answer["predict"] == (None if proved.abstained else proved.predict)
         assert answer["class"] == (None if proved.abstained else test.class_names[proved.predict])
         assert sum(answer["counts"].values()) == 500
@@ -64,16 +79,40 @@ def test_printed_numbers_never_exceed_the_proved_ones(capsys, certified, tmp_pat
     ("name", "make", "message"),
     [
         ("no.png", None, "no image file at"),
-        ("wide.png", lambda path: Image.fromarray(np.zeros((28, 30), np.uint8)).save(path), r"found \[1, 28, 30\]"),
+        (
+            "wide.png",
+            lambda path: Image.fromarray(np.zeros((28, 30), np.uint8)).save(path),
+            r"found \[1, 28, 30\]",
+        ),
         ("text.png", lambda path: path.write_text("not a picture"), "expected a readable picture"),
-        ("deep.png", lambda path: Image.fromarray(np.full((28, 28), 300, np.uint16)).save(path), "8 bits per channel"),
-        ("float.tif", lambda path: Image.fromarray(np.zeros((28, 28), np.float32)).save(path), "8 bits per channel"),
+        (
+            "deep.png",
+            lambda path: Image.fromarray(np.full((28, 28), 300, np.uint16)).save(path),
+            "8 bits per channel",
+        ),
+        (
+            "float.tif",
+            lambda path: Image.fromarray(np.zeros((28, 28), np.float32)).save(path),
+            "8 bits per channel",
+        ),
         ("text.npy", lambda path: path.write_text("not an array"), "is not a readable .npy array"),
-        ("nan.npy", lambda path: np.save(path, np.full((1, 28, 28), np.nan)), "NaN or infinite pixels"),
-        ("rgb.npy", lambda path: np.save(path, np.zeros((3, 28, 28), np.uint8)), r"found \[3, 28, 28\]"),
+        (
+            "nan.npy",
+            lambda path: np.save(path, np.full((1, 28, 28), np.nan)),
+            "NaN or infinite pixels",
+        ),
+        (
+            "rgb.npy",
+            lambda path: np.save(path, np.zeros((3, 28, 28), np.uint8)),
+            r"found \[3, 28, 28\]",
+        ),
         ("empty.npy", lambda path: path.write_bytes(b""), "is not a readable .npy array"),
         ("clear.png", lambda path: Image.new("LA", (28, 28)).save(path), "has transparent pixels"),
-        ("objects.npy", lambda path: np.save(path, np.array([{}]), allow_pickle=True), "is not a readable .npy array"),
+        (
+            "objects.npy",
+            lambda path: np.save(path, np.array([{}]), allow_pickle=True),
+            "is not a readable .npy array",
+        ),
     ],
 )
 def test_unusable_images_are_named(capsys, certified, tmp_path, name, make, message):

@@ -21,8 +21,26 @@ class Coarse(nn.Sequential):
 
 
 SIZE = 2000  # of the images
-MAKE = ["soft-labels", "mnist/catrs-0.50", "--dataset", "npz:some.npz", "--device", "cpu", "--n", "3"]
-MAKE += ["--model", "tests.cli.test_soft_labels.Coarse", "--epochs", "8", "--lr", "0.1", "--lr-drops", "[7]"]
+MAKE = [
+    "soft-labels",
+    "mnist/catrs-0.50",
+    "--dataset",
+    "npz:some.npz",
+    "--device",
+    "cpu",
+    "--n",
+    "3",
+]
+MAKE += [
+    "--model",
+    "tests.cli.test_soft_labels.Coarse",
+    "--epochs",
+    "8",
+    "--lr",
+    "0.1",
+    "--lr-drops",
+    "[7]",
+]
 
 
 SHORT = ["--model", "tests.cli.test_soft_labels.Coarse", "--epochs", "1", "--method.noises", "2"]
@@ -46,7 +64,11 @@ def labels(tmp_path_factory):
 
 
 def contents(folder):
-    return {path: (path.stat().st_mtime_ns, path.read_bytes()) for path in folder.rglob("*") if path.is_file()}
+    return {
+        path: (path.stat().st_mtime_ns, path.read_bytes())
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 def refusal(capsys, *arguments):
@@ -63,13 +85,18 @@ def refusal(capsys, *arguments):
 def train_as_printed(printed, labels, out):
     """The command that `soft-labels` ended with, for labels in another place and a short training."""
     command = shlex.split(printed.splitlines()[-1].removeprefix("to use them: smoothcert "))
-    command[command.index("--soft-labels.folder") + 1], command[command.index("RUN")] = str(labels), str(out)
+    command[command.index("--soft-labels.folder") + 1], command[command.index("RUN")] = (
+        str(labels),
+        str(out),
+    )
     main([*command, "--device", "cpu", *SHORT])
     assert not (out / "soft-labels").exists()
     return (out / "weights.safetensors").read_bytes()
 
 
-def test_labels_made_ahead_are_kept_and_are_those_that_train_reads(capsys, labels, true_labels, tmp_path):
+def test_labels_made_ahead_are_kept_and_are_those_that_train_reads(
+    capsys, labels, true_labels, tmp_path
+):
     before = contents(labels)
     main([*MAKE, "--out", str(labels)])
     printed = capsys.readouterr().out
@@ -85,20 +112,33 @@ def test_labels_made_ahead_are_kept_and_are_those_that_train_reads(capsys, label
     weights = train_as_printed(printed, labels, tmp_path / "run")
     assert contents(labels) == before
 
-    other = shutil.copytree(labels, tmp_path / "other")  # votes for the wrong classes, under a true checksum
+    other = shutil.copytree(
+        labels, tmp_path / "other"
+    )  # votes for the wrong classes, under a true checksum
     np.save(other / "counts.npy", np.roll(counts, 1, axis=1))
     record = json.loads((other / "labels.json").read_text())
-    (other / "labels.json").write_text(json.dumps({**record, "sha256": soft_labels.file_sha256(other / "counts.npy")}))
+    (other / "labels.json").write_text(
+        json.dumps({**record, "sha256": soft_labels.file_sha256(other / "counts.npy")})
+    )
     assert train_as_printed(printed, other, tmp_path / "misled") != weights
-    assert train_as_printed(printed, shutil.copytree(labels, tmp_path / "same"), tmp_path / "again") == weights
+    assert (
+        train_as_printed(printed, shutil.copytree(labels, tmp_path / "same"), tmp_path / "again")
+        == weights
+    )
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        (["--n", "4"], "holds other soft labels than this run needs (n: 3 there, 4 asked): give another folder"),
+        (
+            ["--n", "4"],
+            "holds other soft labels than this run needs (n: 3 there, 4 asked): give another folder",
+        ),
         (["--seed", "1"], "model belongs to another configuration (seed: 0 there, 1 asked)"),
-        (["--sigma", "0.5"], "model belongs to another configuration (sigma: 0.25 there, 0.5 asked)"),
+        (
+            ["--sigma", "0.5"],
+            "model belongs to another configuration (sigma: 0.25 there, 0.5 asked)",
+        ),
         (
             ["--model", "lenet"],
             "model belongs to another configuration (model: 'tests.cli.test_soft_labels.Coarse'",
@@ -115,21 +155,36 @@ def test_labels_made_ahead_of_other_data_or_damaged_are_refused(capsys, labels, 
     copy = shutil.copytree(labels, tmp_path / "copy")
     model = json.loads((copy / "model" / "model.json").read_text())
     (copy / "model" / "model.json").write_text(json.dumps({**model, "data": "0" * 64}))
-    assert "model was trained on other data than given now" in refusal(capsys, *MAKE, "--out", str(copy))
+    assert "model was trained on other data than given now" in refusal(
+        capsys, *MAKE, "--out", str(copy)
+    )
     (copy / "model" / "model.json").write_text(json.dumps(model))
     (copy / "counts.npy").write_bytes((labels / "counts.npy").read_bytes()[:-1])
-    assert "is not the file that labels.json describes" in refusal(capsys, *MAKE, "--out", str(copy))
+    assert "is not the file that labels.json describes" in refusal(
+        capsys, *MAKE, "--out", str(copy)
+    )
 
 
 @pytest.mark.parametrize(
     ("recipe", "message"),
     [
-        ("method: {name: gaussian}", "expected a method that reads soft labels, such as catrs, found gaussian"),
-        ("method: {name: catrs, lam: 0}", "found catrs, which as it is set reads none: give another recipe"),
-        ("method: {name: catrs}\nself_training: {path: x}", "no soft labels, which the method catrs needs"),
+        (
+            "method: {name: gaussian}",
+            "expected a method that reads soft labels, such as catrs, found gaussian",
+        ),
+        (
+            "method: {name: catrs, lam: 0}",
+            "found catrs, which as it is set reads none: give another recipe",
+        ),
+        (
+            "method: {name: catrs}\nself_training: {path: x}",
+            "no soft labels, which the method catrs needs",
+        ),
     ],
 )
 def test_a_recipe_without_use_for_soft_labels_is_refused(capsys, tmp_path, recipe, message):
     (tmp_path / "own.yaml").write_text(f"dataset: mnist-mini\nmodel: lenet\nsigma: 0.5\n{recipe}\n")
-    assert message in refusal(capsys, "soft-labels", str(tmp_path / "own.yaml"), "--out", str(tmp_path / "labels"))
+    assert message in refusal(
+        capsys, "soft-labels", str(tmp_path / "own.yaml"), "--out", str(tmp_path / "labels")
+    )
     assert not (tmp_path / "labels").exists()

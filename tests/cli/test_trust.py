@@ -67,7 +67,16 @@ def test_in_python_too(strange):
 
 def test_training_that_starts_from_it_must_name_the_same_code(capsys, strange):
     write_digits("few.npz", 50)
-    words = ["train", "mnist-mini/gaussian-0.50", "--dataset", "npz:few.npz", "--init-from", strange, "--epochs", 1]
+    words = [
+        "train",
+        "mnist-mini/gaussian-0.50",
+        "--dataset",
+        "npz:few.npz",
+        "--init-from",
+        strange,
+        "--epochs",
+        1,
+    ]
     error = fails(capsys, *words, "--out", "new")
     assert "--model strange_net.LeNet" in error
     assert not (strange.parent / "was_run").exists()

@@ -10,7 +10,11 @@ def content(size=20, **changes):
     """The entries of ti_500K_pseudo_labeled.pickle, few."""
     rng = np.random.default_rng(1)
     images = rng.integers(0, 256, (size, 32, 32, 3)).astype(np.uint8)
-    beside = {"ti_index": list(range(size)), "prediction_model": "wrn-28-10", "prediction_model_epoch": np.int64(200)}
+    beside = {
+        "ti_index": list(range(size)),
+        "prediction_model": "wrn-28-10",
+        "prediction_model_epoch": np.int64(200),
+    }
     return {"data": images, "extrapolated_targets": rng.integers(0, 10, size), **beside, **changes}
 
 

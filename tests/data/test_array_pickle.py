@@ -23,8 +23,14 @@ NAMES = ("data", "extrapolated_targets")
 def as_numpy_1(monkeypatch):
     """NumPy 2 that writes pickles under the names of NumPy 1."""
     core = np._core
-    for function in (core.multiarray._reconstruct, core.multiarray.scalar, core.numeric._frombuffer):
-        monkeypatch.setattr(function, "__module__", function.__module__.replace("numpy._core", "numpy.core"))
+    for function in (
+        core.multiarray._reconstruct,
+        core.multiarray.scalar,
+        core.numeric._frombuffer,
+    ):
+        monkeypatch.setattr(
+            function, "__module__", function.__module__.replace("numpy._core", "numpy.core")
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         yield
@@ -58,7 +64,9 @@ def test_pickles_of_every_protocol_and_numpy_are_read(tmp_path, request, protoco
 )
 @pytest.mark.parametrize("protocol", [2, 4, 5])
 def test_layouts_and_integer_types_do_not_matter(tmp_path, images, labels, protocol):
-    (tmp_path / "file").write_bytes(pickle.dumps({"data": images, "extrapolated_targets": labels}, protocol))
+    (tmp_path / "file").write_bytes(
+        pickle.dumps({"data": images, "extrapolated_targets": labels}, protocol)
+    )
     found = read_array_pickle(tmp_path / "file", NAMES)
     assert np.array_equal(found[0], images)
     assert np.array_equal(found[1], labels)
@@ -71,9 +79,17 @@ def python_2(entries):
         return b"T" + struct.pack("<i", len(value)) + value
 
     def array(value):
-        kind = b"cnumpy\ndtype\n(" + text(value.dtype.str[1:].encode()) + b"K\x00K\x01tR(K\x03" + text(b"<") + b"NNNtb"
+        kind = (
+            b"cnumpy\ndtype\n("
+            + text(value.dtype.str[1:].encode())
+            + b"K\x00K\x01tR(K\x03"
+            + text(b"<")
+            + b"NNNtb"
+        )
         shape = b"(" + b"".join(b"M" + struct.pack("<H", n) for n in value.shape) + b"t"
-        empty = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(K\x00t" + text(b"b") + b"tR"
+        empty = (
+            b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\n(K\x00t" + text(b"b") + b"tR"
+        )
         return empty + b"(K\x01" + shape + kind + b"I00\n" + text(value.tobytes()) + b"tb"
 
     def pickled(value):
@@ -81,12 +97,18 @@ def python_2(entries):
             return b"](" + b"".join(b"K" + bytes([number]) for number in value) + b"e"
         return array(value) if isinstance(value, np.ndarray) else text(value.encode())
 
-    return b"\x80\x02}(" + b"".join(text(name.encode()) + pickled(value) for name, value in entries.items()) + b"u."
+    return (
+        b"\x80\x02}("
+        + b"".join(text(name.encode()) + pickled(value) for name, value in entries.items())
+        + b"u."
+    )
 
 
 def test_a_pickle_of_python_2_is_read(tmp_path):
     images, labels = content(3)["data"], np.arange(3).astype("<i8")
-    (tmp_path / "file").write_bytes(python_2({"data": images, "extrapolated_targets": labels, "about": "three"}))
+    (tmp_path / "file").write_bytes(
+        python_2({"data": images, "extrapolated_targets": labels, "about": "three"})
+    )
     found = read_arrays(tmp_path / "file")
     assert np.array_equal(found["data"], images)
     assert found["extrapolated_targets"].tolist() == [0, 1, 2]
@@ -105,7 +127,9 @@ def test_a_malicious_pickle_is_refused_and_runs_nothing(tmp_path, protocol, entr
     written = pickle.dumps(content(**{entry: calls[function]}), protocol)
     (tmp_path / "file").write_bytes(written)
     name = function if protocol > 2 else function.replace("builtins", "__builtin__")
-    with pytest.raises(DataError, match=f"a call of {name}, which no array needs, and which was not carried out"):
+    with pytest.raises(
+        DataError, match=f"a call of {name}, which no array needs, and which was not carried out"
+    ):
         read_array_pickle(tmp_path / "file", NAMES)
     assert not trace.exists()
     pickle.loads(written)  # the file is what the test says it is
@@ -153,7 +177,9 @@ def test_a_file_cut_anywhere_is_refused(tmp_path, protocol):
 
 
 @given(with_a_byte_changed())
-def test_a_file_with_any_byte_changed_is_read_or_refused_but_never_crashes(tmp_path_factory, written):
+def test_a_file_with_any_byte_changed_is_read_or_refused_but_never_crashes(
+    tmp_path_factory, written
+):
     path = tmp_path_factory.getbasetemp() / "changed"
     path.write_bytes(written)
     with contextlib.suppress(DataError):
@@ -170,9 +196,17 @@ def test_a_file_of_endless_small_values_is_refused(tmp_path, monkeypatch):
 
 
 def test_plain_values_and_arrays_stand_under_their_names(tmp_path):
-    wanted = {"data": np.arange(6, dtype=np.uint8).reshape(2, 3), "labels": [4, 7], "about": "two", "share": 0.5}
+    wanted = {
+        "data": np.arange(6, dtype=np.uint8).reshape(2, 3),
+        "labels": [4, 7],
+        "about": "two",
+        "share": 0.5,
+    }
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-        for keys in (wanted, {name.encode(): value for name, value in wanted.items()}):  # as Python 2 has them
+        for keys in (
+            wanted,
+            {name.encode(): value for name, value in wanted.items()},
+        ):  # as Python 2 has them
             (tmp_path / "file").write_bytes(pickle.dumps(keys, protocol))
             found = read_arrays(tmp_path / "file")
             assert np.array_equal(found.pop("data"), wanted["data"])
@@ -210,7 +244,9 @@ def test_a_key_that_takes_for_ever_to_hash_is_refused(tmp_path, entry):
         read_arrays(tmp_path / "file")
 
 
-@pytest.mark.parametrize("name", ["numpy\ndtype", "_codecs\nencode", "numpy.core.numeric\n_frombuffer"])
+@pytest.mark.parametrize(
+    "name", ["numpy\ndtype", "_codecs\nencode", "numpy.core.numeric\n_frombuffer"]
+)
 def test_a_file_cannot_change_the_functions_that_read_it(tmp_path, name):
     (tmp_path / "file").write_bytes(b"\x80\x02c" + name.encode() + b"\nN}V__defaults__\n)s\x86b.")
     with pytest.raises(DataError, match=r"the state of an array for a (function|type)"):

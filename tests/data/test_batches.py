@@ -60,13 +60,23 @@ def test_weighted_epochs_have_tails_and_shares_like_others(start):
     batches = Batches(toy(), 6, seed=1, augment="crop-flip")
     whole, tail = (list(batches.epoch(2, first, weights)) for first in (0, start))
     assert all(same(a, b) for a, b in zip(whole[start:], tail, strict=True))
-    ranks = [Batches(toy(), 6, seed=1, rank=rank, world_size=2).epoch(2, start, weights) for rank in range(2)]
+    ranks = [
+        Batches(toy(), 6, seed=1, rank=rank, world_size=2).epoch(2, start, weights)
+        for rank in range(2)
+    ]
     for one, *parts in zip(tail[:-1], *ranks):  # noqa: B905 - the last batch is filled up
         assert torch.equal(one.index, torch.cat([part.index for part in parts]))
 
 
 @pytest.mark.parametrize(
-    "weights", [[1.0] * 22, [0.0] * 23, [-1.0] + [1.0] * 22, [float("nan")] + [1.0] * 22, [float("inf")] + [1.0] * 22]
+    "weights",
+    [
+        [1.0] * 22,
+        [0.0] * 23,
+        [-1.0] + [1.0] * 22,
+        [float("nan")] + [1.0] * 22,
+        [float("inf")] + [1.0] * 22,
+    ],
 )
 def test_weights_that_are_none_are_refused(weights):
     with pytest.raises(ConfigError, match="expected 23 weights of images"):
@@ -89,7 +99,12 @@ def test_read_only_arrays_are_taken_without_a_warning():
     assert len(list(Batches(data, 10, seed=0).epoch(0))) == 3
 
 
-@given(size=st.integers(1, 40), batch=st.integers(1, 50), epoch=st.integers(0, 3), seed=st.integers(0, 5))
+@given(
+    size=st.integers(1, 40),
+    batch=st.integers(1, 50),
+    epoch=st.integers(0, 3),
+    seed=st.integers(0, 5),
+)
 def test_every_image_comes_once_an_epoch(size, batch, epoch, seed):
     batches = Batches(toy(size, (1, 1, 1)), batch, seed=seed)
     sizes = [len(b.labels) for b in batches.epoch(epoch)]
@@ -99,7 +114,10 @@ def test_every_image_comes_once_an_epoch(size, batch, epoch, seed):
 
 
 def test_seeds_and_epochs_shuffle_differently_and_repeat():
-    orders = [indices(Batches(toy(), 4, seed=seed), epoch) for seed, epoch in ((0, 0), (0, 1), (1, 0), (0, 0))]
+    orders = [
+        indices(Batches(toy(), 4, seed=seed), epoch)
+        for seed, epoch in ((0, 0), (0, 1), (1, 0), (0, 0))
+    ]
     assert orders[0] == orders[3]
     assert orders[0] != orders[1] != orders[2] != orders[0]
     assert orders[0] != sorted(orders[0])
@@ -114,7 +132,12 @@ def test_a_resumed_epoch_is_the_tail_of_the_whole(augment, start):
     assert all(same(a, b) for a, b in zip(whole[start:], tail, strict=True))
 
 
-@given(size=st.integers(1, 40), world=st.integers(1, 7), extra=st.integers(0, 12), chunks=st.integers(1, 4))
+@given(
+    size=st.integers(1, 40),
+    world=st.integers(1, 7),
+    extra=st.integers(0, 12),
+    chunks=st.integers(1, 4),
+)
 def test_ranks_share_every_chunk_of_a_global_batch(size, world, extra, chunks):
     """Together they have the images, the random numbers and, weighted, the means of one process, step by step."""
     data, batch_size = toy(size, (1, 1, 1)), world + extra
@@ -140,7 +163,9 @@ def test_ranks_share_every_chunk_of_a_global_batch(size, world, extra, chunks):
             assert torch.equal(its_throws, throws[rows])
             assert part.total == len(whole.labels)
             seen.update(range(first, first + len(part.labels)))
-            mean += (1.0 if part.share is None else part.share.weight) * float(part.index.double().mean())
+            mean += (1.0 if part.share is None else part.share.weight) * float(
+                part.index.double().mean()
+            )
         assert seen == set(range(len(whole.labels)))
         assert mean == pytest.approx(float(whole.index.double().mean()))
         assert max(len(rank[step][0].labels) for rank in ranks) <= -(-len(whole.labels) // world)
@@ -149,7 +174,9 @@ def test_ranks_share_every_chunk_of_a_global_batch(size, world, extra, chunks):
 def test_a_generator_of_its_own_is_keyed_by_seed_epoch_step_and_rank_and_not_by_augmentation():
     def noises(**options):
         batches = Batches(toy(), 8, **{"seed": 0, "world_size": 2, **options})
-        return [torch.randn(3, generator=b.generator).tolist() for e in (0, 1) for b in batches.epoch(e)]
+        return [
+            torch.randn(3, generator=b.generator).tolist() for e in (0, 1) for b in batches.epoch(e)
+        ]
 
     plain = noises(rank=0)
     assert len({tuple(noise) for noise in (*plain, *noises(rank=1), *noises(rank=0, seed=1))}) == 18
@@ -158,7 +185,9 @@ def test_a_generator_of_its_own_is_keyed_by_seed_epoch_step_and_rank_and_not_by_
 
 @pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
 def test_crop_flip_is_the_per_image_recipe(dtype):
-    images = torch.randint(1, 256, (64, 3, 9, 7), generator=torch.Generator().manual_seed(0)).to(dtype)
+    images = torch.randint(1, 256, (64, 3, 9, 7), generator=torch.Generator().manual_seed(0)).to(
+        dtype
+    )
     found = crop_flip(images, torch.Generator().manual_seed(5))
     draw = torch.Generator().manual_seed(5)
     tops, lefts = (torch.randint(9, (64,), generator=draw).tolist() for _ in range(2))
@@ -173,17 +202,23 @@ def test_crop_flip_is_the_per_image_recipe(dtype):
 
 
 def test_crop_flip_changes_with_epoch_and_step_and_place_in_the_batch():
-    data = Dataset("toy", "train", np.repeat(toy(1).images, 16, 0), np.zeros(16, np.int64), 1)  # one image 16 times
+    data = Dataset(
+        "toy", "train", np.repeat(toy(1).images, 16, 0), np.zeros(16, np.int64), 1
+    )  # one image 16 times
     runs = [
         batch.images
         for epoch in (0, 1)
         for rank in (0, 1)
-        for batch in Batches(data, 8, seed=0, augment="crop-flip", rank=rank, world_size=2).epoch(epoch)
+        for batch in Batches(data, 8, seed=0, augment="crop-flip", rank=rank, world_size=2).epoch(
+            epoch
+        )
     ]
     assert not any(torch.equal(a, b) for i, a in enumerate(runs) for b in runs[:i])
 
 
-@pytest.mark.parametrize(("size", "parts", "chunks"), [(8, 4, 4), (9, 4, 4), (8, 1, 1), (3, 4, 0), (7, 2, 2)])
+@pytest.mark.parametrize(
+    ("size", "parts", "chunks"), [(8, 4, 4), (9, 4, 4), (8, 1, 1), (3, 4, 0), (7, 2, 2)]
+)
 def test_split_cuts_consecutive_equal_batches_and_drops_the_rest(size, parts, chunks):
     [batch] = Batches(toy(size), size, seed=0).epoch(0)
     found = batch.split(parts)
@@ -202,7 +237,9 @@ def folder(tmp_path_factory):
     root, rng = tmp_path_factory.mktemp("tree"), np.random.default_rng(0)
     for i in range(7):
         (root / f"n{i % 2}").mkdir(exist_ok=True)
-        image.fromarray(rng.integers(0, 256, (40, 50, 3)).astype(np.uint8)).save(root / f"n{i % 2}" / f"{i}.png")
+        image.fromarray(rng.integers(0, 256, (40, 50, 3)).astype(np.uint8)).save(
+            root / f"n{i % 2}" / f"{i}.png"
+        )
     return ImageFolder(root, "toy", "train")
 
 
@@ -212,7 +249,9 @@ def test_a_folder_is_decoded_into_the_same_batches(folder):
     assert sorted(indices(batches, 0)) == list(range(7))
     for batch in found:
         for image, label, i in zip(batch.images, batch.labels, batch.index, strict=True):
-            assert np.array_equal(image.numpy(), folder.image(int(i)).astype(np.float32) / np.float32(255))
+            assert np.array_equal(
+                image.numpy(), folder.image(int(i)).astype(np.float32) / np.float32(255)
+            )
             assert label == folder.labels[i]
 
 
@@ -224,7 +263,9 @@ def test_a_folder_resumes_and_augments_by_image_not_by_step(folder, start):
     other = {int(i): x for b in Batches(folder, 2, seed=0, augment="imagenet").epoch(1)
              for i, x in zip(b.index, b.images, strict=True)}  # fmt: skip
     for batch in whole:
-        assert all(torch.equal(other[int(i)], x) for i, x in zip(batch.index, batch.images, strict=True))
+        assert all(
+            torch.equal(other[int(i)], x) for i, x in zip(batch.index, batch.images, strict=True)
+        )
 
 
 def test_a_folder_left_early_ends_its_threads_and_a_bad_image_is_named(folder, tmp_path):

@@ -16,7 +16,12 @@ from smoothcert.errors import ConfigError, DataError
 
 from .web import archive, serve
 
-IDX = ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte", "train-images-idx3-ubyte", "train-labels-idx1-ubyte")
+IDX = (
+    "t10k-images-idx3-ubyte",
+    "t10k-labels-idx1-ubyte",
+    "train-images-idx3-ubyte",
+    "train-labels-idx1-ubyte",
+)
 
 
 @pytest.fixture(autouse=True)
@@ -37,17 +42,27 @@ def mnist_test_split(folder, suffix=".gz", count=10_000):
     write_idx(folder / f"{IDX[1]}{suffix}", (np.arange(count) % 10).astype(np.uint8))
 
 
-PLACES = {"mnist": {"mnist": "", "MNIST/raw": ".gz"}, "fashion-mnist": {"fashion-mnist": ".gz", "FashionMNIST/raw": ""}}
+PLACES = {
+    "mnist": {"mnist": "", "MNIST/raw": ".gz"},
+    "fashion-mnist": {"fashion-mnist": ".gz", "FashionMNIST/raw": ""},
+}
 
 
 @pytest.mark.parametrize(
-    ("name", "below", "suffix"), [(name, *place) for name, places in PLACES.items() for place in places.items()]
+    ("name", "below", "suffix"),
+    [(name, *place) for name, places in PLACES.items() for place in places.items()],
 )
 def test_idx_sets_are_found_plain_and_zipped(home, name, below, suffix):
     mnist_test_split(home / "data" / below, suffix)
     data = load_dataset(name, "test", home / "data", download=False)
     assert isinstance(data, Dataset)
-    assert (data.name, data.split, len(data), data.shape, data.classes) == (name, "test", 10_000, (1, 28, 28), 10)
+    assert (data.name, data.split, len(data), data.shape, data.classes) == (
+        name,
+        "test",
+        10_000,
+        (1, 28, 28),
+        10,
+    )
     assert len(data.class_names) == 10
     assert data.labels[:12].tolist() == [*range(10), 0, 1]
     assert locate(name, home / "data") == home / "data" / below
@@ -82,9 +97,15 @@ def test_cifar_is_found_and_its_size_checked(home, name, below, file, record):
     path.touch()
     os.truncate(path, 10_000 * record)
     data = load_dataset(name, "test", home / "data")
-    assert (len(data), data.shape, data.classes) == (10_000, (3, 32, 32), 10 if name == "cifar10" else 100)
+    assert (len(data), data.shape, data.classes) == (
+        10_000,
+        (3, 32, 32),
+        10 if name == "cifar10" else 100,
+    )
     os.truncate(path, 9_999 * record)
-    with pytest.raises(DataError, match=rf"{below}: expected the 10000 test images of {name}.* found 9999"):
+    with pytest.raises(
+        DataError, match=rf"{below}: expected the 10000 test images of {name}.* found 9999"
+    ):
         load_dataset(name, "test", home / "data")
 
 
@@ -111,10 +132,14 @@ def test_the_cifar_files_of_torchvision_are_found(home, name, below, file, label
 
 def test_cifar_that_is_nowhere_names_the_files_of_both_versions(home):
     (home / "cifar100" / "train").mkdir(parents=True)  # a folder of pictures, say, is none of them
-    with pytest.raises(DataError, match=r"the train split \(train.bin or train\) was not found; looked in") as caught:
+    with pytest.raises(
+        DataError, match=r"the train split \(train.bin or train\) was not found; looked in"
+    ) as caught:
         load_dataset("cifar100", "train", home, download=False)
     assert str(home / "cifar-100-python") in str(caught.value)
-    with pytest.raises(DataError, match=r"data_batch_5.bin or data_batch_1, .*data_batch_5\) was not found"):
+    with pytest.raises(
+        DataError, match=r"data_batch_5.bin or data_batch_1, .*data_batch_5\) was not found"
+    ):
         load_dataset("cifar10", "train", home, download=False)
 
 
@@ -125,7 +150,9 @@ def test_files_of_another_set_are_refused(home):
     with pytest.raises(DataError, match=r"each \[1, 28, 28\], found 10000, each \[1, 27, 28\]"):
         load_dataset("mnist", "test", home)
     write_idx(folder / IDX[0], np.zeros((10_000, 784), np.uint8))
-    with pytest.raises(DataError, match=r"images-idx3-ubyte: expected a uint8 array of 3 dimensions"):
+    with pytest.raises(
+        DataError, match=r"images-idx3-ubyte: expected a uint8 array of 3 dimensions"
+    ):
         load_dataset("mnist", "test", home)
 
 
@@ -135,13 +162,18 @@ def test_a_set_that_is_nowhere_names_every_place(home):
     for place in ("data/mnist", "data/MNIST/raw", "cache/smoothcert/mnist"):
         assert str(home / place) in str(caught.value)
     assert "t10k-images-idx3-ubyte" in str(caught.value)
-    assert f"`train` download it to {home / 'data' / 'mnist'}. Or put the files into one" in str(caught.value)
+    assert f"`train` download it to {home / 'data' / 'mnist'}. Or put the files into one" in str(
+        caught.value
+    )
     assert "by --data-dir (in Python data_dir) or in $SMOOTHCERT_DATA" in str(caught.value)
 
 
 def test_imagenet_is_a_folder_tree_and_cannot_be_downloaded(home):
     image = pytest.importorskip("PIL.Image").new("RGB", (30, 20))
-    with pytest.raises(DataError, match=r"(?s)imagenet: the test split \(val\).*cannot be downloaded.*imagenet/val/"):
+    with pytest.raises(
+        DataError,
+        match=r"(?s)imagenet: the test split \(val\).*cannot be downloaded.*imagenet/val/",
+    ):
         load_dataset("imagenet", "test", home / "data")
     for split in ("val/n01", "val/n02"):
         (home / "data" / "imagenet" / split).mkdir(parents=True)
@@ -153,7 +185,9 @@ def test_imagenet_is_a_folder_tree_and_cannot_be_downloaded(home):
 
 
 def test_misspelt_names_are_answered_with_the_nearest():
-    with pytest.raises(ConfigError, match="unknown dataset 'fashion_mnist': did you mean fashion-mnist"):
+    with pytest.raises(
+        ConfigError, match="unknown dataset 'fashion_mnist': did you mean fashion-mnist"
+    ):
         load_dataset("fashion_mnist")
     with pytest.raises(ConfigError, match="unknown dataset 'cifar'"):
         locate("cifar")
@@ -163,7 +197,10 @@ def test_misspelt_names_are_answered_with_the_nearest():
 
 def publish(monkeypatch, name, url, site, **changes):
     """Let the catalogue download `name` from a local server, with the checksums of what lies there."""
-    remote = [RemoteFile(path.name, sha256(path.read_bytes()).hexdigest()) for path in sorted(site.iterdir())]
+    remote = [
+        RemoteFile(path.name, sha256(path.read_bytes()).hexdigest())
+        for path in sorted(site.iterdir())
+    ]
     info = dataclasses.replace(DATASETS[name], mirrors=(url,), remote=tuple(remote), **changes)
     monkeypatch.setitem(DATASETS, name, info)
 
@@ -185,8 +222,14 @@ def test_idx_files_are_downloaded_once_into_the_data_directory(home, monkeypatch
 def test_archives_are_downloaded_into_the_cache_and_unpacked(home, monkeypatch):
     site = home / "site"
     site.mkdir()
-    batches = [(f"cifar-10-batches-bin/data_batch_{i}.bin", bytes([i]) + bytes(3072)) for i in range(1, 6)]
-    tar = archive(site / "cifar-10-binary.tar.gz", *batches, ("cifar-10-batches-bin/test_batch.bin", bytes(3073)))
+    batches = [
+        (f"cifar-10-batches-bin/data_batch_{i}.bin", bytes([i]) + bytes(3072)) for i in range(1, 6)
+    ]
+    tar = archive(
+        site / "cifar-10-binary.tar.gz",
+        *batches,
+        ("cifar-10-batches-bin/test_batch.bin", bytes(3073)),
+    )
     with serve(site) as url:
         publish(monkeypatch, "cifar10", url, site, train_size=5, test_size=1)
         assert load_dataset("cifar10", "train").labels.tolist() == [1, 2, 3, 4, 5]
@@ -194,7 +237,9 @@ def test_archives_are_downloaded_into_the_cache_and_unpacked(home, monkeypatch):
     assert locate("cifar10") == folder
     for path in folder.glob("*.bin"):
         path.unlink()
-    assert load_dataset("cifar10", "test").labels.tolist() == [0]  # unpacked again, without the server
+    assert load_dataset("cifar10", "test").labels.tolist() == [
+        0
+    ]  # unpacked again, without the server
     assert (folder / tar.name).exists()
 
 
@@ -205,10 +250,18 @@ def test_a_failed_download_says_what_was_looked_for_and_where_to_put_it(home):
     with pytest.raises(DataError) as caught:
         load_dataset("mnist", "test", home / "data")
     told = str(caught.value)
-    assert told.startswith(f"mnist: the test split ({IDX[0]}, {IDX[1]} or {IDX[0]}.gz, {IDX[1]}.gz) was not found")
-    assert f"\n  {home / 'data' / 'mnist'}\n  {folder} (it has {IDX[0]}.gz, but not {IDX[1]}.gz)\n" in told
+    assert told.startswith(
+        f"mnist: the test split ({IDX[0]}, {IDX[1]} or {IDX[0]}.gz, {IDX[1]}.gz) was not found"
+    )
+    assert (
+        f"\n  {home / 'data' / 'mnist'}\n  {folder} (it has {IDX[0]}.gz, but not {IDX[1]}.gz)\n"
+        in told
+    )
     assert f"\n{IDX[2]}.gz could not be downloaded; tried no mirror\n" in told
-    assert f"put it at {home / 'data' / 'mnist' / IDX[2]}.gz\nOr put the files into one of the folders above" in told
+    assert (
+        f"put it at {home / 'data' / 'mnist' / IDX[2]}.gz\nOr put the files into one of the folders above"
+        in told
+    )
     assert told.count("was not found") == 1
 
 
@@ -216,9 +269,14 @@ def test_a_folder_with_some_files_of_cifar_says_which_are_missing(home):
     folder = home / "cifar-10-batches-py"
     folder.mkdir()
     (folder / "data_batch_1").touch()
-    for split, missing in (("test", "test_batch"), ("train", "data_batch_2, data_batch_3, data_batch_4, data_batch_5")):
+    for split, missing in (
+        ("test", "test_batch"),
+        ("train", "data_batch_2, data_batch_3, data_batch_4, data_batch_5"),
+    ):
         for download in (True, False):
-            with pytest.raises(DataError, match=rf"{folder} \(it has data_batch_1, but not {missing}\)\n"):
+            with pytest.raises(
+                DataError, match=rf"{folder} \(it has data_batch_1, but not {missing}\)\n"
+            ):
                 load_dataset("cifar10", split, home, download)
 
 
@@ -236,7 +294,9 @@ def test_mnist_mini_is_balanced_and_shows_digits(split, each):
     data = load_dataset("mnist-mini", split, download=False)
     assert (data.shape, data.eight_bit, data.classes) == ((1, 28, 28), True, 10)
     assert np.bincount(data.labels).tolist() == [each] * 10
-    assert data.labels[:5].tolist() == {"train": [5, 0, 4, 1, 9], "test": [7, 2, 1, 0, 4]}[split]  # as MNIST begins
+    assert (
+        data.labels[:5].tolist() == {"train": [5, 0, 4, 1, 9], "test": [7, 2, 1, 0, 4]}[split]
+    )  # as MNIST begins
     pixels = data.images / 255
     assert 0.12 < pixels.mean() < 0.14  # MNIST: 0.1307
     assert 0.30 < pixels.std() < 0.32  # MNIST: 0.3081
@@ -251,7 +311,9 @@ def test_mnist_mini_is_small_and_made_by_its_script(home):
     [folder] = DATASETS["mnist-mini"].places
     assert sum(path.stat().st_size for path in folder.glob("*.gz")) < 3_000_000
     (home / "out").mkdir()
-    make(folder, home / "out")  # the first 1,000 of 1,000 a class are all of them, in the same order
+    make(
+        folder, home / "out"
+    )  # the first 1,000 of 1,000 a class are all of them, in the same order
     assert set(PER_CLASS) == {"train", "t10k"}
     for path in folder.glob("*.gz"):
         assert np.array_equal(read_idx(home / "out" / path.name), read_idx(path))

@@ -40,10 +40,17 @@ def mnist(tmp_path):
     return tmp_path
 
 
-@pytest.mark.parametrize(("severity", "rows"), [(1, (0, 9_999)), (3, (20_000, 29_999)), (5, (40_000, 49_999))])
+@pytest.mark.parametrize(
+    ("severity", "rows"), [(1, (0, 9_999)), (3, (20_000, 29_999)), (5, (40_000, 49_999))]
+)
 def test_severity_is_a_range_of_rows(cifar, severity, rows):
     found = load_corrupted("cifar10-c", "fog", severity, cifar)
-    assert (found.name, found.split, found.classes, len(found)) == ("cifar10-c", f"fog/{severity}", 10, 10_000)
+    assert (found.name, found.split, found.classes, len(found)) == (
+        "cifar10-c",
+        f"fog/{severity}",
+        10,
+        10_000,
+    )
     assert found.images.shape == (10_000, 3, 32, 32)
     assert found.images.dtype == np.uint8
     assert found.images.flags.c_contiguous
@@ -70,7 +77,10 @@ def test_place_can_come_from_the_environment(mnist, monkeypatch):
 
 
 def test_each_benchmark_has_15_types_in_its_means():
-    assert {name: len(set(types)) for name, types in CORRUPTIONS.items()} == {"cifar10-c": 15, "mnist-c": 15}
+    assert {name: len(set(types)) for name, types in CORRUPTIONS.items()} == {
+        "cifar10-c": 15,
+        "mnist-c": 15,
+    }
     assert not {*CORRUPTIONS["mnist-c"]} & {*EXTRA["mnist-c"]}
 
 
@@ -118,12 +128,24 @@ def test_mnist_c_has_no_severity(mnist):
 @pytest.mark.parametrize(
     ("file", "content", "words"),
     [
-        ("test_images.npy", np.zeros((6, 28, 28), np.uint8), r"shape \[N, 28, 28, 1\], found uint8 \[6, 28, 28\]"),
+        (
+            "test_images.npy",
+            np.zeros((6, 28, 28), np.uint8),
+            r"shape \[N, 28, 28, 1\], found uint8 \[6, 28, 28\]",
+        ),
         ("test_images.npy", np.zeros((6, 28, 28, 1), np.float32), "whole numbers"),
-        ("test_images.npy", np.zeros((6, 28, 28, 1), np.int64), "expected images of type uint8, found int64"),
+        (
+            "test_images.npy",
+            np.zeros((6, 28, 28, 1), np.int64),
+            "expected images of type uint8, found int64",
+        ),
         ("test_labels.npy", np.arange(5), r"shape \[6\], found int64 \[5\]"),
         ("test_labels.npy", np.arange(10, 16), "expected labels from 0 to 9"),
-        ("test_labels.npy", np.array([object()] * 6, object), "expected a .npy array"),  # a pickle is never run
+        (
+            "test_labels.npy",
+            np.array([object()] * 6, object),
+            "expected a .npy array",
+        ),  # a pickle is never run
         ("test_labels.npy", b"", "expected a .npy array"),
         ("test_labels.npy", b"\x93NUMPY\x01\x00v\x00{'descr'", "expected a .npy array"),
         ("test_labels.npy", None, "is the benchmark unpacked completely"),
@@ -157,14 +179,19 @@ def test_half_a_benchmark(cifar, tmp_path):
 def test_all_that_is_missing_is_told_together_then_what_is_damaged(mnist):
     folder = mnist / "mnist_c"
     kinds = ("fog", "zigzag", "canny_edges")
-    images, labels = ((folder / "zigzag" / f"test_{name}.npy").read_bytes() for name in ("images", "labels"))
+    images, labels = (
+        (folder / "zigzag" / f"test_{name}.npy").read_bytes() for name in ("images", "labels")
+    )
     (folder / "canny_edges").mkdir()
     (folder / "canny_edges" / "test_labels.npy").write_bytes(labels)
     with pytest.raises(DataError) as missing:
         check_corrupted("mnist-c", kinds, data_dir=mnist)
     paths = [folder / "fog" / "test_images.npy", folder / "fog" / "test_labels.npy"]
     listed = "".join(f"\n  {path}" for path in [*paths, folder / "canny_edges" / "test_images.npy"])
-    assert str(missing.value) == f"mnist-c is not complete; not found:{listed}\nUnpack the benchmark again"
+    assert (
+        str(missing.value)
+        == f"mnist-c is not complete; not found:{listed}\nUnpack the benchmark again"
+    )
     (folder / "fog").mkdir()
     for path in paths:
         path.write_bytes(images if path.stem == "test_images" else labels)

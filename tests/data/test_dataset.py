@@ -32,11 +32,20 @@ def with_pixel(value):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"images": np.zeros((2, 1, 4, 4))}, r"toy \(test\): expected images of type uint8 .* found float64"),
+        (
+            {"images": np.zeros((2, 1, 4, 4))},
+            r"toy \(test\): expected images of type uint8 .* found float64",
+        ),
         ({"images": np.zeros((2, 4, 4), np.uint8)}, r"\[N, C, H, W\], found \[2, 4, 4\]"),
         ({"images": np.zeros((3, 1, 4, 4), np.uint8)}, "one label per image, found 3 and 2"),
-        ({"images": np.zeros((2, 1, 0, 4), np.uint8)}, r"at least one image, found shape \[2, 1, 0, 4\]"),
-        ({"images": np.zeros((0, 1, 4, 4), np.uint8), "labels": np.zeros(0, np.int64)}, "at least one image"),
+        (
+            {"images": np.zeros((2, 1, 0, 4), np.uint8)},
+            r"at least one image, found shape \[2, 1, 0, 4\]",
+        ),
+        (
+            {"images": np.zeros((0, 1, 4, 4), np.uint8), "labels": np.zeros(0, np.int64)},
+            "at least one image",
+        ),
         ({"labels": np.array([0, 1], np.int32)}, r"labels of type int64 .* found int32 \[2\]"),
         ({"labels": np.array([[0], [1]])}, r"shape \[N\], found int64 \[2, 1\]"),
         ({"labels": np.array([0, 2])}, "labels from 0 to 1, found 2 for image 1"),
@@ -85,10 +94,18 @@ class Pairs(torch.utils.data.Dataset):
 @given(st.data())
 def test_eight_bit_images_come_back_from_torch_exactly(data):
     shape = data.draw(st.tuples(*[st.integers(1, 4)] * 4))
-    pixels = np.random.default_rng(data.draw(st.integers(0, 99))).integers(0, 256, shape).astype(np.uint8)
+    pixels = (
+        np.random.default_rng(data.draw(st.integers(0, 99)))
+        .integers(0, 256, shape)
+        .astype(np.uint8)
+    )
     labels = [data.draw(st.integers(0, 9)) for _ in pixels]
     tensors = [torch.from_numpy(image) for image in pixels]
-    for images in (tensors, [image.float() / 255 for image in tensors], [image.double() / 255 for image in tensors]):
+    for images in (
+        tensors,
+        [image.float() / 255 for image in tensors],
+        [image.double() / 255 for image in tensors],
+    ):
         copy = from_torch(Pairs(*zip(images, labels, strict=True)), "toy", 10, "train")
         assert copy.eight_bit
         assert np.array_equal(copy.images, pixels)
@@ -122,7 +139,10 @@ class Endless(torch.utils.data.IterableDataset):
         (Pairs((GREY.numpy(), 0)), "image tensors, found ndarray at item 0: add .*ToTensor"),
         (Pairs((GREY[0], 0)), r"shape \[C, H, W\].* found torch.float32 \[4, 4\] at item 0"),
         (Pairs((GREY.int(), 0)), "floating point or uint8, found torch.int32"),
-        (Pairs((GREY, 0), (GREY[:, 1:], 0)), r"all images alike, found float32 \[1, 3, 4\] at item 1"),
+        (
+            Pairs((GREY, 0), (GREY[:, 1:], 0)),
+            r"all images alike, found float32 \[1, 3, 4\] at item 1",
+        ),
         (Pairs((GREY, 0), (GREY.byte(), 0)), r"found uint8 \[1, 4, 4\] at item 1"),
         (Pairs((GREY, 0), (GREY, 0.5)), r"integer labels, found 0.5 \(float\) at item 1"),
         (Pairs((GREY, True)), r"found True \(bool\)"),
@@ -140,5 +160,7 @@ def test_a_torch_data_set_that_does_not_fit_is_refused(dataset, message):
 
 def test_pictures_are_answered_with_the_missing_transform():
     picture = pytest.importorskip("PIL.Image").new("RGB", (4, 4))
-    with pytest.raises(DataError, match=r"found Image at item 0: add transform=torchvision.transforms.ToTensor"):
+    with pytest.raises(
+        DataError, match=r"found Image at item 0: add transform=torchvision.transforms.ToTensor"
+    ):
         from_torch(Pairs((picture, 0)), "toy", 2)

@@ -41,15 +41,24 @@ def sets(tmp_path_factory):
 
 
 def test_a_row_is_called_by_its_number_in_the_whole_set(sets):
-    assert sets["hub"].part([7, 2]).part([1]).where(0) == sets["hub"].where(2) == "hub (train), row 2"
+    assert (
+        sets["hub"].part([7, 2]).part([1]).where(0) == sets["hub"].where(2) == "hub (train), row 2"
+    )
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_batches_do_not_depend_on_the_workers_and_resume_anywhere(sets, kind):
-    for augment, workers, start in (("imagenet", 1, 0), ("imagenet", 3, 1), ("none", 2, 2), ("none", 3, 3)):
+    for augment, workers, start in (
+        ("imagenet", 1, 0),
+        ("imagenet", 3, 1),
+        ("none", 2, 2),
+        ("none", 3, 3),
+    ):
         whole = list(Batches(sets[kind], 4, seed=5, augment=augment, workers=0).epoch(1))
         assert sorted(torch.cat([batch.index for batch in whole]).tolist()) == list(range(11))
-        tail = list(Batches(sets[kind], 4, seed=5, augment=augment, workers=workers).epoch(1, start))
+        tail = list(
+            Batches(sets[kind], 4, seed=5, augment=augment, workers=workers).epoch(1, start)
+        )
         assert len(tail) == len(whole) - start
         assert all(same(a, b) for a, b in zip(whole[start:], tail, strict=True))
 
@@ -109,7 +118,9 @@ def test_a_worker_that_is_killed_is_an_error(sets):
     next(steps)
     [worker] = set(children()) - before
     os.kill(worker, signal.SIGKILL)
-    with pytest.raises(DataError, match="ended with the status -9: if memory is short, ask for fewer workers"):
+    with pytest.raises(
+        DataError, match="ended with the status -9: if memory is short, ask for fewer workers"
+    ):
         list(steps)
     assert set(children()) == before
 
@@ -144,9 +155,16 @@ def script(tmp_path):
     """A process that has its first batch, and waits."""
     write_shards(tmp_path, [5])
     (tmp_path / "script.py").write_text(SCRIPT.lstrip())
-    streams = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    streams = {
+        "stdin": subprocess.PIPE,
+        "stdout": subprocess.PIPE,
+        "stderr": subprocess.PIPE,
+        "text": True,
+    }
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    with subprocess.Popen([sys.executable, tmp_path / "script.py", tmp_path], env=environment, **streams) as process:
+    with subprocess.Popen(
+        [sys.executable, tmp_path / "script.py", tmp_path], env=environment, **streams
+    ) as process:
         assert [process.stdout.readline() for _ in range(2)] == ["begin\n", "2\n"]
         yield process
         process.kill()
@@ -161,7 +179,10 @@ def test_a_script_is_not_run_again_by_its_workers(script):
 def test_no_worker_outlives_a_parent_that_was_killed(script):
     assert len(children(script.pid)) == 2
     script.kill()
-    assert script.communicate(timeout=600) == ("", "")  # it waits until no worker has these streams any more
+    assert script.communicate(timeout=600) == (
+        "",
+        "",
+    )  # it waits until no worker has these streams any more
 
 
 def test_how_many_workers_there_are(sets, monkeypatch):

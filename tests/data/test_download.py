@@ -28,14 +28,21 @@ def live(tmp_path):
 
 @pytest.fixture
 def dead():
-    with socket.socket() as mute:  # it has the port, so that nobody else takes it, and does not listen
+    with (
+        socket.socket() as mute
+    ):  # it has the port, so that nobody else takes it, and does not listen
         mute.bind(("127.0.0.1", 0))
         yield f"http://127.0.0.1:{mute.getsockname()[1]}"
 
 
 def test_a_good_file_arrives_and_progress_is_told(tmp_path, live):
     told = []
-    path = fetch(FILE, tmp_path / "new" / "data", [live], progress=lambda done, total: told.append((done, total)))
+    path = fetch(
+        FILE,
+        tmp_path / "new" / "data",
+        [live],
+        progress=lambda done, total: told.append((done, total)),
+    )
     assert path == tmp_path / "new" / "data" / FILE.name
     assert path.read_bytes() == BODY
     assert told[-1] == (len(BODY), len(BODY))
@@ -76,7 +83,10 @@ def test_a_missing_file_a_wrong_one_and_a_torn_one_are_told_apart(tmp_path, live
     with serve(tmp_path, Torn) as torn:
         message = refused(tmp_path, live + "nowhere", live + "other/", torn)
     assert f"nowhere/{FILE.name}: HTTP 404 File not found" in message
-    assert f"expected sha256 {FILE.sha256}, found {sha256(b'something else').hexdigest()} (14 bytes)" in message
+    assert (
+        f"expected sha256 {FILE.sha256}, found {sha256(b'something else').hexdigest()} (14 bytes)"
+        in message
+    )
     assert f"expected {len(BODY)} bytes, found {len(BODY) // 2}" in message
 
 
@@ -103,7 +113,9 @@ def test_an_interrupted_download_leaves_nothing(tmp_path, live):
 
 def test_a_folder_that_cannot_be_written_is_refused(tmp_path, live):
     (tmp_path / "file").touch()
-    with pytest.raises(DataError, match=rf"cannot write .*digits.gz: {os.strerror(errno.EEXIST)}.*SMOOTHCERT_DATA"):
+    with pytest.raises(
+        DataError, match=rf"cannot write .*digits.gz: {os.strerror(errno.EEXIST)}.*SMOOTHCERT_DATA"
+    ):
         fetch(FILE, tmp_path / "file", [live])
     if os.path.isdir("/proc/self"):  # read-only even for root
         with pytest.raises(DataError, match=r"cannot write /proc/self/digits.gz"):

@@ -13,7 +13,11 @@ Image = pytest.importorskip("PIL.Image")
 
 
 def picture(width, height, seed=0):
-    noise = np.random.default_rng(seed).integers(0, 256, (height // 10 + 1, width // 10 + 1, 3)).astype(np.uint8)
+    noise = (
+        np.random.default_rng(seed)
+        .integers(0, 256, (height // 10 + 1, width // 10 + 1, 3))
+        .astype(np.uint8)
+    )
     return Image.fromarray(noise).resize((width, height), Image.Resampling.BICUBIC)
 
 
@@ -38,7 +42,12 @@ def test_classes_and_files_are_in_the_fields_order(tree):
     ]
     assert folder.labels.tolist() == [0, 0, 1, 1]
     assert folder.labels.dtype == np.int64
-    assert (folder.name, folder.split, folder.classes, folder.class_names) == ("toy", "test", 2, ("n01", "n02"))
+    assert (folder.name, folder.split, folder.classes, folder.class_names) == (
+        "toy",
+        "test",
+        2,
+        ("n01", "n02"),
+    )
     assert (len(folder), folder.shape, folder.eight_bit) == (4, (3, 224, 224), True)
 
 
@@ -82,7 +91,9 @@ def test_a_training_image_follows_its_generator(tree):
 
 def test_a_training_image_is_a_part_of_the_image_and_mirrored_half_of_the_time(tmp_path):
     (tmp_path / "c").mkdir()
-    ramp = np.broadcast_to(np.arange(256, dtype=np.uint8)[None, :, None], (256, 256, 3))  # brighter to the right
+    ramp = np.broadcast_to(
+        np.arange(256, dtype=np.uint8)[None, :, None], (256, 256, 3)
+    )  # brighter to the right
     Image.fromarray(np.ascontiguousarray(ramp)).save(tmp_path / "c" / "a.png")
     folder = ImageFolder(tmp_path)
     rises = []
@@ -131,7 +142,9 @@ def test_every_colour_mode_becomes_rgb(tmp_path, mode):
         assert np.array_equal(image[0], image[1])
 
 
-@pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"text" * 99])
+@pytest.mark.parametrize(
+    "damage", [lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"text" * 99]
+)
 @pytest.mark.parametrize("name", ["a.png", "a.jpg"])
 def test_a_damaged_image_is_refused_by_name(tmp_path, name, damage):
     path = tmp_path / "c" / name
@@ -157,7 +170,9 @@ def test_orientation_is_passed_over_as_in_the_fields_code(tmp_path):
 
 def test_frames_are_refused_by_name(tmp_path):
     (tmp_path / "c").mkdir()
-    picture(300, 260).save(tmp_path / "c" / "a.tif", save_all=True, append_images=[picture(300, 260, 1)])
+    picture(300, 260).save(
+        tmp_path / "c" / "a.tif", save_all=True, append_images=[picture(300, 260, 1)]
+    )
     with pytest.raises(DataError, match=r"c/a.tif: expected one picture, found 2 frames"):
         ImageFolder(tmp_path).image(0)
 
@@ -168,7 +183,9 @@ def test_a_tree_that_is_none_is_refused(tmp_path):
     with pytest.raises(DataError, match="found no sub-folder"):
         ImageFolder(tmp_path)
     (tmp_path / "empty").mkdir()
-    with pytest.raises(DataError, match=r"empty: expected images \(.jpg.* remove the folder if it is not a class"):
+    with pytest.raises(
+        DataError, match=r"empty: expected images \(.jpg.* remove the folder if it is not a class"
+    ):
         ImageFolder(tmp_path)
 
 
@@ -177,15 +194,25 @@ def test_without_pillow_the_extra_is_named(tree, monkeypatch):
     for name in ("PIL", "PIL.Image"):
         monkeypatch.setitem(sys.modules, name, None)
     for read in (folder.image, lambda i: folder.train_image(i, np.random.default_rng(0))):
-        with pytest.raises(MissingExtra, match=r"imagenet needs the package 'pillow'.*smoothcert\[pictures\]"):
+        with pytest.raises(
+            MissingExtra, match=r"imagenet needs the package 'pillow'.*smoothcert\[pictures\]"
+        ):
             read(0)
 
 
 def test_more_than_8_bits_a_channel_are_refused(tmp_path):
     """Pillow would clip 16-bit grey values at 255, and drop the low half of 16-bit colours, without a word."""
-    rows = b"".join(b"\0" + bytes(range(24)) for _ in range(4))  # 4 x 4 pixels of 16-bit RGB, which Pillow cannot write
-    chunks = [(b"IHDR", struct.pack(">IIBBBBB", 4, 4, 16, 2, 0, 0, 0)), (b"IDAT", zlib.compress(rows)), (b"IEND", b"")]
-    colour = b"".join(struct.pack(">I", len(d)) + t + d + struct.pack(">I", zlib.crc32(t + d)) for t, d in chunks)
+    rows = b"".join(
+        b"\0" + bytes(range(24)) for _ in range(4)
+    )  # 4 x 4 pixels of 16-bit RGB, which Pillow cannot write
+    chunks = [
+        (b"IHDR", struct.pack(">IIBBBBB", 4, 4, 16, 2, 0, 0, 0)),
+        (b"IDAT", zlib.compress(rows)),
+        (b"IEND", b""),
+    ]
+    colour = b"".join(
+        struct.pack(">I", len(d)) + t + d + struct.pack(">I", zlib.crc32(t + d)) for t, d in chunks
+    )
     folder = tmp_path / "c"
     folder.mkdir()
     (folder / "a.png").write_bytes(b"\x89PNG\r\n\x1a\n" + colour)

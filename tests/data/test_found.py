@@ -16,7 +16,9 @@ from tests.data.test_pictures import tree
 @pytest.fixture
 def data(tmp_path):
     tree(tmp_path / "classes", "cat/a.png", "dog/b.png", channels=1)
-    tree(tmp_path / "splits", "train/cat/a.png", "train/dog/b.png", "val/cat/a.png", "val/dog/b.png")
+    tree(
+        tmp_path / "splits", "train/cat/a.png", "train/dog/b.png", "val/cat/a.png", "val/dog/b.png"
+    )
     tree(tmp_path / "flat", "a.png")
     tree(tmp_path / "table", "a.png")
     (tmp_path / "table" / "labels.csv").write_text("file,label\na.png,1\n")
@@ -54,7 +56,9 @@ def test_each_kind_of_data_is_found_and_can_be_loaded_by_what_is_printed(data, c
 
 
 def test_training_refuses_a_folder_whose_test_images_are_the_training_images(data):
-    config = load_recipe("mnist-mini/gaussian-0.50", {"dataset": f"folder:{data}/classes", "evaluate_every": 1}).config
+    config = load_recipe(
+        "mnist-mini/gaussian-0.50", {"dataset": f"folder:{data}/classes", "evaluate_every": 1}
+    ).config
     with pytest.raises(ConfigError, match="its test images are the training images"):
         fit(config, data / "run", device="cpu", quiet=True)
     assert not (data / "run").exists()

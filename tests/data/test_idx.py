@@ -15,7 +15,10 @@ TYPES = st.sampled_from(["u1", "i1", "i2", "i4", "f4", "f8", ">f4"])
 HEADER = bytes([0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 3])  # uint8 [2, 3]
 
 
-@given(arrays(TYPES, array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5)), st.sampled_from(["a", "a.gz"]))
+@given(
+    arrays(TYPES, array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=5)),
+    st.sampled_from(["a", "a.gz"]),
+)
 def test_arrays_come_back_as_written(tmp_path_factory, array, name):
     path = tmp_path_factory.getbasetemp() / name
     write_idx(path, array)
@@ -63,9 +66,15 @@ LONG = bytes([0, 0, 8, 1, 0, 0, 0x17, 0x70]) + NOISE  # uint8 [6000], which gzip
         (HEADER + bytes(5), r"expected 18 bytes for an array of shape \[2, 3\], found 17"),
         (HEADER + bytes(7), "expected 18 bytes .* found 19"),
         (zipped(HEADER + bytes(5)), "expected 18 bytes .* found 17"),
-        (zipped(LONG)[:3000], r"expected 6008 bytes .* found \d+, where the gzip stream breaks off"),
+        (
+            zipped(LONG)[:3000],
+            r"expected 6008 bytes .* found \d+, where the gzip stream breaks off",
+        ),
         (zipped(LONG)[:-4], "gzip stream breaks off"),
-        (zipped(LONG) + b"tail", "expected 6008 bytes .* found 6008, where the gzip stream breaks off"),
+        (
+            zipped(LONG) + b"tail",
+            "expected 6008 bytes .* found 6008, where the gzip stream breaks off",
+        ),
         (flipped(zipped(LONG), 3000), "gzip stream breaks off"),
         (b"\x1f\x8b", r"found 0 bytes that begin nowhere, where the gzip stream breaks off"),
     ],

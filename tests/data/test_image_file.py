@@ -11,7 +11,9 @@ from smoothcert.errors import DataError
 
 Image = pytest.importorskip("PIL.Image")
 ORIENTATION = 0x0112
-PIXELS = np.random.default_rng(0).integers(0, 256, (20, 30, 3)).astype(np.uint8)  # height 20, width 30
+PIXELS = (
+    np.random.default_rng(0).integers(0, 256, (20, 30, 3)).astype(np.uint8)
+)  # height 20, width 30
 
 # what a viewer does with the stored pixels to show them upright
 TURNED = {
@@ -35,15 +37,22 @@ def test_pictures_are_turned_as_exif_says(tmp_path, orientation):
     found = read_image(path, (3, *upright.shape[:2]))
     assert np.array_equal(found, upright.transpose(2, 0, 1))
     if upright.shape != PIXELS.shape:
-        with pytest.raises(DataError, match=r"a.png: the model takes .* \[3, 20, 30\].*found \[3, 30, 20\]"):
+        with pytest.raises(
+            DataError, match=r"a.png: the model takes .* \[3, 20, 30\].*found \[3, 30, 20\]"
+        ):
             read_image(path, (3, 20, 30))
 
 
 def png_header(width, height):
     """A PNG of that size whose pixels are missing: decoding it fails, and looking at its size does not."""
-    chunks = [(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)), (b"IDAT", b""), (b"IEND", b"")]
+    chunks = [
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)),
+        (b"IDAT", b""),
+        (b"IEND", b""),
+    ]
     parts = [
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
     ]
     return b"\x89PNG\r\n\x1a\n" + b"".join(parts)
 
@@ -51,7 +60,9 @@ def png_header(width, height):
 def test_a_huge_picture_is_refused_before_it_is_decoded(tmp_path, recwarn):
     path = tmp_path / "huge.png"
     path.write_bytes(png_header(13_000, 13_000))
-    with pytest.raises(DataError, match=r"huge.png: expected at most 100 million pixels, found 13000 x 13000"):
+    with pytest.raises(
+        DataError, match=r"huge.png: expected at most 100 million pixels, found 13000 x 13000"
+    ):
         read_image(path, (1, 28, 28))
     assert not recwarn.list
 
@@ -82,9 +93,21 @@ def frames(path):
             lambda path: Image.fromarray(PIXELS).convert("CMYK").save(path),
             "grey or RGB picture, found CMYK",
         ),
-        ("lab.tif", lambda path: Image.new("LAB", (30, 20)).save(path), "grey or RGB picture, found LAB"),
-        ("clear.png", lambda path: Image.new("RGBA", (30, 20)).save(path), "has transparent pixels"),
-        ("torn.png", lambda path: path.write_bytes(png_header(30, 20)), "expected a readable picture"),
+        (
+            "lab.tif",
+            lambda path: Image.new("LAB", (30, 20)).save(path),
+            "grey or RGB picture, found LAB",
+        ),
+        (
+            "clear.png",
+            lambda path: Image.new("RGBA", (30, 20)).save(path),
+            "has transparent pixels",
+        ),
+        (
+            "torn.png",
+            lambda path: path.write_bytes(png_header(30, 20)),
+            "expected a readable picture",
+        ),
     ],
 )
 def test_what_has_no_one_meaning_is_refused_by_name(tmp_path, name, make, message):

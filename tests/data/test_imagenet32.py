@@ -32,5 +32,7 @@ def test_other_files_are_refused_and_pickles_never_opened(tmp_path):
         with pytest.raises(DataError, match=f"{name}: expected the arrays data and labels"):
             read_imagenet32([tmp_path / name])
     write(tmp_path / "d.npz", np.zeros((2, 3072), np.float32), np.ones(2, np.int64))
-    with pytest.raises(DataError, match=r"expected uint8 images of shape \[2, 3072\].*found float32"):
+    with pytest.raises(
+        DataError, match=r"expected uint8 images of shape \[2, 3072\].*found float32"
+    ):
         read_imagenet32([tmp_path / "d.npz"])

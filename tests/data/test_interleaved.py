@@ -11,7 +11,10 @@ from tests.training.tiny import kinds, tiny
 
 
 def interleaved(labelled=50, pseudo=70, batch_size=8, **options):
-    return Interleaved(Batches(tiny(size=labelled), batch_size, **{"seed": 3, **options}), tiny(size=pseudo, seed=9))
+    return Interleaved(
+        Batches(tiny(size=labelled), batch_size, **{"seed": 3, **options}),
+        tiny(size=pseudo, seed=9),
+    )
 
 
 def test_an_epoch_is_the_labelled_batches_and_as_many_pseudo_labelled_ones_in_random_order():
@@ -26,7 +29,9 @@ def test_an_epoch_is_the_labelled_batches_and_as_many_pseudo_labelled_ones_in_ra
     pseudo = torch.cat([batch.index for batch in found if batch.pseudo_labelled]).tolist()
     assert len(pseudo) == len(set(pseudo)) == 56  # a part of the 70, none twice
     assert len({batch.generator.initial_seed() for batch in found}) == 14
-    orders = {tuple(kinds(interleaved(seed=seed), epoch)) for seed in (0, 1, 2) for epoch in (0, 1, 2)}
+    orders = {
+        tuple(kinds(interleaved(seed=seed), epoch)) for seed in (0, 1, 2) for epoch in (0, 1, 2)
+    }
     assert len(orders) > 5
     assert all(sum(order) == 7 for order in orders)
 

@@ -53,7 +53,11 @@ def test_splits_may_be_files_and_labels_may_be_missing(tmp_path):
 @pytest.mark.parametrize(
     ("arrays", "shape", "message"),
     [
-        ({"pictures": GREY}, None, "expected images in an array test_images, x_test, images, x, found pictures"),
+        (
+            {"pictures": GREY},
+            None,
+            "expected images in an array test_images, x_test, images, x, found pictures",
+        ),
         ({"x_train": GREY}, None, "expected a split test or val .* found only train"),
         ({"images": GREY.astype(np.int64)}, None, "expected uint8 .* found int64"),
         ({"images": GREY / 200}, None, r"expected pixels in \[0, 1\], found 1"),
@@ -62,10 +66,22 @@ def test_splits_may_be_files_and_labels_may_be_missing(tmp_path):
         ({"images": COLOUR[..., [0, 1]]}, None, "expected 1 or 3 channels, first or last"),
         ({"images": COLOUR[:, :3]}, (3, 5, 6), "expected 1 or 3 channels, first or last"),
         ({"images": GREY, "labels": LABELS[:3]}, None, "one label per image, found 4 and 3"),
-        ({"images": GREY, "labels": LABELS / 2}, None, "expected one class number per image, found float64"),
-        ({"images": GREY, "labels": np.array([0, -1, 1, 2])}, None, "found -1 for image 1: .*or give no label at all"),
+        (
+            {"images": GREY, "labels": LABELS / 2},
+            None,
+            "expected one class number per image, found float64",
+        ),
+        (
+            {"images": GREY, "labels": np.array([0, -1, 1, 2])},
+            None,
+            "found -1 for image 1: .*or give no label at all",
+        ),
         ({"images": GREY, "labels": np.array([0, -5, 1, 2])}, None, "found -5 for image 1"),
-        ({"images": GREY, "labels": LABELS, "class_names": ["a"]}, None, "expected labels from 0 to 0, found 2"),
+        (
+            {"images": GREY, "labels": LABELS, "class_names": ["a"]},
+            None,
+            "expected labels from 0 to 0, found 2",
+        ),
         ({"images": np.array([[{}]], object)}, None, "a whole .npz file of plain arrays"),
     ],
 )
@@ -94,13 +110,19 @@ def test_a_file_cut_short_or_of_one_array_is_refused(tmp_path):
 def test_class_names_in_another_order_than_the_networks_are_refused(tmp_path):
     np.savez(tmp_path / "a.npz", images=GREY, labels=LABELS, class_names=["cat", "dog", "owl"])
     place = f"npz:{tmp_path}/a.npz"
-    assert load_dataset(place, classes=3, class_names=["Cat", "Dog", "Owl, bird"]).labels.tolist() == [0, 2, 1, 0]
-    with pytest.raises(DataError, match="class 0 is 'cat' in the data, which is class 1 of the network"):
+    assert load_dataset(
+        place, classes=3, class_names=["Cat", "Dog", "Owl, bird"]
+    ).labels.tolist() == [0, 2, 1, 0]
+    with pytest.raises(
+        DataError, match="class 0 is 'cat' in the data, which is class 1 of the network"
+    ):
         load_dataset(place, classes=3, class_names=["dog", "cat", "owl"])
 
 
 def test_a_known_set_is_not_for_a_network_of_another_order():
     names = load_dataset("mnist-mini").class_names
     assert load_dataset("mnist-mini", classes=10, class_names=names).class_names == names
-    with pytest.raises(DataError, match=r"class 0 is .* in the data, which is class 9 of the network"):
+    with pytest.raises(
+        DataError, match=r"class 0 is .* in the data, which is class 9 of the network"
+    ):
         load_dataset("mnist-mini", classes=10, class_names=names[::-1])

@@ -42,7 +42,10 @@ def test_labels_come_from_a_table(tmp_path, text, labels, classes):
         ("file,label\n../a.png,1\n", r"expected a file below .*found '../a.png'"),
         ("file,label\n/etc/a.png,1\n", "expected a file below"),
         ("file;label\na.png;1\n", "the columns file,label, found 'file;label'"),
-        ("file,label\na.png,cat\nb.png,dog\n", "expected the 10 classes of the network, found 2 names"),
+        (
+            "file,label\na.png,cat\nb.png,dog\n",
+            "expected the 10 classes of the network, found 2 names",
+        ),
         ("", "the columns file,label, found ''"),
         ("file,label\na.png,9999999999999999999\nb.png,1\n", "found 9999999999999999999"),
     ],
@@ -57,7 +60,11 @@ def test_wrong_tables_are_refused(tmp_path, text, message):
 @pytest.mark.parametrize(
     ("files", "classes", "message"),
     [
-        (("cat/a.png", "dog/b.png", "c.png"), None, r"found 2 with pictures .*1 loose pictures \(such as c.png\)"),
+        (
+            ("cat/a.png", "dog/b.png", "c.png"),
+            None,
+            r"found 2 with pictures .*1 loose pictures \(such as c.png\)",
+        ),
         (("only/a.png",), None, "found only alone: if it is no class, name it itself"),
         (("cat/a.png", "dog/b.png"), 10, "expected the 10 classes of the network, found 2 names"),
         (("0/a.png", "2/b.png"), None, "by the order of names 2 would be class 1"),
@@ -82,7 +89,11 @@ NAMES = ("tabby, tabby cat", "Dog", "goldfish, Carassius auratus", "owl")
 
 @pytest.mark.parametrize(
     ("folders", "labels"),
-    [(("dog", "owl"), [1, 3]), (("goldfish", "tabby cat"), [2, 0]), (("DOG", "tabby, tabby cat"), [1, 0])],
+    [
+        (("dog", "owl"), [1, 3]),
+        (("goldfish", "tabby cat"), [2, 0]),
+        (("DOG", "tabby, tabby cat"), [1, 0]),
+    ],
 )
 def test_folders_with_names_of_the_networks_classes(tmp_path, folders, labels):
     """Some of its classes are enough, in any order and spelling."""
@@ -107,19 +118,42 @@ def test_a_misspelt_class_is_named(tmp_path):
 @pytest.mark.parametrize(
     ("folders", "known", "labels"),
     [
-        (["crane", "dog"], ["crane", "dog", "crane"], "'crane' may be class 0 .* and 2"),  # a bird, and a machine
-        (["maillot", "dog"], ["maillot", "maillot, tank suit", "dog"], "'maillot' may be class 0 .* and 1"),
-        (["Cardigan", "cardigan"], ["Cardigan, Welsh corgi", "cardigan"], [0, 1]),  # a dog, and what one wears
-        (["CARDIGAN", "dog"], ["Cardigan, Welsh corgi", "cardigan", "dog"], "'CARDIGAN' may be class 0 .* and 1"),
+        (
+            ["crane", "dog"],
+            ["crane", "dog", "crane"],
+            "'crane' may be class 0 .* and 2",
+        ),  # a bird, and a machine
+        (
+            ["maillot", "dog"],
+            ["maillot", "maillot, tank suit", "dog"],
+            "'maillot' may be class 0 .* and 1",
+        ),
+        (
+            ["Cardigan", "cardigan"],
+            ["Cardigan, Welsh corgi", "cardigan"],
+            [0, 1],
+        ),  # a dog, and what one wears
+        (
+            ["CARDIGAN", "dog"],
+            ["Cardigan, Welsh corgi", "cardigan", "dog"],
+            "'CARDIGAN' may be class 0 .* and 1",
+        ),
         (["A", "a"], ["a", "A"], [1, 0]),
-        (["1", "2"], ["1", "2", "3"], [0, 1]),  # named from 1 on, though 1 and 2 are class numbers too
+        (
+            ["1", "2"],
+            ["1", "2", "3"],
+            [0, 1],
+        ),  # named from 1 on, though 1 and 2 are class numbers too
         (["1.0", "10.0", "2.0"], [], "found '1.0', whose place in the order of names"),
         (["-1", "-2"], [], "found '-1', whose place"),
     ],
 )
 def test_names_that_several_classes_may_have(tmp_path, folders, known, labels):
     tree(tmp_path, *(f"{folder}/a.png" for folder in folders))
-    place, about = f"folder:{tmp_path}", {"classes": len(known) or len(folders), "class_names": known}
+    place, about = (
+        f"folder:{tmp_path}",
+        {"classes": len(known) or len(folders), "class_names": known},
+    )
     if isinstance(labels, str):
         with pytest.raises(DataError, match=labels):
             load_dataset(place, **about)
@@ -130,7 +164,9 @@ def test_names_that_several_classes_may_have(tmp_path, folders, known, labels):
 def test_numbers_of_a_table_that_may_be_names(tmp_path):
     tree(tmp_path, "a.png", "b.png")
     (tmp_path / "labels.csv").write_text("file,label\na.png,1\nb.png,2\n")
-    assert load_dataset(f"folder:{tmp_path}", classes=3, class_names=["0", "1", "2"]).labels.tolist() == [1, 2]
+    assert load_dataset(
+        f"folder:{tmp_path}", classes=3, class_names=["0", "1", "2"]
+    ).labels.tolist() == [1, 2]
     with pytest.raises(DataError, match="labels could mean either"):
         load_dataset(f"folder:{tmp_path}", classes=3, class_names=["1", "2", "3"])
     (tmp_path / "labels.csv").write_text("file,label\na.png,1.0\nb.png,0.0\n")

@@ -41,13 +41,24 @@ def test_class_folders_give_labels_in_the_order_of_names(tmp_path):
     assert names(found) == ["cat/a.png", "cat/z.png", "dog/b.png", "dog/sub/a.png"]
     assert found.labels.tolist() == [0, 0, 1, 1]
     assert (found.classes, found.class_names, found.labelled) == (2, ("cat", "dog"), True)
-    assert (found.shape, found.preparation, found.name) == ((3, 6, 8), "", f"folder:{tmp_path.name}")
+    assert (found.shape, found.preparation, found.name) == (
+        (3, 6, 8),
+        "",
+        f"folder:{tmp_path.name}",
+    )
     assert np.array_equal(found.image(2), pixels(8, 6, 0).transpose(2, 0, 1))
 
 
 def test_a_flat_folder_has_no_labels_and_odd_files_are_passed_over(tmp_path):
     tree(tmp_path, "b.png", "a.PNG")
-    for name in (".DS_Store", "Thumbs.db", "._a.png", ".hidden/x.png", "__MACOSX/x.png", "notes.txt"):
+    for name in (
+        ".DS_Store",
+        "Thumbs.db",
+        "._a.png",
+        ".hidden/x.png",
+        "__MACOSX/x.png",
+        "notes.txt",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"?")
     found = load_dataset(f"folder:{tmp_path}", classes=7)
@@ -126,7 +137,11 @@ def test_commas_may_be_in_a_place_that_exists(tmp_path):
 def test_a_place_is_looked_for_here_and_in_the_data_directories(tmp_path, monkeypatch):
     tree(tmp_path / "data" / "pets", "a.png")
     monkeypatch.chdir(tmp_path)
-    assert len(load_dataset("folder:data/pets")) == len(load_dataset("folder:pets", data_dir=Path("data"))) == 1
+    assert (
+        len(load_dataset("folder:data/pets"))
+        == len(load_dataset("folder:pets", data_dir=Path("data")))
+        == 1
+    )
     monkeypatch.setenv("SMOOTHCERT_DATA", "data")
     assert len(load_dataset("folder:pets")) == 1
     with pytest.raises(DataError, match="no such file or folder; looked for"):
@@ -135,7 +150,9 @@ def test_a_place_is_looked_for_here_and_in_the_data_directories(tmp_path, monkey
         load_dataset("data/pets")
     with pytest.raises(ConfigError, match="unknown dataset 'folders:pets'"):
         load_dataset("folders:pets")
-    with pytest.raises(ConfigError, match=r"split is one of .*test, found 'tset'; did you mean test"):
+    with pytest.raises(
+        ConfigError, match=r"split is one of .*test, found 'tset'; did you mean test"
+    ):
         load_dataset("folder:pets", "tset")
 
 
@@ -148,7 +165,10 @@ def test_a_manifest_cannot_name_paths(name):
 def test_the_fingerprint_names_contents_labels_and_preparation(tmp_path):
     tree(tmp_path, "cat/a.png", "dog/b.png", channels=1)
     spec = f"folder:{tmp_path}"
-    found = [load_dataset(spec + more).fingerprint() for more in ("", ",labels=none", ",size=5", ",size=5,resize=6")]
+    found = [
+        load_dataset(spec + more).fingerprint()
+        for more in ("", ",labels=none", ",size=5", ",size=5,resize=6")
+    ]
     content = bytearray((tmp_path / "cat/a.png").read_bytes())
     content[-1] ^= 1  # of the same size
     (tmp_path / "cat/a.png").write_bytes(content)
@@ -182,14 +202,25 @@ CASES = {
     "empty.png": (lambda path: path.write_bytes(b""), "expected a readable picture"),
     "text.png": (lambda path: path.write_text("text" * 99), "expected a readable picture"),
     "alpha.png": (lambda path: Image.new("RGBA", (8, 6)).save(path), "has transparent pixels"),
-    "palette.png": (lambda path: Image.new("P", (8, 6)).save(path, transparency=0), "has transparent pixels"),
+    "palette.png": (
+        lambda path: Image.new("P", (8, 6)).save(path, transparency=0),
+        "has transparent pixels",
+    ),
     "cmyk.tif": (lambda path: Image.new("CMYK", (8, 6)).save(path), "found CMYK"),
-    "deep.png": (lambda path: Image.fromarray(np.zeros((6, 8), np.uint16)).save(path), "8 bits per channel"),
+    "deep.png": (
+        lambda path: Image.fromarray(np.zeros((6, 8), np.uint16)).save(path),
+        "8 bits per channel",
+    ),
     "moving.png": (
-        lambda path: Image.new("L", (8, 6)).save(path, save_all=True, append_images=[Image.new("L", (8, 6), 1)]),
+        lambda path: Image.new("L", (8, 6)).save(
+            path, save_all=True, append_images=[Image.new("L", (8, 6), 1)]
+        ),
         "found 2 frames",
     ),
-    "other.png": (lambda path: save(path, 9, 6), r"6 x 8 pixels \(height x width\).* found 6 x 9: give a size"),
+    "other.png": (
+        lambda path: save(path, 9, 6),
+        r"6 x 8 pixels \(height x width\).* found 6 x 9: give a size",
+    ),
     "bomb.png": (bomb, "at most 100 million pixels, found 10001 x 10001"),
 }
 
@@ -243,7 +274,9 @@ def test_pictures_are_turned_as_their_orientation_says(tmp_path):
 
 def test_a_picture_too_long_to_be_resized_is_refused(tmp_path):
     save(tmp_path / "a.png", 60_000, 1, channels=1)
-    with pytest.raises(DataError, match=r"a.png: a picture of 60000 x 1 becomes one of 13440000 x 224"):
+    with pytest.raises(
+        DataError, match=r"a.png: a picture of 60000 x 1 becomes one of 13440000 x 224"
+    ):
         load_dataset(f"folder:{tmp_path}", shape=(1, 224, 224)).image(0)
 
 
@@ -288,5 +321,7 @@ def test_a_set_is_for_the_classes_of_a_network_if_its_labels_can_be(tmp_path):
 
 def test_without_the_package_datasets_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
-    with pytest.raises(MissingExtra, match=r"hf-dataset:pets needs the package 'datasets'.*smoothcert\[hf\]"):
+    with pytest.raises(
+        MissingExtra, match=r"hf-dataset:pets needs the package 'datasets'.*smoothcert\[hf\]"
+    ):
         load_dataset("hf-dataset:pets")

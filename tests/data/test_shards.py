@@ -35,7 +35,10 @@ def test_the_layout_of_webdataset(tmp_path):
             ("n2.0_6.seg.png", b"a mask, which is another ending"),
             ("n2.json", b"{}"),
             ("train/n1_5.PNG", colour[1]),
-            ("other/n1_5.png", png(2, (6, 7, 3))[1]),  # another sample, since folders belong to the name
+            (
+                "other/n1_5.png",
+                png(2, (6, 7, 3))[1],
+            ),  # another sample, since folders belong to the name
             ("other/n1_5.cls", b"0"),
         ],
     )
@@ -68,7 +71,9 @@ def test_a_pattern_names_shards_and_can_be_found_again(tmp_path):
     assert found.names == ["s8.png", "s9.png", "s10.png"]
     assert found.name == f"tar:{pattern}"
     assert load_stored(found.name, "test", tmp_path).fingerprint() == found.fingerprint()
-    with pytest.raises(DataError, match=r"expected 5 tar files, found .*part-000012.tar and others missing"):
+    with pytest.raises(
+        DataError, match=r"expected 5 tar files, found .*part-000012.tar and others missing"
+    ):
         load_dataset(f"tar:{tmp_path}/part-{{000010..000014}}.tar")
     with pytest.raises(DataError, match="no such tar file"):
         load_dataset(f"tar:{tmp_path}/other-{{000010..000014}}.tar")
@@ -78,11 +83,15 @@ def test_a_pattern_names_shards_and_can_be_found_again(tmp_path):
 
 def test_the_fingerprint_names_contents_labels_and_preparation(tmp_path):
     spec = f"tar:{write_shards(tmp_path, [2, 2])}"
-    found = [load_dataset(spec + more).fingerprint() for more in ("", ",labels=none", ",size=5", ",size=5,resize=6")]
+    found = [
+        load_dataset(spec + more).fingerprint()
+        for more in ("", ",labels=none", ",size=5", ",size=5,resize=6")
+    ]
     found.append(load_dataset(spec, classes=5).fingerprint())  # another network, the same data
     assert found[4] == found[0]
     write_tar(
-        tmp_path / "part-000001.tar", [("s2.png", png(7)[1]), ("s2.cls", b"2"), ("s3.png", png(3)[1]), ("s3.cls", b"3")]
+        tmp_path / "part-000001.tar",
+        [("s2.png", png(7)[1]), ("s2.cls", b"2"), ("s3.png", png(3)[1]), ("s3.cls", b"3")],
     )
     found[4] = load_dataset(spec).fingerprint()
     assert len(set(found)) == 5
@@ -112,8 +121,14 @@ def test_a_part_is_small_and_has_the_same_pictures(tmp_path):
 
 
 def test_pictures_without_labels_must_be_asked_for(tmp_path):
-    write_tar(tmp_path / "a.tar", [("a.png", png(0)[1]), ("a.json", b'{"label": 1}'), ("b.png", png(1)[1])])
-    with pytest.raises(DataError, match=r"a.tar, a.png: expected its class number .* \.cls, found none: .*labels=none"):
+    write_tar(
+        tmp_path / "a.tar",
+        [("a.png", png(0)[1]), ("a.json", b'{"label": 1}'), ("b.png", png(1)[1])],
+    )
+    with pytest.raises(
+        DataError,
+        match=r"a.tar, a.png: expected its class number .* \.cls, found none: .*labels=none",
+    ):
         load_dataset(f"tar:{tmp_path}")
     found = load_dataset(f"tar:{tmp_path},labels=none", classes=7)
     assert (found.labels.tolist(), found.classes) == ([UNLABELLED] * 2, 7)
@@ -133,9 +148,15 @@ def link(name):
     [
         ([PICTURE], "found none: add it"),
         ([LABEL], r"expected a picture .* for a.cls, found none"),
-        ([PICTURE, LABEL, ("a.jpg", b"?")], "one picture for the sample a, found a.png and a.jpg: samples need names"),
+        (
+            [PICTURE, LABEL, ("a.jpg", b"?")],
+            "one picture for the sample a, found a.png and a.jpg: samples need names",
+        ),
         ([PICTURE, LABEL, LABEL], "one label for the sample a, found a.cls and a.cls"),
-        ([PICTURE, ("a.cls", b"dog")], r"a.cls: expected a class number from 0 to 9 as text, found b'dog'"),
+        (
+            [PICTURE, ("a.cls", b"dog")],
+            r"a.cls: expected a class number from 0 to 9 as text, found b'dog'",
+        ),
         ([PICTURE, ("a.cls", b"-1")], "found b'-1'"),
         ([PICTURE, ("a.cls", b"10")], "found b'10'"),
         ([PICTURE, ("a.cls", b"1" * 600)], "from 0 to 9 as text"),
@@ -158,7 +179,8 @@ def test_folders_of_other_things_are_refused(tmp_path):
     write_shards(tmp_path, [1], "train")
     (tmp_path / "more.tar").write_bytes((tmp_path / "train-000000.tar").read_bytes())
     with pytest.raises(
-        DataError, match=r"in the name of each tar file or of none, found more.tar beside those of train"
+        DataError,
+        match=r"in the name of each tar file or of none, found more.tar beside those of train",
     ):
         load_dataset(f"tar:{tmp_path}", "train")
     with pytest.raises(DataError, match="expected a split test or val"):

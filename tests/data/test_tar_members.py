@@ -62,7 +62,10 @@ DAMAGES = {
     "gzip": (gzip.compress, "not compressed, found gzip"),
     "text": (lambda content: b"text" * 500, "no header of a member at byte 0"),
     "flipped": (lambda content: b"b" + content[1:], "no header of a member at byte 0"),
-    "second": (lambda content: content[:1024] + b"?" + content[1025:], "no header of a member at byte 1024"),
+    "second": (
+        lambda content: content[:1024] + b"?" + content[1025:],
+        "no header of a member at byte 1024",
+    ),
     "two": (lambda content: content + content, "several tar files in one"),
 }
 

@@ -28,7 +28,9 @@ print(int(certificate.counts.sum()), torch.equal(cpu, gpu), smoothed.prepare(ima
 def test_a_kernel_that_cannot_run_is_a_reason_not_an_error(caplog):
     assert not runs_triton(torch.device("cpu"))
     assert not caplog.records
-    assert not runs_triton(torch.device("cuda:99"))  # no machine has it, so that the trial fails for real
+    assert not runs_triton(
+        torch.device("cuda:99")
+    )  # no machine has it, so that the trial fails for real
     assert "runs no kernel on cuda:99" in caplog.text
     assert not runs_triton(torch.device("cuda:99"))
     assert len(caplog.records) == 1  # said once
@@ -37,7 +39,9 @@ def test_a_kernel_that_cannot_run_is_a_reason_not_an_error(caplog):
 @pytest.mark.cuda
 def test_certification_without_a_c_compiler(tmp_path):
     environment = {**os.environ, "CC": "/bin/false", "TRITON_CACHE_DIR": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", CERTIFY], env=environment, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-c", CERTIFY], env=environment, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert done.stdout.split()[:2] == ["2000", "True"]
     assert "LeNet kernels" not in done.stdout

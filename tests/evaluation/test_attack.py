@@ -89,8 +89,13 @@ def test_hard_votes_find_the_plane_where_gradients_say_nothing():
 def test_radius_0_measures_the_network_itself_and_under_a_single_noise(plane, tmp_path):
     """Without noise every image is on its side of the plane; a noisy copy at distance m stays with Phi(m / sigma)."""
     data = plane.dataset([0.05, 0.2, 0.4])
-    (row,) = summarise(attack_with(plane, data, tmp_path, **{**SETTINGS, "radii": [0.0], "n": 20_000}))
-    margins = [float(((torch.from_numpy(data.image(i)) / 255 - 0.5) * plane.w).sum()) for i in range(len(data))]
+    (row,) = summarise(
+        attack_with(plane, data, tmp_path, **{**SETTINGS, "radii": [0.0], "n": 20_000})
+    )
+    margins = [
+        float(((torch.from_numpy(data.image(i)) / 255 - 0.5) * plane.w).sum())
+        for i in range(len(data))
+    ]
     assert (row.radius, row.inputs, row.base, row.empirical, row.alarms) == (0.0, 3, 1.0, 1.0, ())
     expected = np.mean([0.5 * (1 + math.erf(m / SIGMA / math.sqrt(2))) for m in margins])
     assert row.noisy == pytest.approx(expected, abs=5 * 0.5 / math.sqrt(3 * 20_000))
@@ -106,7 +111,9 @@ def test_at_radius_0_no_attack_is_made(plane, tmp_path, noise):
 
 def test_an_attack_on_the_network_itself_flips_it(plane, tmp_path):
     data = plane.dataset([0.1, 0.5])
-    (row,) = summarise(attack_with(plane, data, tmp_path, **{**SETTINGS, "radii": [0.2], "attack": "vanilla"}))
+    (row,) = summarise(
+        attack_with(plane, data, tmp_path, **{**SETTINGS, "radii": [0.2], "attack": "vanilla"})
+    )
     assert row.base == 0.5
 
 
@@ -115,7 +122,9 @@ def test_ddn_finds_an_image_just_across_the_plane(plane):
     config = AttackConfig(SIGMA, (0.6,), "ddn", noises=64, steps=40)
     found = adversarial_image(plane, image, 0, config, 0.6, key=1)
     assert 0.28 < float((found - image).norm()) < 0.45
-    assert abs(float(((found - 0.5) * plane.w).sum())) < 0.06  # where 64 noisy copies are tied, not quite on the plane
+    assert (
+        abs(float(((found - 0.5) * plane.w).sum())) < 0.06
+    )  # where 64 noisy copies are tied, not quite on the plane
 
 
 @pytest.mark.parametrize("radius", [0.05, 0.1, 0.3])
@@ -132,7 +141,9 @@ def test_ddn_starts_from_norm_1_whatever_the_radius(plane):
     config = AttackConfig(SIGMA, (0.2,), "ddn", noises=64, steps=2)
     found = adversarial_image(plane, image, 0, config, 0.2, key=1)
     d = found - image
-    assert float(d.norm()) == pytest.approx(0.2, rel=1e-4)  # drawn back to the sphere, and not rounded there
+    assert float(d.norm()) == pytest.approx(
+        0.2, rel=1e-4
+    )  # drawn back to the sphere, and not rounded there
     assert float(-(d * plane.w).sum() / d.norm()) > 0.99
 
 
@@ -154,11 +165,18 @@ def certified(plane, tmp_path):
 SETTINGS = {"sigma": SIGMA, "radii": [0.4, 0.2], "n": 2000, "noises": 16, "quiet": True}
 
 
-def test_empirical_accuracy_lies_above_certified_and_the_true_accuracy_between(plane, certified, tmp_path):
+def test_empirical_accuracy_lies_above_certified_and_the_true_accuracy_between(
+    plane, certified, tmp_path
+):
     data, certificates = certified
-    rows = summarise(attack_with(plane, data, tmp_path / "attack", certificates=certificates, **SETTINGS))
+    rows = summarise(
+        attack_with(plane, data, tmp_path / "attack", certificates=certificates, **SETTINGS)
+    )
     assert [row.radius for row in rows] == [0.2, 0.4]
-    margins = [float(((torch.from_numpy(data.image(i)) / 255 - 0.5) * plane.w).sum()) for i in range(len(data))]
+    margins = [
+        float(((torch.from_numpy(data.image(i)) / 255 - 0.5) * plane.w).sum())
+        for i in range(len(data))
+    ]
     for row in rows:
         true = float(np.mean([margin > row.radius for margin in margins]))
         assert row.certified is not None
@@ -173,9 +191,14 @@ def test_a_wrong_certificate_raises_the_alarm(plane, certified, tmp_path):
     part = certificates.folder / "part-0-of-1.tsv"
     header, *lines = part.read_text().splitlines()
     column = CERTIFICATE_COLUMNS.index("radius")
-    inflated = ["\t".join([*c[:column], "1.0", *c[column + 1 :]]) for c in (line.split("\t") for line in lines)]
+    inflated = [
+        "\t".join([*c[:column], "1.0", *c[column + 1 :]])
+        for c in (line.split("\t") for line in lines)
+    ]
     part.write_text("\n".join([header, *inflated]) + "\n")
-    rows = summarise(attack_with(plane, data, tmp_path / "attack", certificates=certificates, **SETTINGS))
+    rows = summarise(
+        attack_with(plane, data, tmp_path / "attack", certificates=certificates, **SETTINGS)
+    )
     assert len(rows[-1].alarms) >= 6
     assert rows[-1].certified == pytest.approx(1.0, abs=0.1)
 
@@ -184,7 +207,9 @@ def test_attacks_resume_shard_and_refuse_other_settings(plane, certified, tmp_pa
     data, _ = certified
     whole = attack_with(plane, data, tmp_path / "a", **SETTINGS)
     for shard in (1, 0):
-        parts = attack_with(plane, data, tmp_path / "b", selection=Selection(shard=shard, shards=2), **SETTINGS)
+        parts = attack_with(
+            plane, data, tmp_path / "b", selection=Selection(shard=shard, shards=2), **SETTINGS
+        )
 
     def table(store):
         return sorted(row[:-1] for row in cells(store))
@@ -225,16 +250,23 @@ def test_float_noise_attacks_the_image_off_the_grid(plane, tmp_path, name):
 
 
 @pytest.mark.skipif(
-    torch.cuda.is_available(), reason="the interpreter, as if it were a GPU, is for machines without one"
+    torch.cuda.is_available(),
+    reason="the interpreter, as if it were a GPU, is for machines without one",
 )
 @pytest.mark.parametrize("kernels", ["auto", "off"])
-def test_attack_steps_use_kernels_unless_they_are_switched_off(plane, tmp_path, kernels, monkeypatch):
+def test_attack_steps_use_kernels_unless_they_are_switched_off(
+    plane, tmp_path, kernels, monkeypatch
+):
     fused = pytest.importorskip("smoothcert.attacks.fused")
     used, step_up = [], fused.step_up
-    monkeypatch.setattr(launching, "runs_triton", lambda _: True)  # the interpreter, where there is no GPU
+    monkeypatch.setattr(
+        launching, "runs_triton", lambda _: True
+    )  # the interpreter, where there is no GPU
     monkeypatch.setattr(fused, "step_up", lambda *a, **k: used.append(1) or step_up(*a, **k))
     (row,) = summarise(
-        attack_with(plane, plane.dataset([0.1]), tmp_path, kernels=kernels, **{**SETTINGS, "radii": [0.2]})
+        attack_with(
+            plane, plane.dataset([0.1]), tmp_path, kernels=kernels, **{**SETTINGS, "radii": [0.2]}
+        )
     )
     assert row.empirical == 0.0
     assert bool(used) == (kernels == "auto")
@@ -272,15 +304,26 @@ def test_a_store_of_attacks_is_not_read_as_certificates(plane, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "noise", "told"), [({"split": "train"}, "exact", True), ({}, "uniform", True), ({}, "exact", False)]
+    ("change", "noise", "told"),
+    [({"split": "train"}, "exact", True), ({}, "uniform", True), ({}, "exact", False)],
 )
 def test_certificates_of_other_images_or_norms_are_left_aside(plane, tmp_path, change, noise, told):
     """The images of the other split have the opposite class: their certificates contradict every answer here."""
     certified, attacked = plane.dataset([-0.4, -0.5]), plane.dataset([0.4, 0.5])
     certified = replace(certified, labels=1 - certified.labels, **change) if change else attacked
-    certificates = certify_with(plane, certified, tmp_path / "c", sigma=SIGMA, n0=10, n=200, noise=noise)
+    certificates = certify_with(
+        plane, certified, tmp_path / "c", sigma=SIGMA, n0=10, n=200, noise=noise
+    )
     store = attack_with(
-        plane, attacked, tmp_path / "a", sigma=SIGMA, radii=(0.0,), n=200, noises=2, steps=1, certificates=certificates
+        plane,
+        attacked,
+        tmp_path / "a",
+        sigma=SIGMA,
+        radii=(0.0,),
+        n=200,
+        noises=2,
+        steps=1,
+        certificates=certificates,
     )
     (row,) = summarise(store)
     assert row.alarms == ()

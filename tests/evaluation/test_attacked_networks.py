@@ -42,7 +42,9 @@ def test_a_network_that_answers_otherwise_raises_no_alarm_about_certificates_of_
     path = certificates.folder / "manifest.json"
     manifest = json.loads(path.read_text())
     words = manifest["identity"]["network"].rpartition(":")[2]
-    manifest["identity"]["network"] = f"{version}:{words[::-1]}".lstrip(":")  # as another version would print it
+    manifest["identity"]["network"] = f"{version}:{words[::-1]}".lstrip(
+        ":"
+    )  # as another version would print it
     path.write_text(json.dumps(manifest))
     settings = {"sigma": 0.25, "radii": (0.0,), "n": 200, "noises": 2, "steps": 1}
     store = attack_with(Turned(turn), data, tmp_path / "a", certificates=certificates, **settings)
@@ -54,12 +56,18 @@ def test_a_network_that_answers_otherwise_raises_no_alarm_about_certificates_of_
 
 
 @pytest.mark.parametrize(("certified", "times"), [("float32", 1), ("bfloat16", 2)])
-def test_the_network_is_attacked_in_the_precision_that_it_was_certified_in(tmp_path, monkeypatch, certified, times):
+def test_the_network_is_attacked_in_the_precision_that_it_was_certified_in(
+    tmp_path, monkeypatch, certified, times
+):
     """It must be prepared before it is known whether certificates are its own, and again only in another precision."""
     settings = {"sigma": 0.25, "n": 200}
-    certificates = certify_with(Turned(0), pixels(), tmp_path / "c", n0=10, precision=certified, **settings)
+    certificates = certify_with(
+        Turned(0), pixels(), tmp_path / "c", n0=10, precision=certified, **settings
+    )
     made, ready = [], smoothed.ready_network
-    monkeypatch.setattr(smoothed, "ready_network", lambda *args, **more: made.append(1) or ready(*args, **more))
+    monkeypatch.setattr(
+        smoothed, "ready_network", lambda *args, **more: made.append(1) or ready(*args, **more)
+    )
     settings |= {"radii": (0.0,), "noises": 2, "steps": 1, "certificates": certificates}
     store = attack_with(Turned(0), pixels(), tmp_path / "a", **settings)
     assert (store.manifest().identity["precision"], len(made)) == (certified, times)

@@ -33,7 +33,11 @@ def test_rows_of_several_commands_end_as_the_whole_table_in_its_order(file):
     assert file.add([entry("c")], names) == "c0 1.0"
     assert file.add([entry("a", 1), entry("b")], names) == "a1 1.0, b0 1.0, c0 1.0"
     assert file.add([entry("a", 0)], names) == "a0 1.0, a1 1.0, b0 1.0, c0 1.0"
-    assert names(read(file)) == file.path.with_suffix(".md").read_text() == "a0 1.0, a1 1.0, b0 1.0, c0 1.0"
+    assert (
+        names(read(file))
+        == file.path.with_suffix(".md").read_text()
+        == "a0 1.0, a1 1.0, b0 1.0, c0 1.0"
+    )
     assert all(each["options"] == OPTIONS for each in read(file))
 
 
@@ -48,7 +52,10 @@ def test_a_row_that_is_made_again_is_replaced(file):
         ({"epochs": 1}, "epochs not given there, 1 here"),
         ({"n": 2000}, "n 1000 there, 2000 here"),
         ({"max": None}, "max 10 there, not given here"),
-        ({"every": 2, "dataset": "mnist-mini"}, "dataset not given there, mnist-mini here; every not given there"),
+        (
+            {"every": 2, "dataset": "mnist-mini"},
+            "dataset not given there, mnist-mini here; every not given there",
+        ),
         ({"seeds": [1]}, "seeds not given there, [1] here"),
     ],
 )
@@ -70,7 +77,10 @@ def test_rows_of_other_options_are_refused_unless_all_are_made_again(file, chang
     ("content", "said"),
     [
         ([{**entry("z"), "options": OPTIONS}], r"a row of another table \(mnist/z\)"),
-        ([{**entry("b"), "table": "x/table-1", "options": OPTIONS}], r"another table \(x/table-1 mnist/b\)"),
+        (
+            [{**entry("b"), "table": "x/table-1", "options": OPTIONS}],
+            r"another table \(x/table-1 mnist/b\)",
+        ),
         ([entry("b")], "does not say by which options"),
         ([1], "should be a list of outcomes"),
         ({"b": 1}, "should be a list of outcomes"),

@@ -66,7 +66,9 @@ def test_a_wrong_normalisation_is_named(lenet, digits):
 
 def test_classes_in_another_order_are_named(lenet, digits):
     order = np.array([3, 1, 4, 0, 5, 9, 2, 6, 8, 7])
-    named = dataclasses.replace(digits, labels=order[digits.labels], class_names=tuple("abcdefghij"))
+    named = dataclasses.replace(
+        digits, labels=order[digits.labels], class_names=tuple("abcdefghij")
+    )
     found = said(lenet, named, images=120)
     assert "classes in another order" in faults(found)
     assert "class 3 (d) are answered 0" in faults(found)
@@ -123,8 +125,12 @@ class Fragile(nn.Module):
 
     def __init__(self, data):
         super().__init__()
-        self.register_buffer("known", self.features(torch.from_numpy(data.images[:300]).float() / 255))
-        self.register_buffer("labels", torch.nn.functional.one_hot(torch.from_numpy(data.labels[:300])).float())
+        self.register_buffer(
+            "known", self.features(torch.from_numpy(data.images[:300]).float() / 255)
+        )
+        self.register_buffer(
+            "labels", torch.nn.functional.one_hot(torch.from_numpy(data.labels[:300])).float()
+        )
 
     def features(self, x):
         return nn.functional.normalize((60 * x).sin().flatten(1))
@@ -136,7 +142,11 @@ class Fragile(nn.Module):
 def test_noise_that_the_network_does_not_know_is_a_warning(digits):
     few = dataclasses.replace(digits, images=digits.images[:300], labels=digits.labels[:300])
     found = said(Fragile(few), few)
-    assert any("was not trained for it" in finding.text for finding in found.findings if finding.kind == "warning")
+    assert any(
+        "was not trained for it" in finding.text
+        for finding in found.findings
+        if finding.kind == "warning"
+    )
 
 
 def test_without_labels_nothing_is_said_about_accuracy(lenet, digits):
@@ -160,7 +170,10 @@ def test_what_n_and_alpha_allow(n, alpha):
 
 def linear_images(margins):
     """Images of a classifier whose true radii are these margins."""
-    images = [np.asarray(Linear().image_at(float(m)) * 255).round().clip(0, 255).astype(np.uint8) for m in margins]
+    images = [
+        np.asarray(Linear().image_at(float(m)) * 255).round().clip(0, 255).astype(np.uint8)
+        for m in margins
+    ]
     return Dataset("plane", "test", np.stack(images), (np.array(margins) < 0).astype(np.int64), 2)
 
 
@@ -170,7 +183,9 @@ def test_the_forecast_of_radii_is_near_the_true_ones():
     level = next(level for level in found.levels if level.sigma == 0.25)
     assert level.hoped_radii(100_000, 0.001).mean() == pytest.approx(margins.mean(), abs=0.06)
     perfect = Level(0.25, 100, np.tile([100, 0], (3, 1)))
-    assert (perfect.hoped_radii(100_000, 0.001) < 0.25 * 2.6).all()  # 100 of 100 is no probability of 1
+    assert (
+        perfect.hoped_radii(100_000, 0.001) < 0.25 * 2.6
+    ).all()  # 100 of 100 is no probability of 1
 
 
 def test_the_forecast_of_samples_is_near_what_certify_takes():
@@ -178,7 +193,8 @@ def test_the_forecast_of_samples_is_near_what_certify_takes():
     data, settings = linear_images(margins), {"n": 20_000, "alpha": 0.001}
     smoothed = SmoothedClassifier(Linear(), 0.25, 2, seed=0)
     taken = [
-        smoothed.certify(data.image(i), index=i, radii=(0.25,), **settings).counts.sum() for i in range(len(margins))
+        smoothed.certify(data.image(i), index=i, radii=(0.25,), **settings).counts.sum()
+        for i in range(len(margins))
     ]
     expected = samples_with_radii(norm.cdf(margins / 0.25), (0.25,), 0.25, 20_000, 0.001)
     assert 0.4 < np.mean(taken) / expected < 2.5
@@ -215,16 +231,39 @@ def plain(labels, classes, wrong=0):
     [
         (2, [0, 1] * 20, 2, None, "fine", ""),  # 95 % right
         (2, [0, 1] * 20, 20, None, "fault", "guessing among 2 classes"),
-        (2, [0] * 57 + [1] * 3, 0, None, "fine", ""),  # 95 % of all answers are one class, and rightly so
+        (
+            2,
+            [0] * 57 + [1] * 3,
+            0,
+            None,
+            "fine",
+            "",
+        ),  # 95 % of all answers are one class, and rightly so
         (2, [0] * 57 + [1] * 3, 0, 0, "fault", "one and the same class"),
-        (2, [1] * 6 + [0] * 50 + [1] * 4, 12, None, "warning", "to answer it always would be as good"),
+        (
+            2,
+            [1] * 6 + [0] * 50 + [1] * 4,
+            12,
+            None,
+            "warning",
+            "to answer it always would be as good",
+        ),
         (2, [1], 0, None, "warning", "too few to tell it from guessing"),
         (200, range(0, 200, 3), 0, None, "fine", ""),
-        (200, range(0, 200, 3), 67, None, "fault", "guessing among 200 classes"),  # not: another order, one image each
+        (
+            200,
+            range(0, 200, 3),
+            67,
+            None,
+            "fault",
+            "guessing among 200 classes",
+        ),  # not: another order, one image each
     ],
 )
 def test_faults_are_not_luck(classes, labels, wrong, answer, worst, words):
-    found = said(Brightness(classes, answer), plain(labels, classes, wrong), sigma=0.004, images=100)
+    found = said(
+        Brightness(classes, answer), plain(labels, classes, wrong), sigma=0.004, images=100
+    )
     order = ("fine", "warning", "fault")
     assert max(kinds(found), key=order.index) == worst, found.findings
     assert words in " ".join(finding.text for finding in found.findings if finding.kind == worst)

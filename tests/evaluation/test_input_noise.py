@@ -24,7 +24,9 @@ def exact_shell_probability(p, sigma, tau, epsilon, d):
 
 
 @pytest.mark.parametrize("p", [0.6, 0.9, 0.99])
-@pytest.mark.parametrize(("sigma", "tau"), [(0.5, 0.6), (0.5, 0.45), (1.0, 0.25), (0.25, 1.0), (1.0, 1.05)])
+@pytest.mark.parametrize(
+    ("sigma", "tau"), [(0.5, 0.6), (0.5, 0.45), (1.0, 0.25), (0.25, 1.0), (1.0, 1.05)]
+)
 @pytest.mark.parametrize("epsilon", [0.01, 0.5])
 def test_the_worst_classifier_is_below_the_bound_at_every_dimension(p, sigma, tau, epsilon):
     bound = InputNoiseBound(p, sigma, tau, epsilon)
@@ -37,18 +39,32 @@ def test_it_falls_as_one_over_d():
     dimensions = np.array([1e6, 1e7, 1e8])
     assert np.allclose(bound.at(dimensions) * dimensions, bound.constant)
     assert bound.at(1) == 1.0
-    assert InputNoiseBound(0.9, 0.5, 0.51, 0.1).constant > bound.constant  # nearer noise levels are less bad
+    assert (
+        InputNoiseBound(0.9, 0.5, 0.51, 0.1).constant > bound.constant
+    )  # nearer noise levels are less bad
 
 
 def test_the_constant_is_the_formula():
     # gap 0.11, eta^2 = 2: terms 45.454..., 0.5454..., (9.3312 + 0.5184)/0.0121
-    assert InputNoiseBound(0.9, 0.5, 0.6, 0.1).constant == pytest.approx((36 * 0.1296 * 2 + 144 * 0.36 * 0.01) / 0.0121)
-    assert InputNoiseBound(0.999, 0.5, 0.6, 0.1).constant == pytest.approx(4 * 0.0625 * 2 / (0.0121 * 0.001))
+    assert InputNoiseBound(0.9, 0.5, 0.6, 0.1).constant == pytest.approx(
+        (36 * 0.1296 * 2 + 144 * 0.36 * 0.01) / 0.0121
+    )
+    assert InputNoiseBound(0.999, 0.5, 0.6, 0.1).constant == pytest.approx(
+        4 * 0.0625 * 2 / (0.0121 * 0.001)
+    )
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"p": 0.5}, {"p": 1.0}, {"tau": 0.5}, {"sigma": 0.0}, {"epsilon": 0.0}, {"epsilon": 0.6}, {"fourth_moment": 0.5}],
+    [
+        {"p": 0.5},
+        {"p": 1.0},
+        {"tau": 0.5},
+        {"sigma": 0.0},
+        {"epsilon": 0.0},
+        {"epsilon": 0.6},
+        {"fourth_moment": 0.5},
+    ],
 )
 def test_values_outside_the_theorem_are_refused(wrong):
     with pytest.raises(ConfigError, match="found"):

@@ -33,7 +33,19 @@ def run_reporting_images(report, words):
 @pytest.fixture(scope="module")
 def explain(shared_run):
     """The words of the command but for its folder."""
-    return ["explain", shared_run, "--ratios", IMAGES, "--noises", 4, "--steps", 2, "--device", "cpu", "--out"]
+    return [
+        "explain",
+        shared_run,
+        "--ratios",
+        IMAGES,
+        "--noises",
+        4,
+        "--steps",
+        2,
+        "--device",
+        "cpu",
+        "--out",
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -64,7 +76,9 @@ def at_its_image(number, words):
     return child
 
 
-def test_an_interrupted_and_then_killed_command_goes_on_where_it_was(explain, undisturbed, tmp_path):
+def test_an_interrupted_and_then_killed_command_goes_on_where_it_was(
+    explain, undisturbed, tmp_path
+):
     words = [*explain, tmp_path]
     assert at_its_image(5, words).interrupt(signal.SIGINT) == (130, 0)
     first = the_part(tmp_path).read_bytes()
@@ -104,7 +118,9 @@ def test_an_edited_line_is_no_result(explain, undisturbed, tmp_path, capsys):
     whole = the_part(undisturbed).read_bytes()
     line = next(line for line in whole.splitlines() if line.split(b"\t")[3] == b"1")
     cells = line.split(b"\t")
-    copy_cut(undisturbed, tmp_path, whole.replace(line, b"\t".join([*cells[:4], b"0.5", *cells[5:]])))
+    copy_cut(
+        undisturbed, tmp_path, whole.replace(line, b"\t".join([*cells[:4], b"0.5", *cells[5:]]))
+    )
     with pytest.raises(SystemExit, match="2"):
         run([*explain, tmp_path])
     said = capsys.readouterr().err
@@ -117,11 +133,25 @@ def test_other_settings_begin_anew_and_more_images_do_not(shared_run, tmp_path):
     def stores(images=4, **changes):
         settings = {"noises": 2, "steps": 1, "step": 1.0, "seed": 0, **changes}
         words = [word for name, value in settings.items() for word in (f"--{name}", value)]
-        run(["explain", shared_run, "--ratios", images, *words, "--device", "cpu", "--out", tmp_path])
+        run(
+            [
+                "explain",
+                shared_run,
+                "--ratios",
+                images,
+                *words,
+                "--device",
+                "cpu",
+                "--out",
+                tmp_path,
+            ]
+        )
         return {path.name: rows(path) for path in (tmp_path / ".ratios").iterdir()}
 
     (first,) = stores()
-    for count, changes in enumerate(({"noises": 3}, {"steps": 2}, {"step": 0.5}, {"seed": 1}), start=2):
+    for count, changes in enumerate(
+        ({"noises": 3}, {"steps": 2}, {"step": 0.5}, {"seed": 1}), start=2
+    ):
         assert len(stores(**changes)) == count
     more = stores(images=8)
     assert len(more) == 5

@@ -38,13 +38,18 @@ def test_the_path_crosses_the_plane_where_it_must():
 
 def test_smoothing_softens_the_path():
     model, image = Logistic(), torch.full(SHAPE, 0.6)
-    sharp, soft = (adversarial_path(model, image, 0, sigma=s, alpha=0.3, steps=4, noises=512) for s in (1e-4, 0.5))
+    sharp, soft = (
+        adversarial_path(model, image, 0, sigma=s, alpha=0.3, steps=4, noises=512)
+        for s in (1e-4, 0.5)
+    )
     assert soft.confidences[0, 0] < sharp.confidences[0, 0]
 
 
 def test_a_path_that_stays_in_the_box_may_never_change_the_answer():
     model = Logistic()
-    path = adversarial_path(model, torch.full(SHAPE, 0.9), 0, sigma=1e-4, alpha=0.1, steps=1, noises=4)
+    path = adversarial_path(
+        model, torch.full(SHAPE, 0.9), 0, sigma=1e-4, alpha=0.1, steps=1, noises=4
+    )
     assert path.equal_confidence_ratio is None
     assert (path.answer, path.target) == (0, 1)
     assert path.adversarial.min() >= 0
@@ -52,7 +57,9 @@ def test_a_path_that_stays_in_the_box_may_never_change_the_answer():
 
 def test_the_same_seed_and_index_give_the_same_path():
     model, image = Logistic(), torch.full(SHAPE, 0.6)
-    first, second, other = (adversarial_path(model, image, 0, sigma=0.3, index=i, noises=4) for i in (0, 0, 1))
+    first, second, other = (
+        adversarial_path(model, image, 0, sigma=0.3, index=i, noises=4) for i in (0, 0, 1)
+    )
     assert np.array_equal(first.confidences, second.confidences)
     assert not np.array_equal(first.confidences, other.confidences)
 

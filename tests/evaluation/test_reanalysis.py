@@ -20,7 +20,14 @@ from smoothcert.statistics.certificate import from_counts
 from tests.results import certify_with
 from tests.verification.simulated import simulate
 
-IDENTITY = {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "split_alpha": 0.9, "noise": "exact"}
+IDENTITY = {
+    "sigma": 0.5,
+    "n0": 100,
+    "n": 1000,
+    "alpha": 0.001,
+    "split_alpha": 0.9,
+    "noise": "exact",
+}
 IDENTITY |= {"start": 0, "every": 1}
 COUNTS0 = [[90, 10, 0], [5, 90, 5], [30, 30, 40], [50, 50, 0]]
 COUNTS = [[990, 0, 10], [20, 900, 80], [300, 250, 450], [400, 600, 0]]
@@ -36,8 +43,12 @@ def make(folder, rows=((0, 1), (2, 3)), environment=None, **identity):
         with store.writer(part, len(rows)) as writer:
             for index in indices:
                 counts = np.array([COUNTS0[index]]), np.array([COUNTS[index]])
-                (certificate,) = from_counts(*counts, 0.5, alpha, law=law, slack=full.get("tau", 0.0))
-                row = certificate_row(certificate, index=index, label=0, noise=full["noise"], seed=0)
+                (certificate,) = from_counts(
+                    *counts, 0.5, alpha, law=law, slack=full.get("tau", 0.0)
+                )
+                row = certificate_row(
+                    certificate, index=index, label=0, noise=full["noise"], seed=0
+                )
                 writer.add({**row, "time": clock(1.0)})
     return store
 
@@ -68,7 +79,9 @@ def test_as_certified_by_default(tmp_path):
 
 @pytest.mark.parametrize("tau", [0.0, 0.01])
 def test_the_multiclass_bound(tmp_path, tau):
-    found = reanalyse(make(tmp_path, **({"tau": tau} if tau else {})), alpha=0.01, bound="multiclass")
+    found = reanalyse(
+        make(tmp_path, **({"tau": tau} if tau else {})), alpha=0.01, bound="multiclass"
+    )
     wanted = expected(0.01, slack=tau)
     assert found.radius.tolist() == [c.multiclass_radius for c in wanted]
     assert found.predict.tolist() == [c.selected if c.multiclass_radius > 0 else -1 for c in wanted]
@@ -100,7 +113,10 @@ def test_an_alpha_for_all_inputs_together_is_divided_by_their_number(tmp_path, a
     [
         ({}, ()),
         ({"alpha": 0.001, "norm": "linf"}, ()),
-        ({"alpha": 0.05}, ("stored counts were analysed again with alpha 0.05 (certified with 0.001)",)),
+        (
+            {"alpha": 0.05},
+            ("stored counts were analysed again with alpha 0.05 (certified with 0.001)",),
+        ),
         ({"bound": "multiclass"}, ("stored counts were analysed again with the multiclass bound",)),
     ],
 )
@@ -111,7 +127,12 @@ def test_what_was_changed_is_told(tmp_path, arguments, told):
 @pytest.mark.parametrize(
     ("settings", "arguments", "error", "message"),
     [
-        ({"environment": {"torch": "2"}}, {"norm": "linf"}, StoreError, "does not say how many values"),
+        (
+            {"environment": {"torch": "2"}},
+            {"norm": "linf"},
+            StoreError,
+            "does not say how many values",
+        ),
         ({"noise": "laplace"}, {"norm": "linf"}, ConfigError, "l1 radii of laplace noise"),
         ({"noise": "laplace"}, {"norm": "l2"}, ConfigError, "gives l1 radii"),
         ({}, {"bound": "binari"}, ConfigError, "did you mean binary"),
@@ -119,7 +140,9 @@ def test_what_was_changed_is_told(tmp_path, arguments, told):
         ({}, {"alpha": 0.0}, ConfigError, "alpha is a failure probability"),
     ],
 )
-def test_what_does_not_follow_from_the_counts_is_refused(tmp_path, settings, arguments, error, message):
+def test_what_does_not_follow_from_the_counts_is_refused(
+    tmp_path, settings, arguments, error, message
+):
     store = make(tmp_path, **settings)
     with pytest.raises(error, match=message):
         reanalyse(store, **arguments)
@@ -127,13 +150,22 @@ def test_what_does_not_follow_from_the_counts_is_refused(tmp_path, settings, arg
 
 @pytest.mark.parametrize("settings", [{"radii": (0.25, 0.5)}, {"tolerance": 0.1}])
 def test_counts_of_early_stopping_are_not_analysed_again(tmp_path, settings):
-    with pytest.raises(StoreError, match=r"stopped sampling by what it saw.* Certify with a fixed n"):
+    with pytest.raises(
+        StoreError, match=r"stopped sampling by what it saw.* Certify with a fixed n"
+    ):
         reanalyse(simulate(tmp_path, **settings))
 
 
 def test_a_real_store_and_its_re_analysis_agree_with_certifying_again(tmp_path):
     model, data = build_model("lenet", seed=0), load_dataset("mnist-mini", "test")
-    settings = {"sigma": 0.5, "n0": 32, "n": 100, "selection": Selection(max=6), "batch_size": 64, "quiet": True}
+    settings = {
+        "sigma": 0.5,
+        "n0": 32,
+        "n": 100,
+        "selection": Selection(max=6),
+        "batch_size": 64,
+        "quiet": True,
+    }
     first = certify_with(model, data, tmp_path / "a", skip_wrong=True, **settings)
     again = certify_with(model, data, tmp_path / "b", skip_wrong=True, alpha=0.05, **settings)
     found, wanted = reanalyse(first, alpha=0.05), read_store(again.folder)

@@ -49,7 +49,9 @@ def test_trainings_save_their_state_and_end_when_reproduce_is_killed(tmp_path):
     recipe.write_text(dump_config(dataclasses.replace(config, method=method, epochs=10**6)))
     (job,) = plan("mnist-mini", tmp_path, ["gaussian-0.50"])
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    parent = Child(reproduce, dataclasses.replace(job, recipe=str(recipe)), environment={"PYTHONPATH": path})
+    parent = Child(
+        reproduce, dataclasses.replace(job, recipe=str(recipe)), environment={"PYTHONPATH": path}
+    )
     latest = time.monotonic() + PATIENCE
     with open(_writable(words, latest), "wb", buffering=0) as leash:
         assert parent.kill()

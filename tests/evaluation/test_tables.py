@@ -37,7 +37,11 @@ def tiny(tmp_path_factory):
     [
         ("smoothmix-supplement/table-11", ["Gaussian", "m = [12]"], 3),
         ("consistency-supplement/table-4", ["*lambda = 5"], 3),
-        ("catrs-supplement/table-7", ["Gaussian", "CAT-RS, lambda = 0"], 2),  # more of lambda needs soft labels
+        (
+            "catrs-supplement/table-7",
+            ["Gaussian", "CAT-RS, lambda = 0"],
+            2,
+        ),  # more of lambda needs soft labels
     ],
 )
 def test_ablation_tables_are_made_at_small_size(tmp_path, tiny, name, rows, count):
@@ -50,10 +54,16 @@ def test_ablation_tables_are_made_at_small_size(tmp_path, tiny, name, rows, coun
         main([*planned.job.train, *train])
         main([*planned.job.certify, *SMALL])
     results = table_outcomes(table, jobs, train, SMALL, comparable=False)
-    assert [(entry["row"], entry["inputs"]) for entry in results] == [(planned.row.label, 4) for planned in jobs]
+    assert [(entry["row"], entry["inputs"]) for entry in results] == [
+        (planned.row.label, 4) for planned in jobs
+    ]
     assert {entry["published"]["reproduced"] for entry in results} == {None}
     assert [entry["published"]["acr"] for entry in results] == [planned.row.acr for planned in jobs]
-    lines = [line.split(" | ") for line in comparison_table(table, results).splitlines() if line.startswith("| ")]
+    lines = [
+        line.split(" | ")
+        for line in comparison_table(table, results).splitlines()
+        if line.startswith("| ")
+    ]
     head, *body = lines
     assert all(len(line) == len(head) == 5 + len(table.radii) for line in body)
     assert [line[2] for line in body].count("ours") == count
@@ -61,15 +71,23 @@ def test_ablation_tables_are_made_at_small_size(tmp_path, tiny, name, rows, coun
     for entry in results:  # ours stands below the row that it belongs to
         (place,) = (i for i, line in enumerate(body) if line[1] == entry["row"])
         assert body[place][2:4] == ["published", f"{entry['published']['acr']:.3f}"]
-        assert body[place + 1][2:5] == ["ours", f"{entry['acr']:.3f}", f"{100 * entry['certified_accuracy']['0']:.1f}"]
+        assert body[place + 1][2:5] == [
+            "ours",
+            f"{entry['acr']:.3f}",
+            f"{100 * entry['certified_accuracy']['0']:.1f}",
+        ]
 
 
 def test_the_same_run_is_made_once_for_all_tables_that_need_it(tmp_path):
-    eight, nine = (plan_table(load_table(f"smoothmix-supplement/table-{i}"), tmp_path) for i in (8, 9))
+    eight, nine = (
+        plan_table(load_table(f"smoothmix-supplement/table-{i}"), tmp_path) for i in (8, 9)
+    )
     both = {planned.job.folder for planned in eight} & {planned.job.folder for planned in nine}
     places = {str(folder.relative_to(tmp_path)) for folder in both}
     assert places == {"mnist/gaussian-1.00/seed0", "mnist/smoothmix-1.00-eta1/seed0"}
-    assert str(eight[2].job.folder.relative_to(tmp_path)) == "mnist/smoothmix-1.00-eta1,eta=2.0/seed0"
+    assert (
+        str(eight[2].job.folder.relative_to(tmp_path)) == "mnist/smoothmix-1.00-eta1,eta=2.0/seed0"
+    )
 
 
 def test_as_many_images_are_certified_as_the_table_has(tmp_path):
@@ -79,7 +97,10 @@ def test_as_many_images_are_certified_as_the_table_has(tmp_path):
         for planned in plan_table(load_table(f"catrs-supplement/table-{number}"), tmp_path)
     }
     assert rows == {(1000, 10, "test-every10"), (10_000, 1, "test"), (2000, 5, "test-every5")}
-    (job,) = {planned.job.every for planned in plan_table(load_table("smoothmix-supplement/table-7"), tmp_path)}
+    (job,) = {
+        planned.job.every
+        for planned in plan_table(load_table("smoothmix-supplement/table-7"), tmp_path)
+    }
     assert job == 100  # also where a log of 500 images stopped at 427
 
 
@@ -115,7 +136,9 @@ def test_cells_of_corruptions_are_means_over_types():
     ours = ["0.170", "0.270", "0.370", "0.470", "0.570", "0.370", *["50.0"] * 6]
     assert line == f"|  |  | ours | {' | '.join(ours)} | - |"
     _, *others = entries(table, kinds)
-    line = comparison_table(table, others).splitlines()[5]  # no mean over fewer types than the paper's
+    line = comparison_table(table, others).splitlines()[
+        5
+    ]  # no mean over fewer types than the paper's
     assert line.split(" | ")[3:9] == ["-", "0.270", "0.370", "0.470", "0.570", "-"]
     table = load_table("catrs-supplement/table-14")
     cells = comparison_table(table, entries(table, kinds)).splitlines()[5].split(" | ")
@@ -126,7 +149,12 @@ def test_cells_of_corruptions_are_means_over_types():
 def test_several_seeds_are_a_mean_and_a_standard_deviation():
     table = load_table("smoothmix-supplement/table-5")
     row = table.rows[0]
-    entry = {"row": row.label, "recipe": row.recipe, "certified_accuracy": {}, "published": {"reproduced": True}}
+    entry = {
+        "row": row.label,
+        "recipe": row.recipe,
+        "certified_accuracy": {},
+        "published": {"reproduced": True},
+    }
     found = [{**entry, "seed": seed, "acr": acr} for seed, acr in enumerate((0.91, 0.912))]
     lines = comparison_table(table, found).splitlines()
     assert lines[4] == "| 0.25 | Gaussian | published | 0.9108 ± 0.0003 |  |"
@@ -137,10 +165,21 @@ def test_several_seeds_are_a_mean_and_a_standard_deviation():
 def test_differences_stand_below_rows_that_were_measured_alike():
     table = load_table("smoothmix-supplement/table-8")
     row = table.rows[0]
-    shares = {f"{radius:g}": (theirs + 0.5) / 100 for radius, theirs in zip(table.radii, row.accuracy, strict=True)}
-    entry = {"row": row.label, "recipe": row.recipe, "seed": 0, "acr": row.acr - 0.002, "certified_accuracy": shares}
+    shares = {
+        f"{radius:g}": (theirs + 0.5) / 100
+        for radius, theirs in zip(table.radii, row.accuracy, strict=True)
+    }
+    entry = {
+        "row": row.label,
+        "recipe": row.recipe,
+        "seed": 0,
+        "acr": row.acr - 0.002,
+        "certified_accuracy": shares,
+    }
     for reproduced, told in ((True, True), (False, True), (None, False)):
-        lines = comparison_table(table, [{**entry, "published": {"reproduced": reproduced}}]).splitlines()
+        lines = comparison_table(
+            table, [{**entry, "published": {"reproduced": reproduced}}]
+        ).splitlines()
         cells = ["-0.0020", *["+0.5"] * len(table.radii)]
         assert (f"|  |  | difference | {' | '.join(cells)} |  |" == lines[6]) == told
         assert any("difference" in line for line in lines) == told
@@ -155,14 +194,18 @@ def test_means_over_seeds_are_those_of_exact_values(tmp_path):
     always[1].bias.data = torch.tensor([1.0, 0.0, 0.0])
     for planned, labels in zip(jobs, ([0, 1, 2], [1, 1, 2]), strict=True):
         planned.job.folder.mkdir(parents=True)
-        (planned.job.folder / "model.json").write_text("{}")  # which says that its training is finished
+        (planned.job.folder / "model.json").write_text(
+            "{}"
+        )  # which says that its training is finished
         data = Dataset("three", "test", np.zeros((3, 1, 2, 2), dtype=np.uint8), np.array(labels), 3)
         certify_with(always, data, planned.job.store, sigma=1.0, n=100, seed=0, quiet=True)
     results = table_outcomes(table, jobs, [], [], comparable=False)
     assert [entry["certified_accuracy"]["0"] for entry in results] == [1 / 3, 0]
     radius = round(norm.ppf(0.001 ** (1 / 100)), 3)  # all of n = 100 votes, at alpha = 0.001
     assert [entry["acr"] for entry in results] == pytest.approx([radius / 3, 0], abs=1e-12)
-    (line,) = (line for line in comparison_table(table, results).splitlines() if "ours, 2 seeds" in line)
+    (line,) = (
+        line for line in comparison_table(table, results).splitlines() if "ours, 2 seeds" in line
+    )
     assert line.split(" | ")[3:5] == [f"{radius / 6:.4f} ± {radius / 18**0.5:.4f}", "16.67 ± 23.57"]
 
 
@@ -188,22 +231,43 @@ def test_soft_labels_are_shared_where_they_are_the_same(tmp_path):
         for planned in plan_table(load_table("catrs-supplement/table-8"), tmp_path)
     }
     assert shared["L_base (Gaussian)"] is shared["(a) L_low only"] is None
-    assert shared["CAT-RS"] == shared["(b) L_high only"] == tmp_path / "cifar10" / "soft-labels,model=resnet20"
+    assert (
+        shared["CAT-RS"]
+        == shared["(b) L_high only"]
+        == tmp_path / "cifar10" / "soft-labels,model=resnet20"
+    )
 
 
 def test_unknown_rows_and_tables_are_refused_before_anything_is_written(capsys, tmp_path):
     with pytest.raises(ConfigError, match="did you mean eta = 1 or eta = 16"):
         plan_table(load_table("smoothmix-supplement/table-8"), tmp_path, ["eta = 17"])
-    with pytest.raises(ConfigError, match="did you mean 'MSE, lambda = 5' or 'MSE, lambda = 50'"):  # not three names
+    with pytest.raises(
+        ConfigError, match="did you mean 'MSE, lambda = 5' or 'MSE, lambda = 50'"
+    ):  # not three names
         plan_table(load_table("consistency-supplement/table-4"), tmp_path, ["MSE, lambda = 55"])
     for words, said in (
         (["smoothmix-supplement/table-99"], "unknown published table"),
         (["mnist", "--dataset", "mnist-mini"], "--dataset is for the rows of a table"),
-        (["catrs-supplement/table-24", "--dataset", "mnist-mini"], "is about mnist-c: it cannot be made on other data"),
-        (["smoothmix-supplement/table-8", "--dataset", "mnistmini"], "unknown dataset 'mnistmini': did you mean"),
-        (["smoothadv/table-6", "--dataset", "folder:nowhere"], "error: nowhere: no such file or folder"),
-        (["smoothadv/table-1", "--dataset", "mnistmini"], "unknown dataset 'mnistmini': did you mean"),
-        (["smoothadv/table-6", "--dataset", "mnist-mini"], "augment 'imagenet' does not suit mnist-mini"),
+        (
+            ["catrs-supplement/table-24", "--dataset", "mnist-mini"],
+            "is about mnist-c: it cannot be made on other data",
+        ),
+        (
+            ["smoothmix-supplement/table-8", "--dataset", "mnistmini"],
+            "unknown dataset 'mnistmini': did you mean",
+        ),
+        (
+            ["smoothadv/table-6", "--dataset", "folder:nowhere"],
+            "error: nowhere: no such file or folder",
+        ),
+        (
+            ["smoothadv/table-1", "--dataset", "mnistmini"],
+            "unknown dataset 'mnistmini': did you mean",
+        ),
+        (
+            ["smoothadv/table-6", "--dataset", "mnist-mini"],
+            "augment 'imagenet' does not suit mnist-mini",
+        ),
     ):
         with pytest.raises(SystemExit):
             main(["reproduce", *words, "--out", str(tmp_path / "new")])
@@ -212,10 +276,27 @@ def test_unknown_rows_and_tables_are_refused_before_anything_is_written(capsys, 
 
 
 def test_the_command_makes_a_row_of_a_table_beside_those_that_are_there(capsys, tmp_path, tiny):
-    arguments = ["reproduce", "consistency-supplement/table-6", "--rows", "lambda = 0", "--dataset", tiny]
-    arguments += ["--epochs", "1", *SMALL, "--seeds", "0,0", "--out", str(tmp_path)]  # a seed twice is one seed
+    arguments = [
+        "reproduce",
+        "consistency-supplement/table-6",
+        "--rows",
+        "lambda = 0",
+        "--dataset",
+        tiny,
+    ]
+    arguments += [
+        "--epochs",
+        "1",
+        *SMALL,
+        "--seeds",
+        "0,0",
+        "--out",
+        str(tmp_path),
+    ]  # a seed twice is one seed
     folder = tmp_path / "consistency-supplement" / "table-6"
-    earlier = written_earlier(folder, "lambda = 1", {"epochs": 1, "dataset": tiny, "every": None, "max": 4, "n": 100})
+    earlier = written_earlier(
+        folder, "lambda = 1", {"epochs": 1, "dataset": tiny, "every": None, "max": 4, "n": 100}
+    )
     with pytest.raises(SystemExit):  # before anything is trained
         main([*arguments, "--epochs", "2"])
     assert "made with other options: epochs 1 there, 2 here" in capsys.readouterr().err
@@ -228,7 +309,10 @@ def test_the_command_makes_a_row_of_a_table_beside_those_that_are_there(capsys, 
     assert (entry["row"], entry["inputs"], entry["published"]["acr"]) == ("lambda = 0", 4, 1.619)
     assert printed.startswith(f"{tmp_path / 'mnist' / 'gaussian-1.00'}")
     assert "seed0: train done\n" in printed
-    (log,) = (line.partition(": train begins, its progress is in ")[2] for line in printed.splitlines()[:1])
+    (log,) = (
+        line.partition(": train begins, its progress is in ")[2]
+        for line in printed.splitlines()[:1]
+    )
     assert Path(log).read_text().startswith("$ smoothcert train ")
     written = (folder / "results.md").read_text()
     assert written in printed
@@ -239,7 +323,10 @@ def test_the_command_makes_a_row_of_a_table_beside_those_that_are_there(capsys, 
         ["ours", "1.234"],
     ]
     assert "not comparable" in written
-    assert "\nOurs were certified with --max 4 --n 100; published: n = 100,000, on as many images" in written
+    assert (
+        "\nOurs were certified with --max 4 --n 100; published: n = 100,000, on as many images"
+        in written
+    )
     assert entry["commands"][0].startswith("smoothcert train mnist/gaussian-1.00 --seed 0")
 
 

@@ -18,6 +18,17 @@ if find_spec("torchvision") is not None and not torch.cuda.is_available():
 def shared_run(tmp_path_factory):
     """As all tests have it, but of one epoch: nothing here asks how good it is, and README's takes half a minute."""
     run = tmp_path_factory.mktemp("shared") / "gaussian"
-    main(["train", "mnist-mini/gaussian-0.50", "--epochs", "1", "--evaluate-every", "0", "--out", str(run)])
+    main(
+        [
+            "train",
+            "mnist-mini/gaussian-0.50",
+            "--epochs",
+            "1",
+            "--evaluate-every",
+            "0",
+            "--out",
+            str(run),
+        ]
+    )
     main(["certify", str(run), "--max", "6", "--n", "200", "--name", "six"])
     return run

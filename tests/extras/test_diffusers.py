@@ -36,7 +36,14 @@ def folder(tmp_path_factory):
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_folder_becomes_a_denoiser_and_a_run_folder(capsys, folder, shared_run, tmp_path):
-    words = ["--denoiser", f"diffusers:{folder}", "--classifier", shared_run, "--out", tmp_path / "run"]
+    words = [
+        "--denoiser",
+        f"diffusers:{folder}",
+        "--classifier",
+        shared_run,
+        "--out",
+        tmp_path / "run",
+    ]
     assert "give --sigma" in fails(capsys, "denoised", *words)
     run(capsys, "denoised", *words, "--sigma", 0.25)
     unet = DiffusersUNet(diffusers.UNet2DModel.from_pretrained(folder / "unet"))
@@ -62,15 +69,30 @@ def test_schedules_are_those_of_diffusers(name):
 
 @pytest.mark.filterwarnings("ignore")
 def test_folders_that_are_no_diffusion_model_are_refused(capsys, folder, shared_run, tmp_path):
-    words = ["denoised", "--classifier", shared_run, "--sigma", 0.5, "--out", tmp_path / "run", "--denoiser"]
+    words = [
+        "denoised",
+        "--classifier",
+        shared_run,
+        "--sigma",
+        0.5,
+        "--out",
+        tmp_path / "run",
+        "--denoiser",
+    ]
     assert "expected unet/config.json" in fails(capsys, *words, f"diffusers:{tmp_path}")
     (tmp_path / "half" / "unet").mkdir(parents=True)
     (tmp_path / "half" / "unet" / "config.json").write_text("{}")
     (tmp_path / "half" / "scheduler_config.json").write_text("[1")
     assert "expected a JSON object" in fails(capsys, *words, f"diffusers:{tmp_path / 'half'}")
     (tmp_path / "half" / "scheduler_config.json").write_text("{}")
-    assert "expected a UNet2DModel and its weights" in fails(capsys, *words, f"diffusers:{tmp_path / 'half'}")
+    assert "expected a UNet2DModel and its weights" in fails(
+        capsys, *words, f"diffusers:{tmp_path / 'half'}"
+    )
     assert not (tmp_path / "run").exists()
-    for wrong in ({"beta_schedule": "sigmoid"}, {"prediction_type": "flow"}, {"trained_betas": [0.1]}):
+    for wrong in (
+        {"beta_schedule": "sigmoid"},
+        {"prediction_type": "flow"},
+        {"trained_betas": [0.1]},
+    ):
         with pytest.raises(ModelError, match=next(iter(wrong))):
             schedule_settings(wrong)

@@ -21,12 +21,25 @@ def test_a_classifier_of_another_number_of_classes_is_tuned(tmp_path, monkeypatc
         image_size=14, patch_size=7, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
         num_channels=1, num_labels=7,
     )  # fmt: skip
-    transformers.AutoModelForImageClassification.from_config(about).save_pretrained(tmp_path / "vit")
+    transformers.AutoModelForImageClassification.from_config(about).save_pretrained(
+        tmp_path / "vit"
+    )
     processor = {"image_processor_type": "ViTImageProcessor", "size": {"height": 14, "width": 14}}
     processor |= {"image_mean": [0.25], "image_std": [0.5]}
     (tmp_path / "vit" / "preprocessor_config.json").write_text(json.dumps(processor))
-    still = {"epochs": 1, "lr": 1e-30, "weight_decay": 0.0, "evaluate_every": 0, "soft_labels": {"n": 2}}
-    given = {"dataset": "mini", "model": f"hf:{tmp_path / 'vit'}", "sigma": 0.25, "method": {"name": method}}
+    still = {
+        "epochs": 1,
+        "lr": 1e-30,
+        "weight_decay": 0.0,
+        "evaluate_every": 0,
+        "soft_labels": {"n": 2},
+    }
+    given = {
+        "dataset": "mini",
+        "model": f"hf:{tmp_path / 'vit'}",
+        "sigma": 0.25,
+        "method": {"name": method},
+    }
     config = load_recipe("finetune", {**given, **still}).config
     assert isinstance(config, TrainConfig)
     data = load_dataset("mnist-mini", "test")
@@ -40,4 +53,6 @@ def test_a_classifier_of_another_number_of_classes_is_tuned(tmp_path, monkeypatc
     head = [name for name, value in found.items() if before[name].shape != value.shape]
     assert head == ["network.classifier.weight", "network.classifier.bias"]
     for name in found.keys() - set(head):
-        assert torch.allclose(found[name], before[name], rtol=0, atol=1e-20), name  # zeros take a step of 1e-30
+        assert torch.allclose(found[name], before[name], rtol=0, atol=1e-20), (
+            name
+        )  # zeros take a step of 1e-30

@@ -23,16 +23,26 @@ def pixels(seed, size=8):
 
 def rows(size, **columns):
     features = {"image": datasets.Image(), "label": datasets.ClassLabel(names=["cat", "dog"])}
-    content = {"image": [Image.fromarray(pixels(i)) for i in range(size)], "label": [i % 2 for i in range(size)]}
+    content = {
+        "image": [Image.fromarray(pixels(i)) for i in range(size)],
+        "label": [i % 2 for i in range(size)],
+    }
     kinds = {name: kind for name, (kind, _) in columns.items()}
     values = {name: value for name, (_, value) in columns.items()}
-    return datasets.Dataset.from_dict(content | values, features=datasets.Features(features | kinds))
+    return datasets.Dataset.from_dict(
+        content | values, features=datasets.Features(features | kinds)
+    )
 
 
 def test_a_saved_data_set_is_read_split_by_split(tmp_path):
     datasets.DatasetDict({"train": rows(5), "validation": rows(3)}).save_to_disk(tmp_path / "pets")
     found = load_dataset(f"hf-dataset:{tmp_path}/pets", "test")
-    assert (len(found), found.shape, found.class_names, found.classes) == (3, (3, 8, 8), ("cat", "dog"), 2)
+    assert (len(found), found.shape, found.class_names, found.classes) == (
+        3,
+        (3, 8, 8),
+        ("cat", "dog"),
+        2,
+    )
     assert (found.name, found.labels.tolist()) == ("hf-dataset:pets", [0, 1, 0])
     assert np.array_equal(found.image(2), pixels(2).transpose(2, 0, 1))
     assert len(load_dataset("hf-dataset:pets", "train", tmp_path)) == 5
@@ -56,7 +66,11 @@ def test_folders_of_parquet_files_and_of_pictures_are_read(tmp_path):
         Image.fromarray(pixels(1)).save(tmp_path / "pictures" / "test" / name / "a.png")
     (tmp_path / "pictures" / "README.md").write_text("---\nlicense: cc-by-4.0\n---\n# Pets\n")
     found = load_dataset(f"hf-dataset:{tmp_path}/pictures")
-    assert (found.labels.tolist(), found.class_names, found.licence) == ([0, 1], ("cat", "dog"), "cc-by-4.0")
+    assert (found.labels.tolist(), found.class_names, found.licence) == (
+        [0, 1],
+        ("cat", "dog"),
+        "cc-by-4.0",
+    )
     assert np.array_equal(found.image(1), pixels(1).transpose(2, 0, 1))
 
 
@@ -71,7 +85,10 @@ def test_labels_may_be_hidden_or_missing(tmp_path):
 
 def test_columns_are_chosen_and_what_does_not_fit_is_refused(tmp_path):
     coarse = datasets.ClassLabel(names=["a"])
-    more = {"mask": (datasets.Image(), [Image.fromarray(pixels(9))] * 2), "coarse": (coarse, [0, 0])}
+    more = {
+        "mask": (datasets.Image(), [Image.fromarray(pixels(9))] * 2),
+        "coarse": (coarse, [0, 0]),
+    }
     text = {"words": (datasets.Value("string"), ["x", "y"])}
     rows(2, **more, **text).save_to_disk(tmp_path / "more")
     spec = f"hf-dataset:{tmp_path}/more"
@@ -89,20 +106,29 @@ def test_columns_are_chosen_and_what_does_not_fit_is_refused(tmp_path):
 
 
 def test_bad_pictures_are_named(tmp_path):
-    pictures = [Image.fromarray(pixels(0)), Image.new("RGBA", (8, 8)), Image.fromarray(pixels(1, 9)), None]
+    pictures = [
+        Image.fromarray(pixels(0)),
+        Image.new("RGBA", (8, 8)),
+        Image.fromarray(pixels(1, 9)),
+        None,
+    ]
     content = {"image": pictures}
-    datasets.Dataset.from_dict(content, features=datasets.Features({"image": datasets.Image()})).save_to_disk(
-        tmp_path / "bad"
-    )
+    datasets.Dataset.from_dict(
+        content, features=datasets.Features({"image": datasets.Image()})
+    ).save_to_disk(tmp_path / "bad")
     found = load_dataset(f"hf-dataset:{tmp_path}/bad", classes=3)
     told = faults(found)
-    for text, row, why in zip(told, (1, 2, 3), ("transparent", "found 9 x 9", "found none"), strict=True):
+    for text, row, why in zip(
+        told, (1, 2, 3), ("transparent", "found 9 x 9", "found none"), strict=True
+    ):
         assert f"row {row}" in text
         assert why in text
 
 
 def test_a_place_that_is_none_is_refused(tmp_path):
-    with pytest.raises(DataError, match="no such folder, and no data set of the hub has such a name"):
+    with pytest.raises(
+        DataError, match="no such folder, and no data set of the hub has such a name"
+    ):
         load_dataset(f"hf-dataset:{tmp_path}/nowhere/at/all")
     with pytest.raises(DataError, match="is no folder here"):
         load_dataset("hf-dataset:someone/pets", download=False)

@@ -29,7 +29,13 @@ def vit(tmp_path_factory):
     torch.manual_seed(0)
     transformers.AutoModelForImageClassification.from_config(config).save_pretrained(folder)
     about = {"image_processor_type": "ViTImageProcessor", "size": {"height": 32, "width": 32}}
-    about |= {"image_mean": [0.25], "image_std": [0.5], "do_normalize": True, "do_rescale": True, "do_resize": True}
+    about |= {
+        "image_mean": [0.25],
+        "image_std": [0.5],
+        "do_normalize": True,
+        "do_rescale": True,
+        "do_resize": True,
+    }
     (folder / "preprocessor_config.json").write_text(json.dumps(about))
     return folder
 
@@ -103,7 +109,9 @@ def test_a_network_of_timm_is_certified(capsys, timm, tmp_path):
     network = timm.create_model("test_vit", num_classes=10, **options)
     timm.models.save_for_hf(network, tmp_path / "vit", model_args=options)
     out = tmp_path / "run"
-    printed = run(capsys, "certify", "--model", f"timm:local-dir:{tmp_path / 'vit'}", *SMALL, "--out", out)
+    printed = run(
+        capsys, "certify", "--model", f"timm:local-dir:{tmp_path / 'vit'}", *SMALL, "--out", out
+    )
     spec = RunFolder(out).spec()
     assert (spec.architecture, spec.options) == ("timm:test_vit", options)
     assert spec.normalisation == "size=32x32 mean=0.5 std=0.5"
@@ -129,12 +137,18 @@ def test_a_model_json_cannot_have_its_code_fetched(vit, tmp_path, monkeypatch):
     (tmp_path / "evil.py").write_text("raise SystemExit('was run')")
     monkeypatch.setattr("builtins.input", lambda *_: "y")
     place = f"{tmp_path}--evil.Evil"
-    config = {"model_type": "bert", "hidden_size": 8, "auto_map": {"AutoModelForImageClassification": place}}
+    config = {
+        "model_type": "bert",
+        "hidden_size": 8,
+        "auto_map": {"AutoModelForImageClassification": place},
+    }
     with pytest.raises(ModelError, match="cannot build the image classifier"):
         hf_network(10, {**config, "_name_or_path": str(tmp_path)})
 
 
-@pytest.mark.parametrize("option", ["checkpoint_path", "pretrained", "pretrained_cfg", "pretrained_cfg_overlay"])
+@pytest.mark.parametrize(
+    "option", ["checkpoint_path", "pretrained", "pretrained_cfg", "pretrained_cfg_overlay"]
+)
 def test_a_model_json_cannot_name_a_file_of_weights(timm, option):
     with pytest.raises(ModelError, match=r"weights\.safetensors alone"):
         build_model("timm:test_resnet", 10, **{option: "evil.pth"})

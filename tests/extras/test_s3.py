@@ -109,11 +109,15 @@ main(sys.argv[1:])
 
 @pytest.mark.usefixtures("server")
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_two_machines_certify_one_is_killed_and_the_other_takes_over(shared_run, tmp_path, monkeypatch, capsys, number):
+def test_two_machines_certify_one_is_killed_and_the_other_takes_over(
+    shared_run, tmp_path, monkeypatch, capsys, number
+):
     put(shared_run)
     words = ["certify", RUN, "--max", "6", "--n", "200"]
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "killed")}
-    with subprocess.Popen([sys.executable, "-c", BLOCKED, *words, "--shard", "0/2"], env=environment) as process:
+    with subprocess.Popen(
+        [sys.executable, "-c", BLOCKED, *words, "--shard", "0/2"], env=environment
+    ) as process:
         wait_for_rows("part-0-of-2.tsv", 1, process)
         process.send_signal(number)
     assert process.returncode == -number
@@ -124,7 +128,9 @@ def test_two_machines_certify_one_is_killed_and_the_other_takes_over(shared_run,
     assert f"{URL}: verified: 6 rows recomputed, 2 re-sampled, 0 differ" in run(
         capsys, "verify", URL, "--resample", "2"
     )
-    there, alone = (sorted(cells(ResultStore(place))) for place in (local(URL), shared_run / "certify" / "six"))
+    there, alone = (
+        sorted(cells(ResultStore(place))) for place in (local(URL), shared_run / "certify" / "six")
+    )
     without_time = [[cell for place, cell in enumerate(row) if place != 5] for row in there]
     assert without_time == [[cell for place, cell in enumerate(row) if place != 5] for row in alone]
 
@@ -139,7 +145,9 @@ def wait_for_rows(part, rows, process):
 
 def test_rows_stay_here_when_the_server_goes_and_the_same_command_uploads_them(server, monkeypatch):
     monkeypatch.setattr(remote_store, "UPLOAD_SECONDS", 0.05)
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # to reach a server that is gone; each more waits longer
+    monkeypatch.setenv(
+        "AWS_MAX_ATTEMPTS", "1"
+    )  # to reach a server that is gone; each more waits longer
     s3fs.S3FileSystem.clear_instance_cache()
     store = RemoteStore.at(URL)
 
@@ -155,7 +163,9 @@ def test_rows_stay_here_when_the_server_goes_and_the_same_command_uploads_them(s
     with listening(monkeypatch):
         assert (Remote(URL).read("part-0-of-1.tsv") or b"").count(b"\n") <= 1
         work_on(RemoteStore.at(URL), [0, 1, 2])
-        assert Remote(URL).read("part-0-of-1.tsv") == (store.folder / "part-0-of-1.tsv").read_bytes()
+        assert (
+            Remote(URL).read("part-0-of-1.tsv") == (store.folder / "part-0-of-1.tsv").read_bytes()
+        )
 
 
 @pytest.mark.usefixtures("server")
@@ -169,7 +179,9 @@ def test_the_first_manifest_stays():
 
 @pytest.mark.usefixtures("server")
 def test_a_wrong_bucket_and_missing_credentials_are_errors_in_words(monkeypatch, capsys):
-    assert "error: s3://nobody/runs: no such folder on the server" in fails(capsys, "report", "s3://nobody/runs")
+    assert "error: s3://nobody/runs: no such folder on the server" in fails(
+        capsys, "report", "s3://nobody/runs"
+    )
     with pytest.raises(ServerError, match="cannot be written"):
         RemoteStore.at("s3://nobody/certify/test").claim(MANIFEST)
     s3fs.S3FileSystem.clear_instance_cache()

@@ -13,7 +13,15 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 600  # seconds after which a process that does nothing is a failure
-RECIPE = ["mnist-mini/gaussian-0.50", "--device", "cpu", "--dataset", "npz:small.npz", "--epochs", "3"]
+RECIPE = [
+    "mnist-mini/gaussian-0.50",
+    "--device",
+    "cpu",
+    "--dataset",
+    "npz:small.npz",
+    "--epochs",
+    "3",
+]
 PROGRESS = re.compile(r"\w+ [^:]*: \d+/\d+ ")
 TRAINED = ("weights.safetensors", "metrics.jsonl", "model.json", "config.yaml")
 _DROP, _OVERRIDE, _SEARCH = 24, 1, 2  # of linux/prctl.h and linux/capability.h

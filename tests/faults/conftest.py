@@ -58,8 +58,20 @@ def run_folder(trained, tmp_path):
 
 def pytest_sessionstart():
     if "FAULTS_LOG" in os.environ:
-        words = ["git", "-C", str(ROOT), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*"]
-        commit = subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip() or "unknown"
+        words = [
+            "git",
+            "-C",
+            str(ROOT),
+            "describe",
+            "--always",
+            "--dirty",
+            "--abbrev=12",
+            "--exclude=*",
+        ]
+        commit = (
+            subprocess.run(words, capture_output=True, text=True, check=False).stdout.strip()
+            or "unknown"
+        )
         now = datetime.datetime.now(datetime.UTC).isoformat(" ", "minutes")
         python = f"Python {platform.python_version()}, PyTorch {torch.__version__}"
         machine = f"{platform.system()} {platform.release()}, {os.cpu_count()} cores"
@@ -75,7 +87,9 @@ def pytest_runtest_logreport(report):
     file, _, name = report.nodeid.rpartition("::")
     title = name.removeprefix("test_").replace("_", " ")
     reason = f": {report.longrepr[2]}" if report.skipped else ""
-    entries = "".join(f"  {kind + ':':<9} {_indented(text)}\n" for kind, text in report.user_properties)
+    entries = "".join(
+        f"  {kind + ':':<9} {_indented(text)}\n" for kind, text in report.user_properties
+    )
     _write("a", f"\n{title} ({Path(file).name})\n{entries}  {report.outcome}{reason}\n")
 
 

@@ -42,10 +42,15 @@ def test_the_clock_jumps_while_certifying(certified, run_folder, tmp_path, log):
     store = run_folder / "certify" / "test"
     log("done", f"certify while the clock jumps {jumps} times between yesterday and tomorrow")
     assert rows(store) == rows(certified)
-    seconds = [line.split("\t")[5] for line in (store / "part-0-of-1.tsv").read_text().splitlines()[1:]]
+    seconds = [
+        line.split("\t")[5] for line in (store / "part-0-of-1.tsv").read_text().splitlines()[1:]
+    ]
     assert all(text.startswith("0:0") for text in seconds)  # no row took a day
     assert "verified: 60 rows" in good("verify", run_folder)
-    log("found", f"the rows of a store that was never disturbed; the longest time of a row is {max(seconds)}")
+    log(
+        "found",
+        f"the rows of a store that was never disturbed; the longest time of a row is {max(seconds)}",
+    )
 
 
 def test_the_clock_jumps_while_training(trained, tmp_path, log):

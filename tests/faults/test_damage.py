@@ -41,8 +41,14 @@ def test_a_flipped_bit_in_a_part(copy, log):
         for command, before in (("report", report), ("status", status)):
             answer, said = run(command, copy)
             assert (answer == 2 and PART in said) or table(said) == table(before), (place, said)
-    log("done", "a bit flipped at each of 12 random places of a part; verify, report and status asked")
-    log("found", "verify named the file each time; report and status named it, or their numbers were unaffected")
+    log(
+        "done",
+        "a bit flipped at each of 12 random places of a part; verify, report and status asked",
+    )
+    log(
+        "found",
+        "verify named the file each time; report and status named it, or their numbers were unaffected",
+    )
     part.write_bytes(whole)
     assert "verified: 60 rows" in good("verify", copy)
 
@@ -64,7 +70,10 @@ def test_a_torn_line(certified, copy, log, left):
     good("certify", copy, *CERTIFY)
     assert rows(copy / "certify" / "test") == rows(certified)
     assert "verified: 60 rows" in good("verify", copy)
-    log("found", "the same command made what was missing: all rows are those of a store that was never disturbed")
+    log(
+        "found",
+        "the same command made what was missing: all rows are those of a store that was never disturbed",
+    )
 
 
 def test_foreign_files_in_a_store(certified, copy, log):
@@ -73,7 +82,10 @@ def test_foreign_files_in_a_store(certified, copy, log):
     (store / "part-of-a-poem.txt").write_text("not ours")
     good("certify", copy, *CERTIFY)
     assert "verified: 60 rows" in good("verify", copy)
-    log("done", "notes.txt and part-of-a-poem.txt put into a store, then files and a folder with the names of parts")
+    log(
+        "done",
+        "notes.txt and part-of-a-poem.txt put into a store, then files and a folder with the names of parts",
+    )
     for name, content in (
         ("part-9-of-9.tsv", b"name,points\nAnna,3\n"),
         ("part-1-of-2.tsv", bytes(range(256))),
@@ -81,7 +93,12 @@ def test_foreign_files_in_a_store(certified, copy, log):
     ):
         foreign = store / name
         foreign.mkdir() if content is None else foreign.write_bytes(content)
-        for words in (["certify", copy, *CERTIFY], ["verify", copy], ["report", copy], ["status", copy]):
+        for words in (
+            ["certify", copy, *CERTIFY],
+            ["verify", copy],
+            ["report", copy],
+            ["status", copy],
+        ):
             status, said = run(*words)
             assert status != 0, (words, said)
             assert name in said, (words, said)
@@ -101,7 +118,10 @@ def test_a_manifest_that_is_lost_or_damaged(certified, copy, log, content):
         (store / "manifest.json").unlink()
     else:
         (store / "manifest.json").write_bytes(content)
-    log("done", "manifest.json deleted" if content is None else f"manifest.json replaced by {content!r}")
+    log(
+        "done",
+        "manifest.json deleted" if content is None else f"manifest.json replaced by {content!r}",
+    )
     message = refused("certify", copy, *CERTIFY)
     log("printed", shortened(message, copy))
     assert "manifest.json" in message
@@ -120,7 +140,11 @@ def cut(content):
 
 
 def flipped(content):
-    return content[: len(content) // 2] + bytes([content[len(content) // 2] ^ 4]) + content[len(content) // 2 + 1 :]
+    return (
+        content[: len(content) // 2]
+        + bytes([content[len(content) // 2] ^ 4])
+        + content[len(content) // 2 + 1 :]
+    )
 
 
 def nothing(content):

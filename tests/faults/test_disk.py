@@ -5,14 +5,28 @@ import subprocess
 
 import pytest
 
-from tests.faults.commands import RECIPE, copied, end, good, lines, outcome, refused, rows, start, wait_until
+from tests.faults.commands import (
+    RECIPE,
+    copied,
+    end,
+    good,
+    lines,
+    outcome,
+    refused,
+    rows,
+    start,
+    wait_until,
+)
 from tests.faults.conftest import CERTIFY
 
 TRAIN = ["train", *RECIPE, "--out"]
 
 
 def mount(*words):
-    return subprocess.run(["mount", *map(str, words)], capture_output=True, check=False).returncode == 0
+    return (
+        subprocess.run(["mount", *map(str, words)], capture_output=True, check=False).returncode
+        == 0
+    )
 
 
 @pytest.fixture
@@ -48,7 +62,10 @@ def test_the_disk_is_full_when_a_checkpoint_is_written(trained, disk, tmp_path, 
         out = tmp_path / "run"
         message = refused(*TRAIN, out, limit=state // 2)
     else:
-        log("done", f"a training of 3 epochs on a file system of {3 * state // 2:,} bytes; a state has {state:,}")
+        log(
+            "done",
+            f"a training of 3 epochs on a file system of {3 * state // 2:,} bytes; a state has {state:,}",
+        )
         out = place / "run"
         message = refused(*TRAIN, out)
         assert (out / "state.pt").stat().st_size == state  # that of the first epoch
@@ -58,7 +75,10 @@ def test_the_disk_is_full_when_a_checkpoint_is_written(trained, disk, tmp_path, 
     disk(100_000)
     good(*TRAIN, out)
     assert outcome(out) == outcome(trained)
-    log("found", "with more space the same command ends in the same weights and metrics, byte for byte")
+    log(
+        "found",
+        "with more space the same command ends in the same weights and metrics, byte for byte",
+    )
 
 
 def test_the_disk_is_full_when_metrics_are_written(trained, disk, tmp_path, log):
@@ -67,13 +87,19 @@ def test_the_disk_is_full_when_metrics_are_written(trained, disk, tmp_path, log)
         pytest.skip("this user may not mount a small file system")
     out = place / "run"
     message = refused(*TRAIN, out)
-    log("done", "a training on a file system of 8 kB, which the settings and the record of the environment fill")
+    log(
+        "done",
+        "a training on a file system of 8 kB, which the settings and the record of the environment fill",
+    )
     log("printed", message.replace(str(tmp_path), ""))
     assert f"could not write {out}/metrics.jsonl" in message
     disk(100_000)
     good(*TRAIN, out)
     assert outcome(out) == outcome(trained)
-    log("found", "with more space the same command ends in the same weights and metrics, byte for byte")
+    log(
+        "found",
+        "with more space the same command ends in the same weights and metrics, byte for byte",
+    )
 
 
 def test_the_disk_is_full_when_certificates_are_written(trained, certified, disk, tmp_path, log):
@@ -107,7 +133,9 @@ def test_the_disk_is_full_when_certificates_are_written(trained, certified, disk
 def writable(place, yes):
     """Turn a folder and all that it holds read-only, or back."""
     for path in (place, *place.rglob("*")):
-        path.chmod((0o755 if path.is_dir() else 0o644) if yes else (0o555 if path.is_dir() else 0o444))
+        path.chmod(
+            (0o755 if path.is_dir() else 0o644) if yes else (0o555 if path.is_dir() else 0o444)
+        )
 
 
 def test_a_store_that_turns_read_only_while_it_grows(trained, certified, tmp_path, log):
@@ -120,7 +148,10 @@ def test_a_store_that_turns_read_only_while_it_grows(trained, certified, tmp_pat
     if status == 0:
         pytest.skip("the certifier was quicker than the change")
     before = lines(store)
-    log("done", "chmod -R a-w of the store while a certifier is at work, as a user whom permissions bind")
+    log(
+        "done",
+        "chmod -R a-w of the store while a certifier is at work, as a user whom permissions bind",
+    )
     log("printed", said.splitlines()[-1].replace(str(tmp_path), ""))
     assert status == 2, said
     assert "could not write" in said
@@ -133,7 +164,9 @@ def test_a_store_that_turns_read_only_while_it_grows(trained, certified, tmp_pat
     found = rows(store)
     assert len(found) == 1000
     assert {index: found[index] for index in rows(certified)} == rows(certified)
-    log("found", f"{before} rows stayed; made writable again, the same command went on to all 1,000")
+    log(
+        "found", f"{before} rows stayed; made writable again, the same command went on to all 1,000"
+    )
 
 
 def test_a_run_that_turns_read_only_while_it_trains(trained, tmp_path, log):
@@ -151,4 +184,7 @@ def test_a_run_that_turns_read_only_while_it_trains(trained, tmp_path, log):
     writable(out, True)
     good(*TRAIN, out)
     assert outcome(out) == outcome(trained)
-    log("found", "made writable again, the same command ends in the same weights and metrics, byte for byte")
+    log(
+        "found",
+        "made writable again, the same command ends in the same weights and metrics, byte for byte",
+    )

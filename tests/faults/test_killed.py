@@ -4,7 +4,19 @@ import random
 import signal
 import time
 
-from tests.faults.commands import RECIPE, copied, end, good, kill, lines, outcome, refused, rows, start, wait_until
+from tests.faults.commands import (
+    RECIPE,
+    copied,
+    end,
+    good,
+    kill,
+    lines,
+    outcome,
+    refused,
+    rows,
+    start,
+    wait_until,
+)
 from tests.faults.conftest import CERTIFY
 
 WORK = 30  # seconds that all certificates of the store take, whatever the machine
@@ -36,7 +48,9 @@ def test_a_certifier_killed_fifty_times(trained, run_folder, tmp_path, log):
     n = min(100_000, max(100, round(WORK / 1000 / each)))
     words = ["certify", run_folder, "--device", "cpu", "--n", n]
     store = run_folder / "certify" / "test"
-    seen, ended = killed(50, random.Random(0), startup + WORK / 30, *words, watch=lambda: lines(store))
+    seen, ended = killed(
+        50, random.Random(0), startup + WORK / 30, *words, watch=lambda: lines(store)
+    )
     log("done", f"{' '.join(map(str, ['certify', 'RUN', *words[2:]]))} on 1,000 images, started {50 + ended} times and "
                 f"killed 50 times, after 0 to {startup + WORK / 30:.1f} s (seeded)")  # fmt: skip
     log("found", f"whole rows after each kill: {' '.join(map(str, seen))}")
@@ -49,7 +63,10 @@ def test_a_certifier_killed_fifty_times(trained, run_folder, tmp_path, log):
     assert len(rows(store)) == 1000
     said = good("verify", run_folder)
     log("printed", said.replace(str(run_folder), "RUN"))
-    log("found", "after one more start all 1,000 rows, each once, are those of a store that was never disturbed")
+    log(
+        "found",
+        "after one more start all 1,000 rows, each once, are those of a store that was never disturbed",
+    )
     assert ": verified: 1,000 rows" in said
 
 
@@ -66,7 +83,10 @@ def test_a_training_killed_six_times(trained, tmp_path, log):
 
     seen, ended = killed(6, random.Random(1), took, *words, watch=epochs)
     good(*words)
-    log("done", f"a training of 3 epochs, started {6 + ended} times and killed 6 times, after 0 to {took:.1f} s")
+    log(
+        "done",
+        f"a training of 3 epochs, started {6 + ended} times and killed 6 times, after 0 to {took:.1f} s",
+    )
     log("found", f"lines of metrics after each kill: {' '.join(map(str, seen))}; in the end weights, metrics and "
                  "settings are byte for byte those of a run that was never disturbed")  # fmt: skip
     assert outcome(out) == outcome(trained)
@@ -82,7 +102,9 @@ def test_two_certifiers_on_one_store(certified, run_folder, log):
     before = lines(store)
     if before < 60:
         message = refused(*words)
-        log("done", f"a certifier, stopped after {before} of 60 rows, and another on the same shard")
+        log(
+            "done", f"a certifier, stopped after {before} of 60 rows, and another on the same shard"
+        )
         log("printed", message.replace(str(run_folder), "RUN"))
         assert "another process is writing" in message
         assert "part-0-of-1.tsv" in message
@@ -97,7 +119,9 @@ def test_certifiers_of_different_shards(certified, run_folder, log):
     store = run_folder / "certify" / "test"
     together = [start(*words, "--shard", shard) for shard in ("0/2", "1/2", "0/1", "2/3")]
     assert [end(process)[0] for process in together] == [0] * 4
-    sizes = {part.name: part.read_bytes().count(b"\n") - 1 for part in sorted(store.glob("part-*.tsv"))}
+    sizes = {
+        part.name: part.read_bytes().count(b"\n") - 1 for part in sorted(store.glob("part-*.tsv"))
+    }
     log("done", "four certifiers at once on one store: shards 0/2, 1/2, 0/1 and 2/3")
     log("found", f"rows by part: {', '.join(f'{name} {size}' for name, size in sizes.items())}; none twice, all as in "
                  "a store that was never disturbed")  # fmt: skip

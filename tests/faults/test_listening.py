@@ -12,11 +12,21 @@ pytestmark = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="need
 
 def heard_at(process):
     """The addresses at which a process listens: hexadecimal, as /proc/net/tcp and tcp6 have them."""
-    own = {link.readlink().name for link in Path(f"/proc/{process.pid}/fd").iterdir() if link.is_symlink()}
+    own = {
+        link.readlink().name
+        for link in Path(f"/proc/{process.pid}/fd").iterdir()
+        if link.is_symlink()
+    }
     sockets = [
-        line.split() for name in ("tcp", "tcp6") for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+        line.split()
+        for name in ("tcp", "tcp6")
+        for line in Path(f"/proc/net/{name}").read_text().splitlines()[1:]
     ]
-    return {cells[1].split(":")[0] for cells in sockets if cells[3] == LISTENING and f"socket:[{cells[9]}]" in own}
+    return {
+        cells[1].split(":")[0]
+        for cells in sockets
+        if cells[3] == LISTENING and f"socket:[{cells[9]}]" in own
+    }
 
 
 def test_a_served_report_listens_on_loopback_only(certified, log):

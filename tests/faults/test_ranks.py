@@ -13,7 +13,15 @@ from tests.faults.commands import RECIPE, ROOT, TRAINED, end, wait_until
 
 def launch(out, *words):
     """torchrun with two processes, on the command line as in docs/training-on-many-gpus.md."""
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", *words]
+    torchrun = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+        *words,
+    ]
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
     return subprocess.Popen(
         [*torchrun, "-m", "smoothcert", "train", *RECIPE, "--epochs", "6", "--out", str(out)],
@@ -29,7 +37,9 @@ def ranks(process):
     found = {}
     for pid in Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split():
         environment = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-        found[next((int(entry[5:]) for entry in environment if entry.startswith(b"RANK=")), -1)] = int(pid)
+        found[next((int(entry[5:]) for entry in environment if entry.startswith(b"RANK=")), -1)] = (
+            int(pid)
+        )
     return [found[rank] for rank in sorted(found) if rank >= 0]
 
 
@@ -60,7 +70,10 @@ def test_a_killed_rank_ends_the_job_and_the_same_command_goes_on(undisturbed, tm
     status, said = end(launch(tmp_path / "run"))
     assert status == 0, said
     assert {name: (tmp_path / "run" / name).read_bytes() for name in TRAINED} == undisturbed
-    log("found", "the same command goes on, and ends with the bytes of an undisturbed training of two processes")
+    log(
+        "found",
+        "the same command goes on, and ends with the bytes of an undisturbed training of two processes",
+    )
 
 
 def test_torchrun_starts_them_again(undisturbed, tmp_path, log):
@@ -68,5 +81,10 @@ def test_torchrun_starts_them_again(undisturbed, tmp_path, log):
     process.communicate(timeout=600)
     assert process.returncode == 0
     assert {name: (tmp_path / "run" / name).read_bytes() for name in TRAINED} == undisturbed
-    log("done", "torchrun --max-restarts 3 with two processes; rank 1 killed by -9 after the first of six epochs")
-    log("found", "they start again by themselves, and end with the bytes of an undisturbed training")
+    log(
+        "done",
+        "torchrun --max-restarts 3 with two processes; rank 1 killed by -9 after the first of six epochs",
+    )
+    log(
+        "found", "they start again by themselves, and end with the bytes of an undisturbed training"
+    )

@@ -26,7 +26,20 @@ def at_work(run, *words):
     A machine that had finished before it was stopped gets more to do.
     """
     for n in (500, 4000, 32000, 256000):
-        given = ["certify", run, "--device", "cpu", "--n0", 32, "--n", n, "--max", IMAGES, "--name", n]
+        given = [
+            "certify",
+            run,
+            "--device",
+            "cpu",
+            "--n0",
+            32,
+            "--n",
+            n,
+            "--max",
+            IMAGES,
+            "--name",
+            n,
+        ]
         process, store = start(*given, "--executor", "ray", *words), run / "certify" / str(n)
         wait_until(lambda store=store: lines(store) > 0, process)
         process.send_signal(signal.SIGSTOP)
@@ -42,7 +55,9 @@ def workers(process):
     parents = {}
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            parents[int(place.name)] = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+            parents[int(place.name)] = int(
+                (place / "stat").read_text().rpartition(")")[2].split()[1]
+            )
     family = [process.pid]
     for one in family:
         family += [child for child, parent in parents.items() if parent == one]
@@ -78,7 +93,10 @@ def test_a_ray_worker_killed(trained, run_folder, tmp_path, log):
     status, said = end(process)
     assert status == 0, said
     assert "a worker is gone" in said
-    log("done", f"kill -9 of every Ray worker of a certification of {IMAGES} images, after {made} rows")
+    log(
+        "done",
+        f"kill -9 of every Ray worker of a certification of {IMAGES} images, after {made} rows",
+    )
     log("printed", next(line for line in said.splitlines() if "a worker is gone" in line))
     check(trained, given, store, tmp_path)
     log("found", "others were started and finished; all rows, each once, are those of one process")
@@ -102,7 +120,10 @@ def test_a_ray_node_removed(trained, run_folder, tmp_path, log):
         cluster.shutdown()
     assert status == 0, said
     assert "a worker is gone" in said
-    log("done", f"the only worker node of a Ray cluster killed after {made} of {IMAGES} rows; another one joined")
+    log(
+        "done",
+        f"the only worker node of a Ray cluster killed after {made} of {IMAGES} rows; another one joined",
+    )
     log("printed", next(line for line in said.splitlines() if "a worker is gone" in line))
     check(trained, given, store, tmp_path)
     log("found", "the new node did the rest; all rows, each once, are those of one process")
@@ -118,4 +139,7 @@ def test_the_driver_of_a_ray_cluster_killed(trained, run_folder, tmp_path, log):
     good(*given, "--executor", "ray")
     log("done", f"kill -9 of the command after {made} of {IMAGES} rows, and the same command again")
     check(trained, given, store, tmp_path)
-    log("found", f"its {len(working)} workers ended with it; all rows, each once, are those of one process")
+    log(
+        "found",
+        f"its {len(working)} workers ended with it; all rows, each once, are those of one process",
+    )

@@ -25,7 +25,10 @@ from smoothcert.kernels.lenet import training as lenet_training
 from smoothcert.kernels.lenet import training_kernels as lenet_training_kernels
 from smoothcert.noise import fused_kernels as noise_kernels
 
-DTYPES = {"first": {"sample": "fp16", "train": "fp32"}, "second": {"sample": "bf16", "train": "bf16"}}
+DTYPES = {
+    "first": {"sample": "fp16", "train": "fp32"},
+    "second": {"sample": "bf16", "train": "bf16"},
+}
 OPTIONS = {"num_warps", "num_stages", "maxnreg"}
 SHARED = 232448  # bytes that a program may have on an H100
 SHARED_OF_SMALLER = 166912  # and on an A100
@@ -47,12 +50,25 @@ def stage(number: int) -> dict[str, int]:
 def blocks(number: int) -> dict[str, int | None]:
     """The same for all blocks of a stage."""
     channels = 16 << number
-    weight, _ = resnet.arranged(torch.zeros(1, channels, channels, 3, 3), torch.zeros(1, channels), torch.float16)
-    settings = {"CHANNELS": channels, "WEIGHTS": weight.shape[1], "maxnreg": resnet.TILES[number].registers}
+    weight, _ = resnet.arranged(
+        torch.zeros(1, channels, channels, 3, 3), torch.zeros(1, channels), torch.float16
+    )
+    settings = {
+        "CHANNELS": channels,
+        "WEIGHTS": weight.shape[1],
+        "maxnreg": resnet.TILES[number].registers,
+    }
     return {**stage(number), **settings}
 
 
-STRIDES = {"VALUES": 784, "HEIGHT": 28, "WIDTH": 28, "CHANNEL_STRIDE": 784, "LINE_STRIDE": 28, "PIXEL_STRIDE": 1}
+STRIDES = {
+    "VALUES": 784,
+    "HEIGHT": 28,
+    "WIDTH": 28,
+    "CHANNEL_STRIDE": 784,
+    "LINE_STRIDE": 28,
+    "PIXEL_STRIDE": 1,
+}
 GROUPS = {"GROUPS": noise_kernels.GROUPS, "BITS": 8, "SEARCH": 11}
 ENDS = {"BIAS": False, "ADD": True, "RELU": False, "MASK": True, "MOMENTS": False, "SUMS": True}
 STEP = {"VALUES": 784, "BLOCK": 1024}
@@ -78,18 +94,34 @@ def convolution(channels: int, **ends: bool) -> dict[str, Any]:
     """Constants of a convolution of a ResNet on images of 32 x 32."""
     tile, side = conv._TILES[channels], 512 // channels
     sizes, _ = conv._cut(torch.empty(1, channels, side, side), 8, tile.rows)
-    return {**sizes, **ENDS, **ends, "WARPS": tile.warps, "num_warps": tile.warps, "maxnreg": tile.registers}
+    return {
+        **sizes,
+        **ENDS,
+        **ends,
+        "WARPS": tile.warps,
+        "num_warps": tile.warps,
+        "maxnreg": tile.registers,
+    }
 
 
 def weights(channels: int) -> dict[str, Any]:
     side = 512 // channels
-    return {**conv._cut(torch.empty(1, channels, side, side), 4, conv._WEIGHT_ROWS[channels])[0], "num_warps": 4}
+    return {
+        **conv._cut(torch.empty(1, channels, side, side), 4, conv._WEIGHT_ROWS[channels])[0],
+        "num_warps": 4,
+    }
 
 
 def window(channels: int, side: int, size: int, stride: int, padding: int) -> dict[str, int]:
     """Constants of a layer that looks at square windows of square images."""
     out = (side + 2 * padding - size) // stride + 1
-    shape = {"CHANNELS": channels, "HEIGHT": side, "WIDTH": side, "OUT_HEIGHT": out, "OUT_WIDTH": out}
+    shape = {
+        "CHANNELS": channels,
+        "HEIGHT": side,
+        "WIDTH": side,
+        "OUT_HEIGHT": out,
+        "OUT_WIDTH": out,
+    }
     return {**shape, "SIZE": size, "STRIDE": stride, "PADDING": padding}
 
 
@@ -103,13 +135,29 @@ CASES = [
     Case(attack_kernels.smoothed_nll, NLL, {**LOGITS, "NOISES": 4}),
     Case(attack_kernels.smoothed_nll, NLL, {**LOGITS, "NOISES": 1}),
     Case(attack_kernels.divergence, "*fp32 *fp32 *fp32 *fp32 i32 i32", LOGITS),
-    Case(attack_kernels.step_up, STEP_UP, {**STEP, "RANDOM": True, "BALL": True, "CLAMP": "first", "MOMENTS": False}),
-    Case(attack_kernels.step_up, STEP_UP, {**STEP, "RANDOM": False, "BALL": False, "CLAMP": "last", "MOMENTS": False}),
-    Case(attack_kernels.step_up, STEP_UP, {**STEP, "RANDOM": False, "BALL": True, "CLAMP": "never", "MOMENTS": True}),
+    Case(
+        attack_kernels.step_up,
+        STEP_UP,
+        {**STEP, "RANDOM": True, "BALL": True, "CLAMP": "first", "MOMENTS": False},
+    ),
+    Case(
+        attack_kernels.step_up,
+        STEP_UP,
+        {**STEP, "RANDOM": False, "BALL": False, "CLAMP": "last", "MOMENTS": False},
+    ),
+    Case(
+        attack_kernels.step_up,
+        STEP_UP,
+        {**STEP, "RANDOM": False, "BALL": True, "CLAMP": "never", "MOMENTS": True},
+    ),
     Case(lenet_kernels.conv1_pool, POOL, lenet._CONV1),
     Case(lenet_kernels.conv2_pool, POOL, lenet._CONV2, lenet._CONV2_BYTES),
     Case(lenet_kernels.conv2_pool, POOL, lenet._CONV2_SMALL, SHARED_OF_SMALLER),
-    Case(lenet_kernels.dense, "*{sample} *{sample} *fp32 *{sample} *fp32 *fp32 i32", {**lenet._DENSE, "CLASSES": 16}),
+    Case(
+        lenet_kernels.dense,
+        "*{sample} *{sample} *fp32 *{sample} *fp32 *fp32 i32",
+        {**lenet._DENSE, "CLASSES": 16},
+    ),
     Case(lenet_training_kernels.pack, "*fp32 *fp32 *i32 *fp32", {"BLOCK": 2048}),
     Case(lenet_training_kernels.conv1_pool, POOL_WITH_CODES, {**lenet_training._CONV1, **TF32}),
     Case(lenet_training_kernels.conv2_pool, POOL_WITH_CODES, {**lenet_training._CONV2, **TF32}),
@@ -126,9 +174,21 @@ CASES = [
         "*fp32 *fp32 *i8 *fp32 *fp32 i32",
         {**lenet_training._CONV1_WEIGHTS, **TF32},
     ),
-    Case(resnet_kernels.one_conv, ONE_CONV, {**stage(0), "IN": 4, "OUT": 16, "STRIDE": 1, "RELU": True, "ADD": False}),
-    Case(resnet_kernels.one_conv, ONE_CONV, {**stage(2), "IN": 32, "OUT": 64, "STRIDE": 2, "RELU": True, "ADD": False}),
-    Case(resnet_kernels.one_conv, ONE_CONV, {**stage(2), "IN": 64, "OUT": 64, "STRIDE": 1, "RELU": True, "ADD": True}),
+    Case(
+        resnet_kernels.one_conv,
+        ONE_CONV,
+        {**stage(0), "IN": 4, "OUT": 16, "STRIDE": 1, "RELU": True, "ADD": False},
+    ),
+    Case(
+        resnet_kernels.one_conv,
+        ONE_CONV,
+        {**stage(2), "IN": 32, "OUT": 64, "STRIDE": 2, "RELU": True, "ADD": False},
+    ),
+    Case(
+        resnet_kernels.one_conv,
+        ONE_CONV,
+        {**stage(2), "IN": 64, "OUT": 64, "STRIDE": 1, "RELU": True, "ADD": True},
+    ),
     *[Case(resnet_kernels.residual_blocks, BLOCKS, blocks(number)) for number in range(3)],
     Case(
         resnet_kernels.head,
@@ -142,7 +202,11 @@ CASES = [
     ),
     Case(layer_kernels.affine, ROWS_OF, {**LAYER, "RELU": True, "COLUMNS": 256, "ROWS": 8}),
     Case(layer_kernels.layer_norm, f"{ROWS_OF} fp32", {**LAYER, "COLUMNS": 512, "ROWS": 4}),
-    Case(layer_kernels.max_pool, "*{sample} *{sample} i32", {**window(64, 112, 3, 2, 1), "COLUMNS": 64, "ROWS": 32}),
+    Case(
+        layer_kernels.max_pool,
+        "*{sample} *{sample} i32",
+        {**window(64, 112, 3, 2, 1), "COLUMNS": 64, "ROWS": 32},
+    ),
     Case(
         layer_kernels.narrow_conv,
         "*{sample} *{sample} *fp32 *fp32 *fp32 *{sample} i32",
@@ -189,7 +253,12 @@ CASES = [
         0,
     ),
     Case(conv_kernels.conv3x3, CONV_TYPES, convolution(64, SUMS=False), 0),
-    Case(conv_kernels.conv3x3, CONV_TYPES, convolution(32, ADD=False, MASK=False, SUMS=False, MOMENTS=True), 1024),
+    Case(
+        conv_kernels.conv3x3,
+        CONV_TYPES,
+        convolution(32, ADD=False, MASK=False, SUMS=False, MOMENTS=True),
+        1024,
+    ),
     Case(conv_kernels.conv3x3, CONV_TYPES, convolution(32), 1024),
     Case(weight_kernels.conv3x3_weights, "*{train} *{train} *fp32 i32 i32", weights(16), 4096),
     Case(weight_kernels.conv3x3_weights, "*{train} *{train} *fp32 i32 i32", weights(64), 4096),
@@ -203,13 +272,19 @@ def name_of(kernel: Any) -> str:
 def compiled(case: Case, dtypes: dict[str, str]) -> Any:
     kernel = case.kernel
     constants = {key: value for key, value in case.settings.items() if key not in OPTIONS}
-    options = {key: value for key, value in case.settings.items() if key in OPTIONS and value is not None}
+    options = {
+        key: value for key, value in case.settings.items() if key in OPTIONS and value is not None
+    }
     names = [name for name in kernel.arg_names if name not in constants]
     types = case.types.format(**dtypes).split()
     signature = dict(zip(names, types, strict=True)) | dict.fromkeys(constants, "constexpr")
     constexprs = {(kernel.arg_names.index(key),): value for key, value in constants.items()}
-    aligned = [kernel.arg_names.index(name) for name, kind in signature.items() if kind.startswith("*")]  # as torch's
-    source = ASTSource(kernel, signature, constexprs, attrs={(i,): [["tt.divisibility", 16]] for i in aligned})
+    aligned = [
+        kernel.arg_names.index(name) for name, kind in signature.items() if kind.startswith("*")
+    ]  # as torch's
+    source = ASTSource(
+        kernel, signature, constexprs, attrs={(i,): [["tt.divisibility", 16]] for i in aligned}
+    )
     return compile(source, target=GPUTarget("cuda", 90, 32), options=options)
 
 

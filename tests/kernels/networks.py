@@ -38,7 +38,9 @@ def assert_equal_answers(model, x, norms_left=0):
     expected = model(x)
     for rewrite in (lambda net: net, fuse):
         net = rewrite(fold(model, x))
-        torch.testing.assert_close(net(x), expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max()))
+        torch.testing.assert_close(
+            net(x), expected, rtol=1e-4, atol=1e-5 * float(expected.abs().max())
+        )
         assert count(net, *NORMS) == norms_left
     exact = fuse(fold(model.double(), x.double()))
     torch.testing.assert_close(exact(x.double()), model(x.double()), rtol=1e-10, atol=1e-10)
@@ -65,7 +67,11 @@ def with_statistics(model, seed=0):
     generator = torch.Generator().manual_seed(seed)
     for module in model.modules():
         if isinstance(module, nn.BatchNorm2d):
-            for tensor, low in ((module.weight, 0.5), (module.bias, -0.5), (module.running_mean, -0.5)):
+            for tensor, low in (
+                (module.weight, 0.5),
+                (module.bias, -0.5),
+                (module.running_mean, -0.5),
+            ):
                 tensor.data = low + torch.rand(tensor.shape, generator=generator)
             module.running_var = 0.5 + torch.rand(module.running_var.shape, generator=generator)
     return model.eval()

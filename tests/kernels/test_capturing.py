@@ -16,16 +16,22 @@ def rows(count):
 def run(forward, inputs, size, seed):
     x = inputs(size)
     assert not bool(x.any())
-    x[: size - 1] = torch.randn(size - 1, 8, generator=torch.Generator("cuda").manual_seed(seed), device="cuda")
+    x[: size - 1] = torch.randn(
+        size - 1, 8, generator=torch.Generator("cuda").manual_seed(seed), device="cuda"
+    )
     return forward(x).clone()
 
 
 @torch.inference_mode()
 def test_the_bits_are_the_same_with_and_without_a_graph():
-    layers = torch.nn.Sequential(torch.nn.Linear(8, 32), torch.nn.GELU(), torch.nn.Linear(32, 5)).cuda()
+    layers = torch.nn.Sequential(
+        torch.nn.Linear(8, 32), torch.nn.GELU(), torch.nn.Linear(32, 5)
+    ).cuda()
     captured = Captured(layers, rows)
     for seed, size in enumerate(SIZES):
-        assert torch.equal(run(captured.forward, captured.inputs, size, seed), run(layers, rows, size, seed))
+        assert torch.equal(
+            run(captured.forward, captured.inputs, size, seed), run(layers, rows, size, seed)
+        )
     assert captured._graph is not None
     assert len(captured._batch) == 128
 
@@ -37,5 +43,7 @@ def test_what_cannot_be_captured_is_launched_as_before():
 
     captured = Captured(forward, rows)
     for seed, size in enumerate(SIZES):
-        assert torch.equal(run(captured.forward, captured.inputs, size, seed), run(forward, rows, size, seed))
+        assert torch.equal(
+            run(captured.forward, captured.inputs, size, seed), run(forward, rows, size, seed)
+        )
     assert captured._graph is None

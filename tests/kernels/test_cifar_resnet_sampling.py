@@ -5,7 +5,9 @@ import pytest
 import torch
 from torch import nn
 
-if not torch.cuda.is_available():  # Triton's interpreter runs the kernels; it is chosen when they are imported
+if (
+    not torch.cuda.is_available()
+):  # Triton's interpreter runs the kernels; it is chosen when they are imported
     os.environ["TRITON_INTERPRET"] = "1"
 pytest.importorskip("triton")
 
@@ -16,7 +18,11 @@ from smoothcert.models.cifar_resnet import CifarResNet
 from smoothcert.models.normalise import normalisation_layer
 
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
-SMALL = (Tile(16, 2, 2, None), Tile(16, 2, 3, None), Tile(16, 4, 1, None))  # for few and small images
+SMALL = (
+    Tile(16, 2, 2, None),
+    Tile(16, 2, 3, None),
+    Tile(16, 4, 1, None),
+)  # for few and small images
 
 
 def network(depth, normalisation="cifar10", classes=10):
@@ -35,7 +41,9 @@ def network(depth, normalisation="cifar10", classes=10):
 def images(count, size=(32, 32), seed=0):
     generator = torch.Generator().manual_seed(seed)
     shape = count, 3, *size
-    return (torch.rand(shape, generator=generator) + 0.25 * torch.randn(shape, generator=generator)).to(DEVICE)
+    return (
+        torch.rand(shape, generator=generator) + 0.25 * torch.randn(shape, generator=generator)
+    ).to(DEVICE)
 
 
 def distance(found, expected):

@@ -72,7 +72,10 @@ def test_logits_and_input_gradients_are_those_of_the_plain_network():
 def test_gradients_are_as_near_to_float64_as_those_of_cudnn(precision):
     """Of the input in an attack, and of the parameters in training."""
     model, fast = networks(torch.bfloat16 if precision == "bfloat16" else torch.float32)
-    exact, plain = copy.deepcopy(model).cpu().double(), copy.deepcopy(model)  # float64 is slow on a GPU
+    exact, plain = (
+        copy.deepcopy(model).cpu().double(),
+        copy.deepcopy(model),
+    )  # float64 is slow on a GPU
     plain = Autocast(plain) if precision == "bfloat16" else plain
     single = inputs(32, 32)
     double = single[0].cpu().double(), single[1].cpu(), single[2].cpu().double()
@@ -113,7 +116,14 @@ def test_a_whole_attack_ends_where_the_plain_one_does():
     settings = {"epsilon": 0.5, "steps": 2}
     with arithmetic("float32"):
         ends = [
-            pgd(net, images, labels, noise, generator=torch.Generator(DEVICE).manual_seed(0), **settings)
+            pgd(
+                net,
+                images,
+                labels,
+                noise,
+                generator=torch.Generator(DEVICE).manual_seed(0),
+                **settings,
+            )
             for net in (model, fast)
         ]
     assert distance(ends[1] - images, ends[0] - images) < error(1e-3, 0.2)
@@ -173,7 +183,8 @@ def test_in_any_other_state_the_plain_network_runs(state):
         assert torch.equal(one, other[1]), name
     if next(model.parameters()).requires_grad:
         ours, plain = (
-            torch.autograd.grad(y.sum(), n[1].conv1.weight)[0] for y, n in ((found, model), (expected, twin))
+            torch.autograd.grad(y.sum(), n[1].conv1.weight)[0]
+            for y, n in ((found, model), (expected, twin))
         )
         assert torch.equal(ours, plain)
 

@@ -39,12 +39,18 @@ def sources():
     for path in PACKAGE.rglob("*.py"):
         tree = ast.parse(path.read_text())
         imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-        stands_for = {name.asname or name.name: f"{node.module}.{name.name}" for node in imports for name in node.names}
+        stands_for = {
+            name.asname or name.name: f"{node.module}.{name.name}"
+            for node in imports
+            for name in node.names
+        }
         yield ".".join(path.relative_to(ROOT).with_suffix("").parts), tree, stands_for
 
 
 def is_kernel(node):
-    return isinstance(node, ast.FunctionDef) and any("triton.jit" in ast.unparse(d) for d in node.decorator_list)
+    return isinstance(node, ast.FunctionDef) and any(
+        "triton.jit" in ast.unparse(d) for d in node.decorator_list
+    )
 
 
 def full_name(node, module, stands_for):
@@ -72,4 +78,6 @@ def test_every_launched_kernel_is_compiled_here():
     kernels, launched, called = found_in_sources()
     assert len(launched) > 20
     assert launched == {name_of(case.kernel) for case in CASES}
-    assert kernels == launched | called, "neither launched nor called by a kernel, or launched by another spelling"
+    assert kernels == launched | called, (
+        "neither launched nor called by a kernel, or launched by another spelling"
+    )

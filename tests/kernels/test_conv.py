@@ -21,16 +21,27 @@ DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 # the interpreter multiplies the bits of bfloat16, not their values, and float32 as such instead of TF32
 HALF = torch.bfloat16 if DEVICE.type == "cuda" else torch.float16
 ERROR = {torch.float32: 2e-3 if DEVICE.type == "cuda" else 1e-5, HALF: 5e-3}
-SHAPES = [(16, 3, 5, 6), (32, 2, 7, 4), (16, 1, 1, 1), (32, 3, 4, 8), (64, 1, 2, 3)]  # channels, images, height, width
+SHAPES = [
+    (16, 3, 5, 6),
+    (32, 2, 7, 4),
+    (16, 1, 1, 1),
+    (32, 3, 4, 8),
+    (64, 1, 2, 3),
+]  # channels, images, height, width
 BOTH = pytest.mark.parametrize("dtype", [torch.float32, HALF])
 EACH_SHAPE = pytest.mark.parametrize(
-    ("channels_images_sides", "dtype"), [*((shape, torch.float32) for shape in SHAPES), (SHAPES[1], HALF)]
+    ("channels_images_sides", "dtype"),
+    [*((shape, torch.float32) for shape in SHAPES), (SHAPES[1], HALF)],
 )
 
 
 def draw(*shape, seed=0, dtype=torch.float32):
     values = torch.randn(shape, generator=torch.Generator().manual_seed(seed))
-    return values.to(DEVICE, dtype, memory_format=torch.channels_last if len(shape) == 4 else torch.contiguous_format)
+    return values.to(
+        DEVICE,
+        dtype,
+        memory_format=torch.channels_last if len(shape) == 4 else torch.contiguous_format,
+    )
 
 
 def arranged(weight):
@@ -63,7 +74,9 @@ def tiles(request, monkeypatch):
         monkeypatch.setattr(fast, "_TILES", dict.fromkeys((16, 32, 64), Tile(1, 2)))
         monkeypatch.setattr(fast, "_WEIGHT_ROWS", dict.fromkeys((16, 32, 64), 2))
         monkeypatch.setattr(fast, "_SHARES", {16: 3, 32: 2, 64: 1})
-        monkeypatch.setattr(norm, "_WIDE", {"ROWS": 2, "COLUMNS": 4096})  # each program takes the interpreter long
+        monkeypatch.setattr(
+            norm, "_WIDE", {"ROWS": 2, "COLUMNS": 4096}
+        )  # each program takes the interpreter long
 
 
 @BOTH
@@ -85,17 +98,25 @@ def test_convolution(dtype, channels_images_sides, used, tiles):
     bias = draw(channels, seed=2) if "bias" in used else None
     shortcut = draw(*shape, seed=3, dtype=dtype) if "shortcut" in used else None
     active = draw(*shape, seed=4, dtype=dtype).relu() if "active" in used else None
-    expected = F.conv2d(x.double(), weight.double(), None if bias is None else bias.double(), padding=1)
+    expected = F.conv2d(
+        x.double(), weight.double(), None if bias is None else bias.double(), padding=1
+    )
     expected = expected if shortcut is None else expected + shortcut
     expected = expected.relu() if "relu" in used else expected
     expected = expected if active is None else expected * (active > 0)
-    assert distance(conv3x3(x, arranged(weight), bias, shortcut, "relu" in used, active), expected) < ERROR[dtype]
+    assert (
+        distance(conv3x3(x, arranged(weight), bias, shortcut, "relu" in used, active), expected)
+        < ERROR[dtype]
+    )
 
 
 @EACH_SHAPE
 def test_gradient_of_weights(channels_images_sides, dtype, tiles):
     channels, images, *sides = channels_images_sides
-    x, gradient = draw(images, channels, *sides, dtype=dtype), draw(images, channels, *sides, seed=1, dtype=dtype)
+    x, gradient = (
+        draw(images, channels, *sides, dtype=dtype),
+        draw(images, channels, *sides, seed=1, dtype=dtype),
+    )
     shape = channels, channels, 3, 3
     expected = torch.nn.grad.conv2d_weight(x.double(), shape, gradient.double(), padding=1)
     found = weight_gradient(gradient, x)
@@ -104,7 +125,9 @@ def test_gradient_of_weights(channels_images_sides, dtype, tiles):
 
 
 @pytest.mark.parametrize("shares", [1, 2])
-def test_a_program_adds_up_several_steps_and_those_beyond_the_end_add_nothing(shares, tiles, monkeypatch):
+def test_a_program_adds_up_several_steps_and_those_beyond_the_end_add_nothing(
+    shares, tiles, monkeypatch
+):
     """As large batches have it: three steps here, the last not full, by one program or by two of two each."""
     monkeypatch.setattr(fast, "_SHARES", {16: shares})
     x, gradient = draw(5, 16, 5, 6), draw(5, 16, 5, 6, seed=1)
@@ -124,7 +147,10 @@ def test_gradients_of_several_weights_are_kept_apart(tiles):
 @EACH_SHAPE
 def test_moments_of_the_outputs(channels_images_sides, dtype, tiles):
     channels, images, *sides = channels_images_sides
-    x, weight = draw(images, channels, *sides, dtype=dtype), draw(channels, channels, 3, 3, seed=1, dtype=dtype)
+    x, weight = (
+        draw(images, channels, *sides, dtype=dtype),
+        draw(channels, channels, 3, 3, seed=1, dtype=dtype),
+    )
     out, parts = conv_with_moments(x, arranged(weight))
     assert torch.equal(out, conv3x3(x, arranged(weight)))
     expected = F.conv2d(x.double(), weight.double(), padding=1)
@@ -132,7 +158,9 @@ def test_moments_of_the_outputs(channels_images_sides, dtype, tiles):
     assert count.tolist() == [images * sides[0] * sides[1]] * channels
     error = ERROR[dtype] * expected.std(correction=0)
     assert (mean - expected.mean((0, 2, 3))).abs().max() < error
-    assert (variance - expected.var((0, 2, 3), correction=0)).abs().max() < error * expected.std(correction=0)
+    assert (variance - expected.var((0, 2, 3), correction=0)).abs().max() < error * expected.std(
+        correction=0
+    )
 
 
 def test_a_mean_far_from_zero_costs_no_digits(tiles):
@@ -151,9 +179,16 @@ def test_gradients_of_a_norm(channels_images_sides, dtype, add, tiles):
     """What comes out is behind the norm's ReLU, with its sums and its sums of products."""
     channels, images, *sides = channels_images_sides
     shape = images, channels, *sides
-    gradient, weight = draw(*shape, dtype=dtype), draw(channels, channels, 3, 3, seed=1, dtype=dtype)
+    gradient, weight = (
+        draw(*shape, dtype=dtype),
+        draw(channels, channels, 3, 3, seed=1, dtype=dtype),
+    )
     out, x = draw(*shape, seed=2, dtype=dtype).relu(), draw(*shape, seed=3, dtype=dtype)
-    mean, scale, shortcut = draw(channels, seed=4), draw(channels, seed=5), draw(*shape, seed=6, dtype=dtype)
+    mean, scale, shortcut = (
+        draw(channels, seed=4),
+        draw(channels, seed=5),
+        draw(*shape, seed=6, dtype=dtype),
+    )
     found, parts = conv_with_sums(
         gradient, arranged(weight), Normed(out, x, mean, scale, scale), shortcut if add else None
     )
@@ -171,7 +206,10 @@ def test_sums_are_as_good_as_those_of_rounded_factors(channels, side):
     """Factors rounded to 10 bits give 3e-4; cut ones 8e-4, unless scaled."""
     x, gradient = draw(80, channels, side, side), draw(80, channels, side, side, seed=1)
     weight = draw(channels, channels, 3, 3, seed=2)
-    assert distance(conv3x3(x, arranged(weight)), F.conv2d(x.double(), weight.double(), padding=1)) < 4e-4
+    assert (
+        distance(conv3x3(x, arranged(weight)), F.conv2d(x.double(), weight.double(), padding=1))
+        < 4e-4
+    )
     expected = torch.nn.grad.conv2d_weight(x.double(), weight.shape, gradient.double(), padding=1)
     assert distance(weight_gradient(gradient, x), expected) < 4e-4
     assert torch.equal(weight_gradient(gradient, x), weight_gradient(gradient, x))

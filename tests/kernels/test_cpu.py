@@ -15,7 +15,11 @@ from smoothcert.kernels.prepare import arithmetic, prepare
 from smoothcert.models import build_model
 from tests.processes import threads
 
-NETWORKS = [("lenet", "none", (1, 28, 28)), ("resnet20", "cifar10", (3, 32, 32)), ("resnet50", "imagenet", (3, 64, 64))]
+NETWORKS = [
+    ("lenet", "none", (1, 28, 28)),
+    ("resnet20", "cifar10", (3, 32, 32)),
+    ("resnet50", "imagenet", (3, 64, 64)),
+]
 
 
 def network(arch, normalisation):
@@ -30,16 +34,22 @@ def network(arch, normalisation):
 
 def noisy(count, shape):
     generator = torch.Generator().manual_seed(1)
-    return torch.rand(count, *shape, generator=generator) + 0.5 * torch.randn(count, *shape, generator=generator)
+    return torch.rand(count, *shape, generator=generator) + 0.5 * torch.randn(
+        count, *shape, generator=generator
+    )
 
 
 @pytest.mark.parametrize(("arch", "normalisation", "shape"), NETWORKS)
-@pytest.mark.parametrize(("dtype", "error"), [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 0.03)])
+@pytest.mark.parametrize(
+    ("dtype", "error"), [(torch.float64, 1e-12), (torch.float32, 1e-5), (torch.bfloat16, 0.03)]
+)
 @torch.inference_mode()
 def test_the_same_network(arch, normalisation, shape, dtype, error):
     model, x = network(arch, normalisation), noisy(4, shape)
     net = for_cpu(fold(model.double(), x[:2].double()).to(dtype))
-    assert all(w.is_contiguous(memory_format=torch.channels_last) for w in net.parameters() if w.ndim == 4)
+    assert all(
+        w.is_contiguous(memory_format=torch.channels_last) for w in net.parameters() if w.ndim == 4
+    )
     expected = model(x.to(dtype).double())
     assert float((net(x.to(dtype)) - expected).abs().max()) <= error * float(expected.abs().max())
 
@@ -47,7 +57,9 @@ def test_the_same_network(arch, normalisation, shape, dtype, error):
 @pytest.mark.parametrize(("arch", "normalisation", "shape"), NETWORKS[:2])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @torch.inference_mode()
-def test_logits_do_not_depend_on_the_batch_or_on_the_number_of_threads(arch, normalisation, shape, dtype):
+def test_logits_do_not_depend_on_the_batch_or_on_the_number_of_threads(
+    arch, normalisation, shape, dtype
+):
     x = noisy(168, shape).to(dtype)
     net = for_cpu(fold(network(arch, normalisation), x[:2].float()).to(dtype))
     expected = net(x)
@@ -81,7 +93,11 @@ class Pooled(nn.Module):
     def __init__(self, rule):
         super().__init__()
         self.conv, self.rule = nn.Conv2d(3, 4, 3), rule
-        self.relu, self.pool, self.wide = nn.ReLU(inplace=True), nn.MaxPool2d(2), nn.MaxPool2d((2, 3))
+        self.relu, self.pool, self.wide = (
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(2),
+            nn.MaxPool2d((2, 3)),
+        )
 
     def forward(self, x):
         return self.rule(self, self.conv(x))
@@ -102,7 +118,11 @@ def changed_in_place(self, x):
 POOLS = {
     "modules": (lambda self, x: self.pool(self.relu(x)), 1, 1),
     "functions": (lambda self, x: F.max_pool2d(F.relu(x), 2), 1, 1),
-    "all said": (lambda self, x: F.max_pool2d(F.relu_(x), (2, 2), (2, 2), (0, 0), (1, 1), False), 1, 1),
+    "all said": (
+        lambda self, x: F.max_pool2d(F.relu_(x), (2, 2), (2, 2), (0, 0), (1, 1), False),
+        1,
+        1,
+    ),
     "keywords": (lambda self, x: F.max_pool2d(x.relu(), kernel_size=2, stride=2), 1, 1),
     "torch": (lambda self, x: torch.max_pool2d(torch.relu(x), 2), 1, 1),
     "in a row": (lambda self, x: self.pool(self.pool(self.relu(x))), 2, 1),
@@ -175,10 +195,20 @@ def test_an_error_stops_the_workers():
 @pytest.mark.usefixtures("three_threads")
 @pytest.mark.parametrize("noise", ["exact", "float", "laplace"])
 def test_counts_do_not_depend_on_threads(noise):
-    model, image = network("lenet", "none"), (noisy(1, (1, 28, 28))[0].clamp(0, 1) * 255).to(torch.uint8)
-    expected = SmoothedClassifier(model, 0.5, 10, noise=noise, batch_size=1024).count(image, 1000, "estimation", 3)
+    model, image = (
+        network("lenet", "none"),
+        (noisy(1, (1, 28, 28))[0].clamp(0, 1) * 255).to(torch.uint8),
+    )
+    expected = SmoothedClassifier(model, 0.5, 10, noise=noise, batch_size=1024).count(
+        image, 1000, "estimation", 3
+    )
     assert len(expected.nonzero()[0]) > 1
-    for size in (None, 32, 100, 167):  # blocks of noise hold 167 samples: 100 of them make threads share blocks
+    for size in (
+        None,
+        32,
+        100,
+        167,
+    ):  # blocks of noise hold 167 samples: 100 of them make threads share blocks
         smoothed = SmoothedClassifier(model, 0.5, 10, noise=noise, batch_size=size)
         assert smoothed.prepare(image).concurrent
         assert smoothed.count(image, 1000, "estimation", 3).tolist() == expected.tolist()
@@ -208,7 +238,9 @@ def test_threads_leave_the_settings_of_the_process_as_they_were():
     torch.set_float32_matmul_precision("medium")
     try:
         image = torch.zeros(1, 28, 28, dtype=torch.uint8)
-        SmoothedClassifier(network("lenet", "none"), 0.5, 10, batch_size=32).count(image, 2000, "estimation", 0)
+        SmoothedClassifier(network("lenet", "none"), 0.5, 10, batch_size=32).count(
+            image, 2000, "estimation", 0
+        )
         assert torch.get_float32_matmul_precision() == "medium"
         with arithmetic("float32"), arithmetic("tf32"):
             assert torch.get_float32_matmul_precision() == "high"

@@ -46,13 +46,25 @@ CHAINS = {
     "no bias": nn.Sequential(nn.Conv2d(3, 4, 3, bias=False), nn.BatchNorm2d(4)),
     "no affine": nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, affine=False)),
     "large eps": nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, eps=0.5)),
-    "groups": nn.Sequential(nn.Conv2d(3, 6, 3, groups=3, stride=2, padding=1), nn.BatchNorm2d(6), nn.ReLU()),
-    "reflect": nn.Sequential(nn.Conv2d(3, 4, 3, padding=2, padding_mode="reflect"), nn.BatchNorm2d(4), nn.ReLU()),
-    "same": nn.Sequential(nn.Conv2d(3, 4, 3, padding="same", dilation=2), nn.BatchNorm2d(4), nn.ReLU(inplace=True)),
-    "dropout": nn.Sequential(nn.Conv2d(3, 4, 3), nn.Dropout2d(0.5), nn.BatchNorm2d(4), nn.Dropout(0.9), nn.ReLU()),
-    "linear": nn.Sequential(nn.Flatten(), nn.Linear(3 * 8 * 8, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 2)),
+    "groups": nn.Sequential(
+        nn.Conv2d(3, 6, 3, groups=3, stride=2, padding=1), nn.BatchNorm2d(6), nn.ReLU()
+    ),
+    "reflect": nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=2, padding_mode="reflect"), nn.BatchNorm2d(4), nn.ReLU()
+    ),
+    "same": nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding="same", dilation=2), nn.BatchNorm2d(4), nn.ReLU(inplace=True)
+    ),
+    "dropout": nn.Sequential(
+        nn.Conv2d(3, 4, 3), nn.Dropout2d(0.5), nn.BatchNorm2d(4), nn.Dropout(0.9), nn.ReLU()
+    ),
+    "linear": nn.Sequential(
+        nn.Flatten(), nn.Linear(3 * 8 * 8, 5), nn.BatchNorm1d(5), nn.ReLU(), nn.Linear(5, 2)
+    ),
     "1d": nn.Sequential(nn.Flatten(2), nn.Conv1d(3, 4, 5), nn.BatchNorm1d(4), nn.ReLU()),
-    "3d": nn.Sequential(nn.Unflatten(1, (3, 1)), nn.Conv3d(3, 4, (1, 3, 3)), nn.BatchNorm3d(4), nn.ReLU()),
+    "3d": nn.Sequential(
+        nn.Unflatten(1, (3, 1)), nn.Conv3d(3, 4, (1, 3, 3)), nn.BatchNorm3d(4), nn.ReLU()
+    ),
 }
 
 
@@ -96,10 +108,16 @@ TRAPS = {
     "functional dropout": (Trap(no_norm), 0),
     "transposed": (nn.Sequential(nn.ConvTranspose2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()), 1),
     "norm first": (nn.Sequential(nn.BatchNorm2d(3), nn.ReLU(), nn.Conv2d(3, 4, 3)), 1),
-    "no statistics": (nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, track_running_stats=False)), 1),
+    "no statistics": (
+        nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4, track_running_stats=False)),
+        1,
+    ),
     # the BatchNorm scales rows here, of which there are as many as the linear layer has outputs
     "linear over rows": (nn.Sequential(nn.Flatten(1, 2), nn.Linear(8, 24), nn.BatchNorm1d(24)), 1),
-    "parametrised": (nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv2d(3, 4, 3)), nn.BatchNorm2d(4)), 1),
+    "parametrised": (
+        nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv2d(3, 4, 3)), nn.BatchNorm2d(4)),
+        1,
+    ),
 }
 
 
@@ -142,16 +160,28 @@ REFUSED = {
     "old weight norm": (old_weight_norm, "hooks are registered on 0"),
     "replaced forward": (replaced_forward, "hooks are registered on 1"),
     "values decide": (lambda: Trap(lambda self, x: self.conv(x) if x.sum() > 0 else x), "traced"),
-    "shapes decide": (lambda: Trap(lambda self, x: self.conv(x) if x.shape[1] == 3 else x), "traced"),
+    "shapes decide": (
+        lambda: Trap(lambda self, x: self.conv(x) if x.shape[1] == 3 else x),
+        "traced",
+    ),
     "chance": (
         lambda: Trap(lambda self, x: self.conv(x) + torch.randn(4, 8, 8)),
         "^its forward makes 1 tensors of its own",
     ),
-    "chance as a number": (lambda: Trap(lambda self, x: self.conv(x) * float(torch.randn(()))), "other answers"),
-    "types decide": (lambda: Trap(lambda self, x: self.conv(x) * (2 if isinstance(x, torch.Tensor) else 1)), "other"),
+    "chance as a number": (
+        lambda: Trap(lambda self, x: self.conv(x) * float(torch.randn(()))),
+        "other answers",
+    ),
+    "types decide": (
+        lambda: Trap(lambda self, x: self.conv(x) * (2 if isinstance(x, torch.Tensor) else 1)),
+        "other",
+    ),
     "two values": (lambda: Trap(lambda self, x: (self.conv(x), x)), "one tensor"),
     "wrong input": (lambda: nn.Conv2d(7, 4, 3), "traced"),
-    "kept in training": (lambda: KeptInTraining(nn.Conv2d(3, 4, 3), nn.Dropout()), "stays in training mode"),
+    "kept in training": (
+        lambda: KeptInTraining(nn.Conv2d(3, 4, 3), nn.Dropout()),
+        "stays in training mode",
+    ),
     "no copy": (lambda: Uncopyable(3, 4, 3), "not to be copied"),
     "NaN": (lambda: Trap(lambda self, x: self.conv(x) * float("nan")), "other answers"),
 }

@@ -26,7 +26,15 @@ def emulated(tmp_path_factory):
     library = tmp_path_factory.mktemp("emulated") / "frozen_stage.so"
     program = Path(__file__).with_name("frozen_stage_on_cpu.cpp")
     included = Path(frozen_stage.__file__).parent
-    compiler = ["g++", "-std=c++17", "-O2", "-U_FORTIFY_SOURCE", "-w", "-shared", "-fPIC"]  # it jumps between stacks
+    compiler = [
+        "g++",
+        "-std=c++17",
+        "-O2",
+        "-U_FORTIFY_SOURCE",
+        "-w",
+        "-shared",
+        "-fPIC",
+    ]  # it jumps between stacks
     subprocess.run([*compiler, f"-I{included}", "-o", library, program], check=True)
     return ctypes.CDLL(str(library))
 
@@ -45,11 +53,15 @@ def stage(request, monkeypatch):
             assert grid == ((len(args[0]) + 1) // 2, 1, 1)
             assert block == (512, 1, 1)
             assert shared_mem == frozen_stage.shared_bytes(channels)
-            library.run(channels, back, *(ctypes.c_void_p(t.data_ptr()) for t in args[:5]), *args[5:])
+            library.run(
+                channels, back, *(ctypes.c_void_p(t.data_ptr()) for t in args[:5]), *args[5:]
+            )
 
         return launch
 
-    kernels = {(channels, back): kernel(channels, back) for channels in CHANNELS for back in (False, True)}
+    kernels = {
+        (channels, back): kernel(channels, back) for channels in CHANNELS for back in (False, True)
+    }
     monkeypatch.setattr(frozen_stage, "_kernels", lambda device: kernels)
     return frozen_stage.staged_blocks
 
@@ -78,7 +90,10 @@ def drawn(channels, images, convolutions):
     generator = torch.Generator().manual_seed(channels + images)
     side = 512 // channels
     x = torch.randn(images, channels, side, side, generator=generator)
-    weights = torch.randn(convolutions, channels, channels, 3, 3, generator=generator) / (9 * channels) ** 0.5
+    weights = (
+        torch.randn(convolutions, channels, channels, 3, 3, generator=generator)
+        / (9 * channels) ** 0.5
+    )
     biases = torch.randn(convolutions, channels, generator=generator) / 4
     x, weights = (t.bfloat16().double().to(DEVICE) for t in (x, weights))
     return x.contiguous(memory_format=torch.channels_last), weights, biases.double().to(DEVICE)
@@ -176,7 +191,9 @@ def test_attacks_by_it_are_as_near_to_float64_as_those_by_single_convolutions(mo
     from smoothcert.kernels.cifar_resnet.training import FastResNetTraining
     from smoothcert.models import build_model
 
-    model = build_model("resnet20", 10, "cifar10", seed=0).to(DEVICE, memory_format=torch.channels_last)
+    model = build_model("resnet20", 10, "cifar10", seed=0).to(
+        DEVICE, memory_format=torch.channels_last
+    )
     x = torch.rand(37, 3, 32, 32, generator=torch.Generator().manual_seed(0)).to(DEVICE)
     with torch.no_grad():
         for _ in range(20):

@@ -91,12 +91,16 @@ SUMS = {
 @pytest.mark.parametrize(("rule", "sums"), SUMS.values(), ids=SUMS)
 def test_sums_are_fused_only_where_nothing_else_sees_a_difference(rule, sums):
     model = lived_in(Trap(rule, short=nn.Conv2d(3, 4, 1)))
-    net = assert_equal_answers(model, images(3, 3, 8, 8), count(fold(model, images(3, 3, 8, 8)), *NORMS))
+    net = assert_equal_answers(
+        model, images(3, 3, 8, 8), count(fold(model, images(3, 3, 8, 8)), *NORMS)
+    )
     assert count(net, ConvAddReLU) == sums
 
 
 def test_a_convolution_of_another_type_is_not_fused():
-    model = nn.Sequential(nn.utils.parametrizations.weight_norm(nn.Conv2d(3, 4, 3)), nn.ReLU()).eval()
+    model = nn.Sequential(
+        nn.utils.parametrizations.weight_norm(nn.Conv2d(3, 4, 3)), nn.ReLU()
+    ).eval()
     assert count(assert_equal_answers(model, images(3, 3, 8, 8)), ConvReLU) == 0
 
 
@@ -113,7 +117,9 @@ def test_fused_layers_are_bit_for_bit_the_three_operations(kind):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("options", [{}, {"stride": 2, "padding": 1}, {"groups": 8, "bias": False}, {"dilation": 2}])
+@pytest.mark.parametrize(
+    "options", [{}, {"stride": 2, "padding": 1}, {"groups": 8, "bias": False}, {"dilation": 2}]
+)
 def test_cudnns_fused_layers(dtype, options):
     conv = nn.Conv2d(32, 64, 3, **options).cuda().to(dtype).to(memory_format=torch.channels_last)
     x = images(4, 32, 16, 16).cuda().to(dtype).contiguous(memory_format=torch.channels_last)

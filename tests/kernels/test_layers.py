@@ -41,15 +41,23 @@ def replaced(model, x):
             answer = net.to(memory_format=layout)(x.contiguous(memory_format=layout))
             assert (answer - expected).norm() < 2e-3 * expected.norm()  # TF32 on a GPU
             if DEVICE == "cpu":
-                torch.testing.assert_close(answer, expected, rtol=1e-3, atol=1e-4 * float(expected.abs().max()))
+                torch.testing.assert_close(
+                    answer, expected, rtol=1e-3, atol=1e-4 * float(expected.abs().max())
+                )
     return {kind: number for kind in KINDS if (number := count(net, kind))}
 
 
 @pytest.mark.parametrize("width", [3, 48, 300])
 @pytest.mark.parametrize("keep", [False, True])
 def test_norms_of_sums(width, keep):
-    x, z = images(5, width, 3, 2, seed=2).to(DEVICE) - 0.5, images(5, width, 3, 2, seed=3).to(DEVICE)
-    batch, layer = lived_in(nn.BatchNorm2d(width)).to(DEVICE), nn.LayerNorm(width, eps=1e-3).to(DEVICE)
+    x, z = (
+        images(5, width, 3, 2, seed=2).to(DEVICE) - 0.5,
+        images(5, width, 3, 2, seed=3).to(DEVICE),
+    )
+    batch, layer = (
+        lived_in(nn.BatchNorm2d(width)).to(DEVICE),
+        nn.LayerNorm(width, eps=1e-3).to(DEVICE),
+    )
     layer.weight.data.copy_(images(width)), layer.bias.data.copy_(images(width, seed=4))
     rows, others = x.flatten(2).transpose(1, 2), z.flatten(2).transpose(1, 2)  # not contiguous
     with torch.no_grad():
@@ -68,13 +76,17 @@ def test_norms_of_sums(width, keep):
         torch.testing.assert_close(TokenNorm(plain, False)(rows), plain(rows), **EXACT)
 
 
-@pytest.mark.parametrize(("size", "stride", "padding"), [(3, 2, 1), (2, 2, 0), (3, 1, 1), (5, 3, 2)])
+@pytest.mark.parametrize(
+    ("size", "stride", "padding"), [(3, 2, 1), (2, 2, 0), (3, 1, 1), (5, 3, 2)]
+)
 @pytest.mark.parametrize("channels", [3, 300])
 def test_max_pooling_is_bit_for_bit_pytorchs(size, stride, padding, channels):
     x = images(2, channels, 9, 7).to(DEVICE) - 0.5
     x[0, 0, 3, 3], x[1, 1, 0, 0] = torch.nan, torch.inf
     expected = F.max_pool2d(x, size, stride, padding)
-    assert torch.equal(MaxPool(size, stride, padding)(x).nan_to_num(7.0, 8.0), expected.nan_to_num(7.0, 8.0))
+    assert torch.equal(
+        MaxPool(size, stride, padding)(x).nan_to_num(7.0, 8.0), expected.nan_to_num(7.0, 8.0)
+    )
 
 
 def test_gelu_of_a_linear_layer_is_near_that_of_the_normal_distribution():
@@ -82,7 +94,9 @@ def test_gelu_of_a_linear_layer_is_near_that_of_the_normal_distribution():
     with torch.no_grad():
         z = linear(x).double()
         found = LinearGelu(linear)(x).double()
-    torch.testing.assert_close(found, z * torch.special.ndtr(z), rtol=0, atol=6e-4 if DEVICE == "cpu" else 2e-3)
+    torch.testing.assert_close(
+        found, z * torch.special.ndtr(z), rtol=0, atol=6e-4 if DEVICE == "cpu" else 2e-3
+    )
     assert bool(LinearGelu(linear)(x * torch.nan).isnan().all())
 
 
@@ -91,7 +105,9 @@ def test_gelu_of_a_linear_layer_is_near_that_of_the_normal_distribution():
 @pytest.mark.parametrize(
     ("size", "stride", "padding", "out"), [(3, 1, 1, 16), (7, 2, 3, 20), (5, 2, 0, 3), (1, 2, 0, 5)]
 )
-def test_the_first_convolution_pads_after_normalisation(size, stride, padding, out, relu, normalised):
+def test_the_first_convolution_pads_after_normalisation(
+    size, stride, padding, out, relu, normalised
+):
     conv = nn.Conv2d(3, out, size, stride, padding, bias=not relu).to(DEVICE)
     norm = normalisation_layer("cifar10").to(DEVICE) if normalised else None
     x = images(3, 3, 11, 9).to(DEVICE)
@@ -103,7 +119,9 @@ def test_the_first_convolution_pads_after_normalisation(size, stride, padding, o
             assert (found - expected).norm() < (1e-5 if DEVICE == "cpu" else 2e-3) * expected.norm()
 
 
-@pytest.mark.parametrize("text", ["cifar10", "range=-1,1"])  # a value for each channel, and one for all
+@pytest.mark.parametrize(
+    "text", ["cifar10", "range=-1,1"]
+)  # a value for each channel, and one for all
 def test_first_layers_of_images(text):
     norm, conv = normalisation_layer(text).to(DEVICE), nn.Conv2d(3, 8, 4, 4).to(DEVICE)
     x = images(2, 3, 8, 8).to(DEVICE)
@@ -116,7 +134,10 @@ def test_first_layers_of_images(text):
 
 @pytest.mark.parametrize("normalised", [False, True])
 def test_patches_are_a_product(normalised):
-    conv, x = nn.Conv2d(3, 10, 4, 4, bias=normalised).double(), images(2, 3, 9, 12).double()  # a line is left over
+    conv, x = (
+        nn.Conv2d(3, 10, 4, 4, bias=normalised).double(),
+        images(2, 3, 9, 12).double(),
+    )  # a line is left over
     norm = normalisation_layer("imagenet") if normalised else None
     with torch.no_grad():
         expected = conv(x if norm is None else norm.double()(x))
@@ -128,8 +149,14 @@ class Block(nn.Module):
 
     def __init__(self, width=32):
         super().__init__()
-        self.norm1, self.norm2, self.mix = nn.LayerNorm(width), nn.LayerNorm(width), nn.Linear(width, width)
-        self.mlp = nn.Sequential(nn.Linear(width, 48), nn.GELU(approximate="tanh"), nn.Linear(48, width))
+        self.norm1, self.norm2, self.mix = (
+            nn.LayerNorm(width),
+            nn.LayerNorm(width),
+            nn.Linear(width, width),
+        )
+        self.mlp = nn.Sequential(
+            nn.Linear(width, 48), nn.GELU(approximate="tanh"), nn.Linear(48, width)
+        )
 
     def forward(self, x):
         x = x + self.mix(self.norm1(x))
@@ -140,7 +167,11 @@ class Transformer(nn.Module):
     def __init__(self):
         super().__init__()
         self.patches, self.blocks = nn.Conv2d(3, 32, 4, 4), nn.Sequential(Block(), Block())
-        self.norm, self.head, self.places = nn.LayerNorm(32), nn.Linear(32, 5), nn.Parameter(images(1, 12, 32))
+        self.norm, self.head, self.places = (
+            nn.LayerNorm(32),
+            nn.Linear(32, 5),
+            nn.Parameter(images(1, 12, 32)),
+        )
 
     def forward(self, x):
         tokens = self.patches(x).flatten(2).transpose(1, 2)
@@ -151,7 +182,10 @@ class Preactivated(nn.Module):
     def __init__(self, width=8):
         super().__init__()
         self.norm1, self.norm2 = nn.BatchNorm2d(width), nn.BatchNorm2d(width)
-        self.conv1, self.conv2 = nn.Conv2d(width, width, 3, padding=1), nn.Conv2d(width, width, 3, padding=1)
+        self.conv1, self.conv2 = (
+            nn.Conv2d(width, width, 3, padding=1),
+            nn.Conv2d(width, width, 3, padding=1),
+        )
 
     def forward(self, x):
         out = self.conv2(F.relu(self.norm2(self.conv1(F.relu(self.norm1(x))))))
@@ -164,7 +198,13 @@ def head(width):
 
 
 def preactivated():
-    net = [nn.Conv2d(3, 8, 3, padding=1), Preactivated(), Preactivated(), nn.BatchNorm2d(8), nn.ReLU()]
+    net = [
+        nn.Conv2d(3, 8, 3, padding=1),
+        Preactivated(),
+        Preactivated(),
+        nn.BatchNorm2d(8),
+        nn.ReLU(),
+    ]
     net += [nn.Conv2d(8, 9, 1, 2), head(9)]
     return lived_in(nn.Sequential(normalisation_layer("cifar10"), *net))
 
@@ -210,7 +250,10 @@ def added_in_place_to_what_is_used_again(self, x):
 # the forward, and whether the norm adds
 SUMS = {
     "sum used by none else": (lambda self, x: self.norm(self.short(x) + self.conv(x)), True),
-    "sum used twice more": (lambda self, x: (lambda y: self.norm(y) * y - y)(self.conv(x) + self.short(x)), True),
+    "sum used twice more": (
+        lambda self, x: (lambda y: self.norm(y) * y - y)(self.conv(x) + self.short(x)),
+        True,
+    ),
     "broadcast": (lambda self, x: self.norm(self.conv(x) + x[:, :1]), False),
     "sum changed afterwards": (sum_changed_afterwards, True),
     "changed before the norm": (changed_before_the_norm, False),

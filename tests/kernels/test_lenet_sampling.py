@@ -30,7 +30,9 @@ PACK = Path(__file__).parents[2] / "results" / "mnist-gaussian-0.50.zip"
 
 def noisy(count, seed=0):
     generator = torch.Generator().manual_seed(seed)
-    return torch.rand(count, *SHAPE, generator=generator) + 0.5 * torch.randn(count, *SHAPE, generator=generator)
+    return torch.rand(count, *SHAPE, generator=generator) + 0.5 * torch.randn(
+        count, *SHAPE, generator=generator
+    )
 
 
 def run(net, batch):
@@ -61,7 +63,9 @@ def test_a_normalisation_in_front_is_part_of_the_first_layer():
     batch = noisy(4).to(DEVICE, torch.float16)
     with torch.no_grad():
         expected = model(batch.float())
-    assert (run(FastLeNet(model, torch.float16, DEVICE), batch) - expected).norm() < 2e-3 * expected.norm()
+    assert (
+        run(FastLeNet(model, torch.float16, DEVICE), batch) - expected
+    ).norm() < 2e-3 * expected.norm()
 
 
 def test_an_image_gets_the_same_bits_in_any_batch():
@@ -145,12 +149,19 @@ def test_counts_of_several_images_at_once_are_those_of_each_sample_alone():
     model = build_model("lenet", seed=0)
     with torch.no_grad():  # votes must be spread, or a vote in the wrong row could not show
         model[1].fc2.bias -= model(noisy(64)).mean(0)
-    images = [torch.from_numpy(np.random.default_rng(k).integers(0, 256, SHAPE, dtype=np.uint8)) for k in range(3)]
+    images = [
+        torch.from_numpy(np.random.default_rng(k).integers(0, 256, SHAPE, dtype=np.uint8))
+        for k in range(3)
+    ]
     images = [image.to(DEVICE) for image in images]
     fast = LENET.sampling(model, SHAPE, DEVICE, torch.float16)
-    prepared = Prepared(fast, fast.inputs, "float16", (LENET.title,), batch_size=fast.batch_size, any_batch=True)
+    prepared = Prepared(
+        fast, fast.inputs, "float16", (LENET.title,), batch_size=fast.batch_size, any_batch=True
+    )
     settings = {"sigma": 0.5, "mode": "exact", "seed": 4}
-    counter = FusedCounter(images, prepared, lambda x, count: prepared.forward(x)[:count], 10, **settings)
+    counter = FusedCounter(
+        images, prepared, lambda x, count: prepared.forward(x)[:count], 10, **settings
+    )
     requests = [
         Request(0, 11, "selection", 0, 5),
         Request(2, 12, "estimation", 7, 20),
@@ -186,7 +197,9 @@ def test_a_trained_network_answers_alike_in_half_precision(trained):
     net, agree = FastLeNet(model, torch.float16, DEVICE), []
     for index in range(10):
         image = torch.from_numpy(np.array(data.image(index))).to(DEVICE)
-        noisy = NoisyCopies(image, 0.5, "exact", seed=0, index=index, stage="estimation").take(0, count)
+        noisy = NoisyCopies(image, 0.5, "exact", seed=0, index=index, stage="estimation").take(
+            0, count
+        )
         with torch.no_grad(), arithmetic("float32"):
             agree.append(run(net, noisy).argmax(1) == model(noisy).argmax(1))
     assert torch.cat(agree).float().mean() >= 0.999
@@ -198,7 +211,9 @@ def test_radii_of_half_precision_are_those_of_float32_within_the_monte_carlo_err
     data, indices, n = load_dataset("mnist-mini", "test"), range(40), 20_000
     images = [data.image(i) for i in indices]
     half, full = (
-        SmoothedClassifier(trained, 0.5, 10, device="cuda", precision=precision).certify_many(images, indices, n=n)
+        SmoothedClassifier(trained, 0.5, 10, device="cuda", precision=precision).certify_many(
+            images, indices, n=n
+        )
         for precision in ("float16", "float32")
     )
     for a, b in zip(half, full, strict=True):

@@ -26,7 +26,9 @@ from smoothcert.models.normalise import Normalise
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 # Tolerances of logits and of gradients. TF32 has 10 bits, so that other positions win some of the poolings, which moves
 # a gradient by a pixel; the interpreter computes in float32 whatever is asked.
-PRECISIONS = {"ieee": (1e-5, 1e-5), "tf32": (5e-3, 0.1)} if DEVICE == "cuda" else {"tf32": (1e-5, 1e-5)}
+PRECISIONS = (
+    {"ieee": (1e-5, 1e-5), "tf32": (5e-3, 0.1)} if DEVICE == "cuda" else {"tf32": (1e-5, 1e-5)}
+)
 SHAPES = [(20, 1, 5, 5), (20,), (50, 20, 5, 5), (50,)]
 
 
@@ -47,7 +49,11 @@ def randn(*shape, seed=0):
 
 
 def integers(low, high, shape, seed):
-    return torch.randint(low, high, shape, generator=torch.Generator().manual_seed(seed)).float().to(DEVICE)
+    return (
+        torch.randint(low, high, shape, generator=torch.Generator().manual_seed(seed))
+        .float()
+        .to(DEVICE)
+    )
 
 
 def batch(size):
@@ -95,13 +101,23 @@ def test_ties_go_to_the_first_maximum_and_zeros_stop_gradients(filters):
     x = torch.cat([torch.zeros(1, 1, 28, 28), torch.ones(1, 1, 28, 28)]).to(DEVICE)
     x = torch.cat([x, integers(0, 3, (1, 1, 28, 28), 0)]).requires_grad_()
     low, high = (-1, 2) if filters == "integers" else (0, 1)
-    w1, w2 = integers(low, high, SHAPES[0], 1).requires_grad_(), integers(low, high, SHAPES[2], 2).requires_grad_()
-    b1, b2 = integers(-1, 2, SHAPES[1], 3).requires_grad_(), integers(-1, 2, SHAPES[3], 4).requires_grad_()
+    w1, w2 = (
+        integers(low, high, SHAPES[0], 1).requires_grad_(),
+        integers(low, high, SHAPES[2], 2).requires_grad_(),
+    )
+    b1, b2 = (
+        integers(-1, 2, SHAPES[1], 3).requires_grad_(),
+        integers(-1, 2, SHAPES[3], 4).requires_grad_(),
+    )
     inputs = [x, w1, b1, w2, b2]
     found, expected = features(*inputs, _index().to(DEVICE)), plain_features(*inputs)
     assert torch.equal(found, expected)
     weight = integers(-2, 3, (3, 800), 5)
-    pairs = zip(torch.autograd.grad(found, inputs, weight), torch.autograd.grad(expected, inputs, weight), strict=True)
+    pairs = zip(
+        torch.autograd.grad(found, inputs, weight),
+        torch.autograd.grad(expected, inputs, weight),
+        strict=True,
+    )
     for mine, theirs in pairs:
         assert torch.allclose(mine, theirs, rtol=1e-3, atol=1e-3)
 
@@ -171,14 +187,20 @@ def test_other_networks_and_images_are_refused():
     assert LENET.why_not_training(nn.Sequential(nn.ReLU(), lenet()[1])) == "an unknown first layer"
     with pytest.raises(ModelError, match=r"not a LeNet of this package.*train it as it is"):
         FastLeNetTraining(nn.Linear(2, 2))
-    with pytest.raises(ModelError, match=r"float32 images \[B, 1, 28, 28\], found torch.float32 \[2, 1, 32, 32\]"):
+    with pytest.raises(
+        ModelError, match=r"float32 images \[B, 1, 28, 28\], found torch.float32 \[2, 1, 32, 32\]"
+    ):
         FastLeNetTraining(lenet())(torch.zeros(2, 1, 32, 32))
 
 
 @pytest.mark.cuda
 def test_a_captured_step_sees_new_parameters():
     model = lenet()
-    fast, x, labels = FastLeNetTraining(model), randn(8, 1, 28, 28).requires_grad_(), torch.arange(8, device="cuda")
+    fast, x, labels = (
+        FastLeNetTraining(model),
+        randn(8, 1, 28, 28).requires_grad_(),
+        torch.arange(8, device="cuda"),
+    )
 
     def gradients():
         return torch.autograd.grad(F.cross_entropy(fast(x), labels), [x, *model.parameters()])
@@ -192,4 +214,6 @@ def test_a_captured_step_sees_new_parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))
     graph.replay()
     for mine, theirs in zip(captured, gradients(), strict=True):
-        assert_near(mine, theirs, 1e-5)  # a library may choose other kernels for the linear layers in a graph
+        assert_near(
+            mine, theirs, 1e-5
+        )  # a library may choose other kernels for the linear layers in a graph

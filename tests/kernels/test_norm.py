@@ -36,12 +36,17 @@ def test_values_gradients_and_running_statistics(relu, add, channels, images, si
     monkeypatch.setattr(fast, "_VALUES", 512)
     monkeypatch.setattr(fast, "_FORWARD", 256)
     monkeypatch.setattr(fast, "_BACKWARD", 128)
-    monkeypatch.setattr(fast, "_NARROW", {"ROWS": 2, "COLUMNS": 8})  # more shares than are added up at a time
+    monkeypatch.setattr(
+        fast, "_NARROW", {"ROWS": 2, "COLUMNS": 8}
+    )  # more shares than are added up at a time
     x = (3 + 2 * draw(images, channels, size, size)).to(memory_format=torch.channels_last)
     shortcut = draw(images, channels, size, size, seed=1) if add else None
     weight = draw(images, channels, size, size, seed=2)
     found = []
-    for ours, norm, dtype in ((False, layer(channels).double(), torch.float64), (True, layer(channels), torch.float32)):
+    for ours, norm, dtype in (
+        (False, layer(channels).double(), torch.float64),
+        (True, layer(channels), torch.float32),
+    ):
         norm = norm.to(DEVICE)
         inputs = [t.to(DEVICE, dtype).requires_grad_() for t in (x, shortcut) if t is not None]
         if ours:
@@ -49,7 +54,9 @@ def test_values_gradients_and_running_statistics(relu, add, channels, images, si
         else:
             out = norm(inputs[0]) + (inputs[1] if add else 0.0)
             out = out.relu() if relu else out
-        gradients = torch.autograd.grad(out, [*inputs, norm.weight, norm.bias], weight.to(DEVICE, dtype))
+        gradients = torch.autograd.grad(
+            out, [*inputs, norm.weight, norm.bias], weight.to(DEVICE, dtype)
+        )
         found.append([out.detach(), *gradients, norm.running_mean, norm.running_var])
     for expected, ours in zip(*found, strict=True):
         assert torch.allclose(ours.double(), expected, rtol=1e-4, atol=1e-5)

@@ -25,7 +25,9 @@ CUDA = pytest.mark.cuda
 
 def batch(count, shape, seed=1):
     generator = torch.Generator().manual_seed(seed)
-    return torch.rand(count, *shape, generator=generator) + 0.5 * torch.randn(count, *shape, generator=generator)
+    return torch.rand(count, *shape, generator=generator) + 0.5 * torch.randn(
+        count, *shape, generator=generator
+    )
 
 
 def logits(prepared, x):
@@ -37,7 +39,11 @@ def logits(prepared, x):
 @pytest.mark.parametrize("device", ["cpu", pytest.param("cuda", marks=CUDA)])
 @pytest.mark.parametrize(
     ("arch", "shape", "normalisation"),
-    [("lenet", (1, 28, 28), "none"), ("resnet8", (3, 32, 32), "cifar10"), ("resnet50", (3, 64, 64), "imagenet")],
+    [
+        ("lenet", (1, 28, 28), "none"),
+        ("resnet8", (3, 32, 32), "cifar10"),
+        ("resnet50", (3, 64, 64), "imagenet"),
+    ],
 )
 def test_float32_stays_the_same_up_to_last_bits(arch, shape, normalisation, device):
     model = with_statistics(build_model(arch, normalisation=normalisation, seed=0)).to(device)
@@ -46,7 +52,9 @@ def test_float32_stays_the_same_up_to_last_bits(arch, shape, normalisation, devi
         expected = model(x)
     prepared = prepare(model, shape, torch.device(device), "float32")
     with torch.inference_mode():
-        torch.testing.assert_close(logits(prepared, x), expected, rtol=2e-4, atol=2e-4 * float(expected.abs().max()))
+        torch.testing.assert_close(
+            logits(prepared, x), expected, rtol=2e-4, atol=2e-4 * float(expected.abs().max())
+        )
     assert prepared.precision == "float32"
     assert "folded" in prepared.steps
 
@@ -63,7 +71,11 @@ def test_float32_stays_the_same_up_to_last_bits(arch, shape, normalisation, devi
 )
 @pytest.mark.parametrize(
     ("arch", "shape", "normalisation"),
-    [("lenet", (1, 28, 28), "none"), ("resnet20", (3, 32, 32), "cifar10"), ("resnet50", (3, 64, 64), "imagenet")],
+    [
+        ("lenet", (1, 28, 28), "none"),
+        ("resnet20", (3, 32, 32), "cifar10"),
+        ("resnet50", (3, 64, 64), "imagenet"),
+    ],
 )
 def test_lower_precision_is_near(arch, shape, normalisation, device, precision, error):
     model = with_statistics(build_model(arch, normalisation=normalisation, seed=0)).to(device)
@@ -150,9 +162,13 @@ def test_arithmetic_is_given_back_as_it_was():
 @pytest.mark.parametrize("skip", [False, True])
 def test_many_at_once_are_certified_as_one_by_one(device, settings, skip):
     data, indices = load_dataset("mnist-mini"), [3, 8, 21, 22]
-    smoothed = SmoothedClassifier(build_model("lenet", seed=0), 0.25, 10, device=device, batch_size=64)
+    smoothed = SmoothedClassifier(
+        build_model("lenet", seed=0), 0.25, 10, device=device, batch_size=64
+    )
     labels = [int(data.labels[i]) for i in indices]
-    labels[0] = smoothed.certify(data.image(3), n0=20, n=50, index=3).selected  # one at least is not skipped
+    labels[0] = smoothed.certify(
+        data.image(3), n0=20, n=50, index=3
+    ).selected  # one at least is not skipped
     images, more = [data.image(i) for i in indices], {"n0": 20, "n": 300, "alpha": 0.01, **settings}
     many = smoothed.certify_many(images, indices, skip_unless=labels if skip else None, **more)
     for image, index, label, found in zip(images, indices, labels, many, strict=True):
@@ -173,8 +189,13 @@ def test_images_of_different_shapes_are_not_taken_together():
 
 
 def test_the_manifest_says_which_network_was_certified(tmp_path):
-    data, settings = load_dataset("mnist-mini"), {"sigma": 0.5, "n0": 10, "n": 50, "alpha": 0.01, "quiet": True}
-    store = certify_with(build_model("lenet", seed=0), data, tmp_path, selection=Selection(max=20), **settings)
+    data, settings = (
+        load_dataset("mnist-mini"),
+        {"sigma": 0.5, "n0": 10, "n": 50, "alpha": 0.01, "quiet": True},
+    )
+    store = certify_with(
+        build_model("lenet", seed=0), data, tmp_path, selection=Selection(max=20), **settings
+    )
     identity = store.manifest().identity
     assert identity["precision"] == "float32"
     assert identity["prepared"][0] == "folded"
@@ -201,13 +222,20 @@ class Preferring(type(build_model("lenet")[1])):
         self.preferred = -1
 
     def forward(self, x):
-        return super().forward(x) + (100.0 if self.preferred >= 0 else 0.0) * (torch.arange(10) == self.preferred)
+        return super().forward(x) + (100.0 if self.preferred >= 0 else 0.0) * (
+            torch.arange(10) == self.preferred
+        )
 
 
-@pytest.mark.parametrize("change", [changed_through_data, changed_by_a_hook, changed_by_an_attribute])
+@pytest.mark.parametrize(
+    "change", [changed_through_data, changed_by_a_hook, changed_by_an_attribute]
+)
 def test_no_change_of_the_model_goes_unseen(change):
     torch.manual_seed(0)
-    model, image = nn.Sequential(nn.Identity(), Preferring()), torch.zeros(1, 28, 28, dtype=torch.uint8)
+    model, image = (
+        nn.Sequential(nn.Identity(), Preferring()),
+        torch.zeros(1, 28, 28, dtype=torch.uint8),
+    )
     smoothed = SmoothedClassifier(model, 0.5, 10, batch_size=32)
     assert smoothed.count(image, 64, "estimation", 0)[3] < 64
     change(model)
@@ -216,7 +244,9 @@ def test_no_change_of_the_model_goes_unseen(change):
 
 def test_a_prepared_network_with_other_logits_is_refused_even_if_it_names_the_same_class():
     probe = prepare_module.synthetic_images((1, 8, 8), CPU)
-    expected = torch.stack([probe.flatten(1).sum(1) + 100, torch.zeros(len(probe))], 1)  # always class 0
+    expected = torch.stack(
+        [probe.flatten(1).sum(1) + 100, torch.zeros(len(probe))], 1
+    )  # always class 0
     constant = torch.tensor([100.0, 0.0]).expand(len(probe), 2)
     wrong = Prepared(lambda _: constant, lambda n: torch.zeros(n, 1, 8, 8), "float16", ("other",))
     assert "spread" in prepare_module._disagreement(wrong, probe, expected)
@@ -245,7 +275,9 @@ class Uncopyable(nn.Module):
 
 @pytest.mark.parametrize("model", [Votes(), Uncopyable()])
 def test_odd_networks_are_certified_as_they_are(model):
-    certificate = SmoothedClassifier(model, 0.5, 2).certify(torch.zeros(3, 4, 4, dtype=torch.uint8), n0=10, n=100)
+    certificate = SmoothedClassifier(model, 0.5, 2).certify(
+        torch.zeros(3, 4, 4, dtype=torch.uint8), n0=10, n=100
+    )
     assert certificate.counts.sum() == 100
 
 

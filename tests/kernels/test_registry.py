@@ -67,8 +67,16 @@ def with_a_changed_layer():
 @pytest.mark.parametrize(
     ("model", "shape", "reason"),
     [
-        (with_a_changed_layer(), SHAPE, "no LeNet kernels: its layers are not those of a LeNet: conv2 differs"),
-        (build_model("lenet", 65, seed=0), SHAPE, "no LeNet kernels: made for at most 64 classes, found 65"),
+        (
+            with_a_changed_layer(),
+            SHAPE,
+            "no LeNet kernels: its layers are not those of a LeNet: conv2 differs",
+        ),
+        (
+            build_model("lenet", 65, seed=0),
+            SHAPE,
+            "no LeNet kernels: made for at most 64 classes, found 65",
+        ),
         (
             build_model("resnet8", seed=0),
             (3, 14, 14),
@@ -94,14 +102,24 @@ def test_the_reason_why_not_to_sample_by_kernels_is_kept_and_logged(model, shape
 @pytest.mark.parametrize(
     ("model", "precision", "reason"),
     [
-        (with_a_changed_layer(), "tf32", "no LeNet kernels: its layers are not those of a LeNet: conv2 differs"),
+        (
+            with_a_changed_layer(),
+            "tf32",
+            "no LeNet kernels: its layers are not those of a LeNet: conv2 differs",
+        ),
         (build_model("resnet8").double(), "tf32", "no ResNet kernels: made for float32"),
-        (build_model("lenet"), "float32", "no kernels in float32: they compute in tf32 or bfloat16"),
+        (
+            build_model("lenet"),
+            "float32",
+            "no kernels in float32: they compute in tf32 or bfloat16",
+        ),
         (nn.Linear(784, 2), "tf32", "no kernels: made for LeNet and ResNet, found another network"),
     ],
     ids=["layer", "type", "precision", "network"],
 )
-def test_the_reason_why_not_to_train_by_kernels_is_kept_and_logged(model, precision, reason, caplog):
+def test_the_reason_why_not_to_train_by_kernels_is_kept_and_logged(
+    model, precision, reason, caplog
+):
     caplog.set_level(logging.INFO, "smoothcert")
     network, kernels, reasons = trainable(model.to(DEVICE), DEVICE, precision)
     assert (network, kernels, reasons) == (model, None, (reason,))
@@ -121,8 +139,15 @@ def test_kernels_can_be_switched_off():
     assert found.steps[0] == "folded"
     assert found.skipped == ("no kernels: switched off by --kernels off",)
     network, kernels, reasons = trainable(model, DEVICE, "tf32", "off")
-    assert (network, kernels, reasons) == (model, None, ("no kernels: switched off by --kernels off",))
-    for wrong in (lambda: prepared(model, kernels="on"), lambda: trainable(model, DEVICE, "tf32", "on")):
+    assert (network, kernels, reasons) == (
+        model,
+        None,
+        ("no kernels: switched off by --kernels off",),
+    )
+    for wrong in (
+        lambda: prepared(model, kernels="on"),
+        lambda: trainable(model, DEVICE, "tf32", "on"),
+    ):
         with pytest.raises(ConfigError, match="setting of kernels is one of auto, off, found 'on'"):
             wrong()
 
@@ -140,7 +165,9 @@ def test_kernels_that_fail_are_a_reason_not_an_error(monkeypatch):
     def breaks(*_):
         raise ValueError("no such instruction")
 
-    monkeypatch.setattr(registry, "KERNELS", (dataclasses.replace(KERNELS[0], sampling=breaks), *KERNELS[1:]))
+    monkeypatch.setattr(
+        registry, "KERNELS", (dataclasses.replace(KERNELS[0], sampling=breaks), *KERNELS[1:])
+    )
     found = prepared(build_model("lenet", seed=0))
     assert found.skipped == ("no kernels in float16: ValueError: no such instruction",)
     assert found.steps[0] == "folded"
@@ -165,4 +192,8 @@ def test_where_triton_does_not_run_the_device_is_the_reason():
     model = build_model("lenet", seed=0).eval()
     assert prepare(model, SHAPE, DEVICE).skipped == ("no kernels: Triton does not run on cpu",)
     found = trainable(model, DEVICE, "tf32")
-    assert (found.network, found.kernels, found.reasons) == (model, None, ("no kernels: Triton does not run on cpu",))
+    assert (found.network, found.kernels, found.reasons) == (
+        model,
+        None,
+        ("no kernels: Triton does not run on cpu",),
+    )

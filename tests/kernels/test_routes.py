@@ -26,7 +26,9 @@ def test_gradients_of_two_passes_are_added_up(backward_passes):
     for network in (fast, twin):
         network.train()
         with arithmetic("float32"):
-            losses = [torch.nn.functional.cross_entropy(network(images + some), labels) for some in noise]
+            losses = [
+                torch.nn.functional.cross_entropy(network(images + some), labels) for some in noise
+            ]
             for loss in losses if backward_passes == 2 else [sum(losses)]:
                 loss.backward()
     for (name, found), expected in zip(model.named_parameters(), twin.parameters(), strict=True):
@@ -63,7 +65,10 @@ def test_gradients_of_blocks_are_added_up_and_kept_together():
     with Operations() as seen:
         torch.nn.functional.cross_entropy(torch.cat(logits), labels.repeat(2)).backward()
     block = model[1].layer1[0]
-    convs, norms = [block.conv1.weight, block.conv2.weight], [*block.bn1.parameters(), *block.bn2.parameters()]
+    convs, norms = (
+        [block.conv1.weight, block.conv2.weight],
+        [*block.bn1.parameters(), *block.bn2.parameters()],
+    )
     for parameters in (convs, norms):
         assert len({parameter.grad.untyped_storage().data_ptr() for parameter in parameters}) == 1
     shapes = [tuple(shape) for name, shape in seen.found if name == "add"]

@@ -27,7 +27,13 @@ def batch(size=8, seed=0, dtype=torch.float32):
     data = tiny(size=size, seed=seed)
     images = torch.from_numpy(data.images).to(dtype) / 255
     soft = torch.full((size, 4), 0.1).scatter(1, torch.from_numpy(data.labels)[:, None], 0.7)
-    return Batch(images, torch.from_numpy(data.labels), torch.arange(size), torch.Generator().manual_seed(3), soft)
+    return Batch(
+        images,
+        torch.from_numpy(data.labels),
+        torch.arange(size),
+        torch.Generator().manual_seed(3),
+        soft,
+    )
 
 
 def network(seed=0):

@@ -156,7 +156,9 @@ def cross_entropy(net, points, labels, noise):
     """Mean over images and copies: Gaussian training, and SmoothAdv's with attacked points."""
     m = len(noise[0])
     return sum(
-        -np.log(net.softmax(points[b] + noise[b][i])[labels[b]]) for b in range(len(labels)) for i in range(m)
+        -np.log(net.softmax(points[b] + noise[b][i])[labels[b]])
+        for b in range(len(labels))
+        for i in range(m)
     ) / (m * len(labels))
 
 
@@ -164,7 +166,9 @@ def stability(net, images, labels, noise, lam):
     total = 0.0
     for b, y in enumerate(labels):
         clean, noisy = net.softmax(images[b]), net.softmax(images[b] + noise[b][0])
-        total += -np.log(clean[y]) - lam * sum(clean[c] * np.log(noisy[c]) for c in range(len(clean)))
+        total += -np.log(clean[y]) - lam * sum(
+            clean[c] * np.log(noisy[c]) for c in range(len(clean))
+        )
     return total / len(labels)
 
 
@@ -206,11 +210,17 @@ def smoothmix(net, starts, ends, labels, noise, mixing, weight):
             continue
         mixed = (1 - mixing[b]) * starts[b] + mixing[b] * ends[b]
         target = (1 - mixing[b]) * p + mixing[b] / len(p)
-        total += weight * sum(kl(target, net.softmax(mixed + delta)) for delta in noise[b]) / (m * len(labels))
+        total += (
+            weight
+            * sum(kl(target, net.softmax(mixed + delta)) for delta in noise[b])
+            / (m * len(labels))
+        )
     return total
 
 
-def catrs(net, images, labels, noise, worst, targets, kept, lam, low="bottom-k", high="max", mask=True):
+def catrs(
+    net, images, labels, noise, worst, targets, kept, lam, low="bottom-k", high="max", mask=True
+):
     """`worst[b][i]` the attacked noises, `kept[b]` K+, `targets[b]` y-hat."""
     total = 0.0
     for b, y in enumerate(labels):

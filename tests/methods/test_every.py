@@ -16,14 +16,24 @@ from tests.training.tiny import tiny
 class Watch(TorchDispatchMode):
     """Lets every operation through except those between host and device, or whose shape depends on a value."""
 
-    READS = ("aten._local_scalar_dense", "aten.nonzero", "aten.is_nonzero", "aten.masked_select", "aten.equal")
+    READS = (
+        "aten._local_scalar_dense",
+        "aten.nonzero",
+        "aten.is_nonzero",
+        "aten.masked_select",
+        "aten.equal",
+    )
     WRITES = ("aten.lift_fresh",)
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         name = str(function)
         waits = name.startswith(self.READS + self.WRITES)
-        if name.startswith(("aten.index.", "aten.index_put")):  # by a mask, whose shape depends on values
-            waits = any(isinstance(entry, torch.Tensor) and entry.dtype == torch.bool for entry in args[1])
+        if name.startswith(
+            ("aten.index.", "aten.index_put")
+        ):  # by a mask, whose shape depends on values
+            waits = any(
+                isinstance(entry, torch.Tensor) and entry.dtype == torch.bool for entry in args[1]
+            )
         assert not waits, f"{name} waits for the device"
         return function(*args, **(kwargs or {}))
 
@@ -55,7 +65,10 @@ def test_training_mode_and_parameters_are_left_as_they_were(settings):
     assert all(module.training for module in model.modules())
     assert all(parameter.requires_grad for parameter in model.parameters())
     losses.total.backward()
-    assert all(parameter.grad is not None and parameter.grad.isfinite().all() for parameter in model.parameters())
+    assert all(
+        parameter.grad is not None and parameter.grad.isfinite().all()
+        for parameter in model.parameters()
+    )
     assert losses.total.isfinite()
     assert all(value.ndim == 0 for value in losses.terms.values())
 
@@ -79,7 +92,9 @@ def test_all_randomness_comes_from_the_batch(settings):
         state = torch.get_rng_state()
         model = network()
         torch.set_rng_state(state)
-        values.append(build_method(settings).loss(model, batch(), 0.25, Progress(0, 2)).total.item())
+        values.append(
+            build_method(settings).loss(model, batch(), 0.25, Progress(0, 2)).total.item()
+        )
         assert torch.equal(torch.get_rng_state(), state)
     assert values[0] == values[1]
 
@@ -99,5 +114,7 @@ def test_every_method_learns(settings, tmp_path):
         evaluate_every=4,
         **more,
     )
-    run = fit(config, tmp_path / "run", train=tiny(), test=tiny("test", 64, 1), device="cpu", quiet=True)
+    run = fit(
+        config, tmp_path / "run", train=tiny(), test=tiny("test", 64, 1), device="cpu", quiet=True
+    )
     assert run.records("metrics.jsonl")[-1]["noisy_test_accuracy"] > 0.8

@@ -66,11 +66,15 @@ def stability(settings, epoch, x, y, soft, draws, net):
 
 def macer(settings, epoch, x, y, soft, draws, net):
     lam = settings["lam"] if epoch >= settings.get("deferred", 0) else 0.0
-    return lambda n: literal.macer(n, x, y, draws.noise, SIGMA, lam, settings["beta"], settings["gamma"])
+    return lambda n: literal.macer(
+        n, x, y, draws.noise, SIGMA, lam, settings["beta"], settings["gamma"]
+    )
 
 
 def smoothadv(settings, epoch, x, y, soft, draws, net):
-    epsilon = min(settings["epsilon"], (epoch + 1) * settings["epsilon"] / settings.get("warmup", 10))
+    epsilon = min(
+        settings["epsilon"], (epoch + 1) * settings["epsilon"] / settings.get("warmup", 10)
+    )
     attack = {"pgd": literal.smoothadv_pgd, "ddn": literal.ddn, "stein": literal.stein_pgd}
     find = attack[settings.get("attack", "pgd")]
     more = {"beta": settings["beta"]} if "beta" in settings else {}
@@ -78,7 +82,9 @@ def smoothadv(settings, epoch, x, y, soft, draws, net):
     if kind == "none":
         noise = 0 * noise
     seen = noise if kind == "both" else 0 * noise[:, :1]
-    points = [find(net, x[b], y[b], seen[b], epsilon, settings["steps"], **more) for b in range(SIZE)]
+    points = [
+        find(net, x[b], y[b], seen[b], epsilon, settings["steps"], **more) for b in range(SIZE)
+    ]
     kept = noise if settings.get("multitrain", True) else noise[:, :1]
     return lambda n: literal.cross_entropy(n, points, y, kept)
 
@@ -88,18 +94,24 @@ def consistency(settings, epoch, x, y, soft, draws, net):
     if settings.get("base") == "smoothadv":
         epsilon = min(settings["epsilon"], (epoch + 1) * settings["epsilon"] / 10)
         points = [
-            literal.consistency_pgd(net, x[b], y[b], draws.noise[b], epsilon, settings["steps"], SIZE)
+            literal.consistency_pgd(
+                net, x[b], y[b], draws.noise[b], epsilon, settings["steps"], SIZE
+            )
             for b in range(SIZE)
         ]
     form = settings.get("form", "kl+entropy")
-    return lambda n: literal.consistency(n, points, y, draws.noise, settings["lam"], settings["eta"], form)
+    return lambda n: literal.consistency(
+        n, points, y, draws.noise, settings["lam"], settings["eta"], form
+    )
 
 
 def smoothmix(settings, epoch, x, y, soft, draws, net):
     ramp = min(1.0, (epoch + 1) / 10)
     alpha, max_norm = settings["alpha"], settings.get("max_norm")
     paths = [
-        literal.smoothmix_iterates(net, x[b], y[b], draws.noise[b], alpha, settings["steps"], max_norm)
+        literal.smoothmix_iterates(
+            net, x[b], y[b], draws.noise[b], alpha, settings["steps"], max_norm
+        )
         for b in range(SIZE)
     ]
     starts = list(x)
@@ -107,12 +119,17 @@ def smoothmix(settings, epoch, x, y, soft, draws, net):
         radius = ramp * (settings.get("one_step_radius") or alpha)
         starts = [np.clip(literal.project(paths[b][1], x[b], radius), 0, 1) for b in range(SIZE)]
     ends, mixing = [path[-1] for path in paths], 0.5 * draws.uniform(SIZE)
-    return lambda n: literal.smoothmix(n, starts, ends, y, draws.noise, mixing, settings["eta"] * ramp)
+    return lambda n: literal.smoothmix(
+        n, starts, ends, y, draws.noise, mixing, settings["eta"] * ramp
+    )
 
 
 def catrs(settings, epoch, x, y, soft, draws, net):
     m, noise = settings["noises"], draws.noise
-    votes = [sum(np.argmax(net.logits(x[b] + delta)) == y[b] for delta in noise[b]) / m for b in range(SIZE)]
+    votes = [
+        sum(np.argmax(net.logits(x[b] + delta)) == y[b] for delta in noise[b]) / m
+        for b in range(SIZE)
+    ]
     if settings.get("count_from") == "soft-labels":
         votes = [soft[b][y[b]] for b in range(SIZE)]
     throws = draws.uniform(m, SIZE)
@@ -124,18 +141,26 @@ def catrs(settings, epoch, x, y, soft, draws, net):
     }[settings.get("target", "soft-labels")]
     epsilon = settings["epsilon"] * (2 if epoch >= settings.get("double_from", 1000) else 1)
     worst = [
-        [literal.catrs_noise(net, x[b], delta, targets[b], epsilon, settings["steps"], m) for delta in noise[b]]
+        [
+            literal.catrs_noise(net, x[b], delta, targets[b], epsilon, settings["steps"], m)
+            for delta in noise[b]
+        ]
         for b in range(SIZE)
     ]
     switches = {key: settings[key] for key in ("low", "high", "mask") if key in settings}
-    return lambda n: literal.catrs(n, x, y, noise, worst, targets, kept, settings["lam"], **switches)
+    return lambda n: literal.catrs(
+        n, x, y, noise, worst, targets, kept, settings["lam"], **switches
+    )
 
 
 def sun(settings, epoch, x, y, soft, draws, net):
     noise = draws.noise
     if epoch >= settings["deferred"]:
         length, steps = settings["epsilon"], settings["steps"]
-        noise = [[literal.sphere_noise(net, x[b], y[b], d, length, steps) for d in noise[b]] for b in range(SIZE)]
+        noise = [
+            [literal.sphere_noise(net, x[b], y[b], d, length, steps) for d in noise[b]]
+            for b in range(SIZE)
+        ]
     return lambda n: literal.cross_entropy(n, x, y, noise)
 
 
@@ -149,7 +174,12 @@ CASES = [
     (stability, {"lam": 2.0}, 1, 0),
     (stability, {"lam": 0.0}, 1, 0),
     (macer, {"noises": 5, "lam": 6.0, "beta": 4.0, "gamma": 8.0}, 5, 0),
-    (macer, {"noises": 5, "lam": 6.0, "beta": 16.0, "gamma": 1.0}, 5, 3),  # most margins above gamma: dropped
+    (
+        macer,
+        {"noises": 5, "lam": 6.0, "beta": 16.0, "gamma": 1.0},
+        5,
+        3,
+    ),  # most margins above gamma: dropped
     (macer, {"noises": 2, "lam": 6.0, "beta": 4.0, "gamma": 8.0, "deferred": 4}, 2, 3),
     (macer, {"noises": 2, "lam": 6.0, "beta": 4.0, "gamma": 8.0, "deferred": 4}, 2, 4),
     (smoothadv, {"noises": 1, **ADV}, 1, 20),
@@ -169,7 +199,12 @@ CASES = [
     (smoothmix, {"noises": 1, **MIX, "steps": 1}, 1, 2),
     (smoothmix, {"noises": 3, **MIX, "one_step": True}, 3, 20),
     (smoothmix, {"noises": 3, **MIX, "one_step": True}, 3, 2),
-    (smoothmix, {"noises": 1, **MIX, "steps": 1, "alpha": 2.0, "one_step": True, "one_step_radius": 0.5}, 1, 4),
+    (
+        smoothmix,
+        {"noises": 1, **MIX, "steps": 1, "alpha": 2.0, "one_step": True, "one_step_radius": 0.5},
+        1,
+        4,
+    ),
     (smoothmix, {"noises": 2, **MIX, "max_norm": 0.5}, 2, 9),
     (catrs, {**CAT}, 3, 0),
     (catrs, {**CAT, "count_from": "soft-labels", "double_from": 2}, 3, 1),
@@ -185,12 +220,18 @@ CASES = [
     (sun, SUN, 3, 2),
     (sun, {**SUN, "noises": 1, "steps": 1}, 1, 9),
 ]
-IDS = [f"{case[0].__name__}-{'-'.join(map(str, case[1].values()))}-epoch{case[3]}" for case in CASES]
+IDS = [
+    f"{case[0].__name__}-{'-'.join(map(str, case[1].values()))}-epoch{case[3]}" for case in CASES
+]
 
 
 def formula(make, settings, m, epoch, model):
     batch = make_batch()
-    x, y, soft = batch.images.flatten(1).numpy(), batch.labels.tolist(), batch.soft_labels.double().numpy()
+    x, y, soft = (
+        batch.images.flatten(1).numpy(),
+        batch.labels.tolist(),
+        batch.soft_labels.double().numpy(),
+    )
     return make(settings, epoch, x, y, soft, Draws(m), literal.Net(model))
 
 
@@ -209,8 +250,12 @@ def test_value_and_gradient_equal_the_formula(make, settings, m, epoch):
     found.backward()
     generator = torch.Generator().manual_seed(1)
     for _ in range(3):
-        direction = [torch.randn(p.shape, generator=generator, dtype=p.dtype) for p in model.parameters()]
-        slope = float(sum((p.grad * d).sum() for p, d in zip(model.parameters(), direction, strict=True)))
+        direction = [
+            torch.randn(p.shape, generator=generator, dtype=p.dtype) for p in model.parameters()
+        ]
+        slope = float(
+            sum((p.grad * d).sum() for p, d in zip(model.parameters(), direction, strict=True))
+        )
         values = []
         for step in (1e-5, -1e-5):
             moved = literal.Net(model)
@@ -230,9 +275,14 @@ def test_cases_exercise_what_they_are_for():
     net = literal.Net(model)
     x, y = batch.images.flatten(1).numpy(), batch.labels.tolist()
     draws = Draws(3)
-    answered = [np.argmax(sum(net.softmax(x[b] + d) for d in draws.noise[b])) == y[b] for b in range(SIZE)]
+    answered = [
+        np.argmax(sum(net.softmax(x[b] + d) for d in draws.noise[b])) == y[b] for b in range(SIZE)
+    ]
     assert 0 < sum(answered) < SIZE
-    votes = [sum(np.argmax(net.logits(x[b] + d)) == y[b] for d in draws.noise[b]) / 3 for b in range(SIZE)]
+    votes = [
+        sum(np.argmax(net.logits(x[b] + d)) == y[b] for d in draws.noise[b]) / 3
+        for b in range(SIZE)
+    ]
     throws = draws.uniform(3, SIZE)
     kept = [max(1, sum(throws[i][b] < votes[b] for i in range(3))) for b in range(SIZE)]
     assert {1, 3} <= set(kept)

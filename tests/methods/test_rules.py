@@ -36,7 +36,13 @@ def test_a_loaded_batch_makes_m_optimiser_steps(settings, steps, tmp_path, monke
     real = torch.optim.SGD.step
     monkeypatch.setattr(torch.optim.SGD, "step", lambda self, *a: (taken.append(1), real(self, *a)))
     config = TrainConfig(
-        "tiny", "tests.training.tiny.TinyNet", 0.25, settings, epochs=1, batch_size=32, evaluate_every=0
+        "tiny",
+        "tests.training.tiny.TinyNet",
+        0.25,
+        settings,
+        epochs=1,
+        batch_size=32,
+        evaluate_every=0,
     )
     fit(config, tmp_path / "run", train=tiny(size=70), device="cpu", quiet=True)
     assert len(taken) == 3 * steps  # batches of 32, 32 and 6 images
@@ -80,9 +86,12 @@ def test_attack_and_loss_use_the_same_noise(settings):
 def test_epsilon_warms_up(epoch, epsilon, monkeypatch):
     asked = []
     monkeypatch.setattr(
-        "smoothcert.methods.smoothadv.pgd", lambda *a, **options: (asked.append(options["epsilon"]), a[1])[1]
+        "smoothcert.methods.smoothadv.pgd",
+        lambda *a, **options: (asked.append(options["epsilon"]), a[1])[1],
     )
-    build_method({"name": "smoothadv", "noises": 1}).loss(network(), batch(), 0.25, Progress(epoch, 90))
+    build_method({"name": "smoothadv", "noises": 1}).loss(
+        network(), batch(), 0.25, Progress(epoch, 90)
+    )
     assert asked == [pytest.approx(epsilon)]
 
 
@@ -116,7 +125,9 @@ def test_macer_drops_wrong_wide_and_infinite_margins():
 
     def robust(scale, **settings):
         model = Fixed(scale)
-        losses = build_method({"name": "macer", "noises": 2, **settings}).loss(model, data, 0.5, Progress(0, 1))
+        losses = build_method({"name": "macer", "noises": 2, **settings}).loss(
+            model, data, 0.5, Progress(0, 1)
+        )
         losses.total.backward()
         assert model.scale.grad.isfinite()
         return losses.terms["robust"].item()
@@ -124,18 +135,25 @@ def test_macer_drops_wrong_wide_and_infinite_margins():
     q = torch.softmax(torch.tensor([4.0, 0.0, -4.0, -8.0]), 0)
     normal = torch.distributions.Normal(0.0, 1.0)
     margin = float(normal.icdf(q[0]) - normal.icdf(q[1]))
-    two_of_four = 0.5 / 2 * (8 - margin) * 2 / 4  # sigma/2 (gamma - xi): the images with label 0, over all four
+    two_of_four = (
+        0.5 / 2 * (8 - margin) * 2 / 4
+    )  # sigma/2 (gamma - xi): the images with label 0, over all four
     assert robust(0.25) == pytest.approx(two_of_four, rel=1e-4)  # beta is 16
     assert robust(0.25, gamma=margin - 0.1) == 0.0
     assert robust(0.25, gamma=margin + 0.1) > 0.0
-    assert robust(2.0) == 0.0  # softmax is exactly 1 in float32, its quantile infinite: dropped, and no NaN
+    assert (
+        robust(2.0) == 0.0
+    )  # softmax is exactly 1 in float32, its quantile infinite: dropped, and no NaN
 
 
 def test_macers_deferral_counts_epochs():
     """Published as 'deferred 30', which with the late drop of the rate means 31 epochs: 0 to 30."""
     method = build_method({"name": "macer", "noises": 2, "deferred": 31})
     data = dataclasses.replace(batch(), labels=torch.zeros(8, dtype=torch.int64))
-    terms = [method.loss(Fixed(0.25), data, 0.25, Progress(epoch, 90)).terms["robust"].item() for epoch in (30, 31)]
+    terms = [
+        method.loss(Fixed(0.25), data, 0.25, Progress(epoch, 90)).terms["robust"].item()
+        for epoch in (30, 31)
+    ]
     assert terms[0] == 0.0
     assert terms[1] > 0.0
 
@@ -143,7 +161,14 @@ def test_macers_deferral_counts_epochs():
 def test_smoothmix_one_step_needs_no_second_step():
     """With T = 1 the published loop forgets the one-step point; the ImageNet rows mean x~(1), drawn back to 1.0."""
     spy, data = Spy(network()), batch()
-    settings = {"name": "smoothmix", "noises": 1, "steps": 1, "alpha": 8.0, "one_step": True, "one_step_radius": 1.0}
+    settings = {
+        "name": "smoothmix",
+        "noises": 1,
+        "steps": 1,
+        "alpha": 8.0,
+        "one_step": True,
+        "one_step_radius": 1.0,
+    }
     build_method(settings).loss(spy, data, 1e-9, Progress(20, 90))
     start = next(x for training, x in spy.seen if training)
     moved = (start - data.images).flatten(1).norm(dim=1)
@@ -153,7 +178,9 @@ def test_smoothmix_one_step_needs_no_second_step():
 
 def test_smoothmix_mixes_at_most_half_way_and_each_image_by_itself():
     spy, data = Spy(network()), batch(64)
-    build_method({"name": "smoothmix", "noises": 1, "steps": 1}).loss(spy, data, 1e-9, Progress(20, 90))
+    build_method({"name": "smoothmix", "noises": 1, "steps": 1}).loss(
+        spy, data, 1e-9, Progress(20, 90)
+    )
     (_, start), (_, mixed) = [(training, x) for training, x in spy.seen if training]
     moved = (mixed - start).flatten(1).norm(dim=1)
     assert len(moved.unique()) == 64
@@ -165,10 +192,18 @@ def test_worst_case_noise_keeps_its_mean_and_scale():
     generator = torch.Generator().manual_seed(0)
     noise = 0.5 * torch.randn(5, 3, 32, 32, generator=generator, dtype=torch.float64)
     push = torch.randn(noise.shape, generator=generator, dtype=torch.float64)
-    found = ascend(lambda x: push + 0.1, noise, steps=4, step=0.5, constrain=constraints.GaussianLike(noise, 1.0))
+    found = ascend(
+        lambda x: push + 0.1,
+        noise,
+        steps=4,
+        step=0.5,
+        constrain=constraints.GaussianLike(noise, 1.0),
+    )
     dims = (1, 2, 3)
     assert torch.allclose(found.mean(dims), noise.mean(dims), atol=1e-12)
-    assert torch.allclose(found.square().mean(dims).sqrt(), noise.square().mean(dims).sqrt(), rtol=1e-3)
+    assert torch.allclose(
+        found.square().mean(dims).sqrt(), noise.square().mean(dims).sqrt(), rtol=1e-3
+    )
     moved = (found - noise).flatten(1).norm(dim=1)
     assert (moved > 0.5).all()
     assert (moved < 1.1).all()  # the rescaling may leave the ball a little
@@ -177,7 +212,9 @@ def test_worst_case_noise_keeps_its_mean_and_scale():
 def test_catrs_without_soft_labels_says_so():
     data = dataclasses.replace(batch(), soft_labels=None)
     with pytest.raises(Exception, match="reads soft labels, which this batch does not have"):
-        build_method({"name": "catrs", "noises": 2, "steps": 1}).loss(network(), data, 0.25, Progress(0, 1))
+        build_method({"name": "catrs", "noises": 2, "steps": 1}).loss(
+            network(), data, 0.25, Progress(0, 1)
+        )
 
 
 @pytest.mark.parametrize(

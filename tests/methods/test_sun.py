@@ -25,7 +25,9 @@ def test_weights_are_radii_of_the_lower_bound():
     expected = [norm.ppf(beta.ppf(0.1, max(k, 12), 17 - max(k, 12))) for k in range(17)]
     assert found.tolist() == pytest.approx(expected, rel=1e-9)
     assert found[12:].tolist() == pytest.approx([0.154, 0.329, 0.526, 0.765, 1.108], abs=5e-4)
-    assert reweighted(torch.tensor([0.86])).tolist() == found[13:14].tolist()  # rounded down to sixteenths
+    assert (
+        reweighted(torch.tensor([0.86])).tolist() == found[13:14].tolist()
+    )  # rounded down to sixteenths
 
 
 class Told:
@@ -33,12 +35,17 @@ class Told:
 
     def __init__(self, p, soft=None):
         self.asked = []
-        self.shares = Shares(lambda n: (self.asked.append(n), p)[1], lambda: (self.asked.append("soft"), soft)[1])
+        self.shares = Shares(
+            lambda n: (self.asked.append(n), p)[1], lambda: (self.asked.append("soft"), soft)[1]
+        )
 
 
 def follow(told, epochs=26, **settings):
     """The weights of each epoch."""
-    method, found = build_method({"name": "sun", "deferred": 3, "threshold": 0.4, **settings}), [None]
+    method, found = (
+        build_method({"name": "sun", "deferred": 3, "threshold": 0.4, **settings}),
+        [None],
+    )
     for epoch in range(epochs):
         found.append(method.sampling(Progress(epoch, epochs), found[-1], told.shares))
     return found[1:]
@@ -84,7 +91,9 @@ def test_shares_of_soft_labels_are_those_of_the_label():
 def test_images_are_discarded_by_the_soft_labels_of_the_run(tmp_path):
     method = {"name": "sun", "noises": 2, "steps": 1, "deferred": 0, "threshold": 0.9}
     method |= {"reweight_every": None, "discard_by": "soft-labels"}
-    config = dataclasses.replace(SOFT, method=method, soft_labels={"n": 40, "epochs": 1, "lr": 0.003})
+    config = dataclasses.replace(
+        SOFT, method=method, soft_labels={"n": 40, "epochs": 1, "lr": 0.003}
+    )
     run = train(tmp_path / "run", config, test=None)
     counts = np.load(run.path / "soft-labels" / "counts.npy")
     sure = counts[np.arange(150), tiny().labels] >= 36  # of 40 votes
@@ -97,7 +106,9 @@ class Bright(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.norm = nn.BatchNorm2d(1, affine=False)  # in train mode it would answer by the rest of the batch
+        self.norm = nn.BatchNorm2d(
+            1, affine=False
+        )  # in train mode it would answer by the rest of the batch
 
     def forward(self, x):
         brighter = (self.norm(x) * (1 + 1e-5) ** 0.5).flatten(1).mean(1) - 0.5
@@ -108,7 +119,13 @@ class Bright(nn.Module):
 def test_shares_are_those_of_a_classifier_that_can_be_solved(world):
     """Three batches of which the last is filled up for two ranks; each rank here sums the shares of both by itself."""
     levels = np.linspace(100, 155, 21).round().astype(np.uint8)
-    data = Dataset("grey", "train", np.tile(levels[:, None, None, None], (1, 1, 8, 8)), np.ones(21, dtype=int), 2)
+    data = Dataset(
+        "grey",
+        "train",
+        np.tile(levels[:, None, None, None], (1, 1, 8, 8)),
+        np.ones(21, dtype=int),
+        2,
+    )
     model, copies, calls = Bright().train(), 400, []
 
     class Together(Ranks):
@@ -135,7 +152,9 @@ def test_attacked_noise_keeps_its_length_and_what_was_wrong_is_not_touched():
     model, data = network(), batch(32)
     noise = 0.5 * torch.randn(3, *data.images.shape, generator=torch.Generator().manual_seed(0))
     with torch.no_grad():
-        right = model.eval()((data.images + noise).flatten(0, 1)).argmax(1).view(3, -1) == data.labels
+        right = (
+            model.eval()((data.images + noise).flatten(0, 1)).argmax(1).view(3, -1) == data.labels
+        )
     found = sphere_attack(model.train(), data.images, data.labels, noise, epsilon=0.25, steps=4)
     assert torch.allclose(found.flatten(2).norm(dim=2), noise.flatten(2).norm(dim=2), rtol=1e-5)
     moved = (found - noise).flatten(2).norm(dim=2)

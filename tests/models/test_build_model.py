@@ -11,7 +11,15 @@ from torch import nn
 
 import smoothcert.models
 from smoothcert.errors import ConfigError, MissingExtra, ModelError
-from smoothcert.models import MODELS, CifarResNet, LeNet, Normalise, ResNet50, build_model, check_shape
+from smoothcert.models import (
+    MODELS,
+    CifarResNet,
+    LeNet,
+    Normalise,
+    ResNet50,
+    build_model,
+    check_shape,
+)
 
 NAN, INF = float("nan"), float("inf")
 
@@ -57,9 +65,15 @@ def test_unknown_names(arch, message):
     ("arguments", "message"),
     [
         ({"arch": "lenet", "classes": 1}, "at least 2 classes, not 1"),
-        ({"arch": "lenet", "width": 3}, "'lenet' does not take the arguments classes, width: .*'width'"),
+        (
+            {"arch": "lenet", "width": 3},
+            "'lenet' does not take the arguments classes, width: .*'width'",
+        ),
         ({"arch": "resnet20", "depth": 8}, "'resnet20' does not take the arguments classes, depth"),
-        ({"arch": "lenet", "normalisation": "cifr10"}, "unknown normalisation 'cifr10': did you mean cifar10"),
+        (
+            {"arch": "lenet", "normalisation": "cifr10"},
+            "unknown normalisation 'cifr10': did you mean cifar10",
+        ),
     ],
 )
 def test_bad_arguments(arguments, message):
@@ -138,8 +152,16 @@ def test_own_network_by_dotted_path():
 @pytest.mark.parametrize(
     ("arch", "error", "message"),
     [
-        ("nowhere.nets.Linear", ConfigError, "model 'nowhere.nets.Linear': importing 'nowhere.nets' failed"),
-        ("ownnets.broken.Net", ConfigError, "ModuleNotFoundError: No module named 'does_not_exist_at_all'"),
+        (
+            "nowhere.nets.Linear",
+            ConfigError,
+            "model 'nowhere.nets.Linear': importing 'nowhere.nets' failed",
+        ),
+        (
+            "ownnets.broken.Net",
+            ConfigError,
+            "ModuleNotFoundError: No module named 'does_not_exist_at_all'",
+        ),
         ("ownnets.nets.Liner", ConfigError, "expected 'Liner' in .*nets.py, found nothing"),
         ("ownnets.nets.number", ModelError, "found a int"),
         ("ownnets.nets.wrong", ModelError, "expected a torch.nn.Module, got a tuple of 2"),
@@ -167,7 +189,9 @@ def stand_ins(monkeypatch):
     timm.list_models = lambda: ["vit_tiny", "vit_small"]
     timm.create_model = lambda name, **options: net(**options)
     torchvision.models = ModuleType("torchvision.models")
-    torchvision.models.list_models = lambda module: ["resnet18", "resnet34"] if module.get_model else []
+    torchvision.models.list_models = lambda module: (
+        ["resnet18", "resnet34"] if module.get_model else []
+    )
     torchvision.models.get_model = lambda name, **options: net(**options)
     monkeypatch.setitem(sys.modules, "timm", timm)
     monkeypatch.setitem(sys.modules, "torchvision", torchvision)
@@ -177,8 +201,16 @@ def stand_ins(monkeypatch):
 @pytest.mark.parametrize(
     ("arch", "misspelt", "message"),
     [
-        ("timm:vit_tiny", "timm:vit_tinny", "unknown timm model 'vit_tinny': did you mean vit_tiny"),
-        ("torchvision:resnet18", "torchvision:resnet19", "unknown torchvision model 'resnet19': did you mean"),
+        (
+            "timm:vit_tiny",
+            "timm:vit_tinny",
+            "unknown timm model 'vit_tinny': did you mean vit_tiny",
+        ),
+        (
+            "torchvision:resnet18",
+            "torchvision:resnet19",
+            "unknown torchvision model 'resnet19': did you mean",
+        ),
     ],
 )
 def test_networks_of_other_libraries(arch, misspelt, message):
@@ -192,14 +224,19 @@ def test_networks_of_other_libraries(arch, misspelt, message):
 @pytest.mark.parametrize("package", ["timm", "torchvision"])
 def test_absent_library(package, monkeypatch):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(MissingExtra, match=rf"needs the package '{package}'.*smoothcert\[{package}\]"):
+    with pytest.raises(
+        MissingExtra, match=rf"needs the package '{package}'.*smoothcert\[{package}\]"
+    ):
         build_model(f"{package}:resnet18")
 
 
 @pytest.mark.parametrize(
     ("code", "message"),
     [
-        ("raise RuntimeError('operator nms does not exist')", "does not import .*operator nms.*belongs to"),
+        (
+            "raise RuntimeError('operator nms does not exist')",
+            "does not import .*operator nms.*belongs to",
+        ),
         ("import does_not_exist_at_all", "timm needs the module 'does_not_exist_at_all'"),
     ],
 )
@@ -217,10 +254,16 @@ def test_library_that_does_not_import(code, message, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("output", "message"),
     [
-        (torch.zeros(4, 9), r"logits \[4, 10\] .* returned a tensor \[4, 9\]: build it with the .* by --classes"),
+        (
+            torch.zeros(4, 9),
+            r"logits \[4, 10\] .* returned a tensor \[4, 9\]: build it with the .* by --classes",
+        ),
         (torch.zeros(4), r"a tensor \[4\]"),
         (torch.zeros(4, 10, 1, 1), r"a tensor \[4, 10, 1, 1\]"),
-        ((torch.zeros(4, 10), torch.zeros(4, 10)), "returned a tuple of 2: .* returns its logits alone"),
+        (
+            (torch.zeros(4, 10), torch.zeros(4, 10)),
+            "returned a tuple of 2: .* returns its logits alone",
+        ),
         ({"logits": torch.zeros(4, 10)}, "a dict of 1"),
         (None, "a NoneType"),
     ],
@@ -247,7 +290,9 @@ def test_metadata_needs_no_torch():
 
 
 def test_public_names():
-    assert {name for name in dir(smoothcert.models) if getattr(smoothcert.models, name, None) is None} == set()
+    assert {
+        name for name in dir(smoothcert.models) if getattr(smoothcert.models, name, None) is None
+    } == set()
     assert all("\n" not in line for line in MODELS.values())
     with pytest.raises(AttributeError, match="no attribute 'LeNett'"):
         smoothcert.models.LeNett  # noqa: B018

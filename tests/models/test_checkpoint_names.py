@@ -14,7 +14,8 @@ def path(tmp_path):
 
 @pytest.mark.parametrize("key", ["state_dict", "net", "model_state_dict", "model", None])
 @pytest.mark.parametrize(
-    "prefix", ["", "model.", "net.", "network.1.", "model._orig_mod.", "_orig_mod.module.", "model.net."]
+    "prefix",
+    ["", "model.", "net.", "network.1.", "model._orig_mod.", "_orig_mod.module.", "model.net."],
 )
 def test_the_names_that_others_save_by(path, key, prefix):
     """PyTorch's tutorial, Lightning, torch.compile and DataParallel around one another."""
@@ -39,7 +40,9 @@ class Wrapped(nn.Module):
 @pytest.mark.parametrize("prefix", ["", "model."])
 def test_names_of_the_network_itself_are_no_prefix(path, prefix):
     net = Wrapped(10)
-    torch.save({"state_dict": {prefix + name: value for name, value in net.state_dict().items()}}, path)
+    torch.save(
+        {"state_dict": {prefix + name: value for name, value in net.state_dict().items()}}, path
+    )
     arch = f"{__name__}.Wrapped"
     model, _ = load_published(path, arch=arch, classes=10, normalisation="none")
     assert weights_hash(model[1]) == weights_hash(net)

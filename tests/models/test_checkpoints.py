@@ -10,7 +10,14 @@ import torch
 from torch import nn
 
 from smoothcert.errors import ConfigError, ModelError
-from smoothcert.models import CifarResNet, LeNet, Normalise, build_model, load_published, weights_hash
+from smoothcert.models import (
+    CifarResNet,
+    LeNet,
+    Normalise,
+    build_model,
+    load_published,
+    weights_hash,
+)
 
 PREFIXES = ["", "1.", "1.module.", "module.", "module.1.", "module.1.module."]
 
@@ -29,7 +36,11 @@ def write(path, net, prefix="1.", zipped=True, **rest):
 @pytest.mark.parametrize("prefix", PREFIXES)
 @pytest.mark.parametrize(
     ("net", "named", "arch"),
-    [(LeNet(), "lenet", "lenet"), (LeNet(5), "LeNet", "lenet"), (CifarResNet(8), "cifar_resnet8", "resnet8")],
+    [
+        (LeNet(), "lenet", "lenet"),
+        (LeNet(5), "LeNet", "lenet"),
+        (CifarResNet(8), "cifar_resnet8", "resnet8"),
+    ],
 )
 def test_round_trip(path, net, named, arch, prefix, zipped):
     write(path, net, prefix, zipped, arch=named, epoch=90)
@@ -48,7 +59,12 @@ def test_round_trip(path, net, named, arch, prefix, zipped):
 
 @pytest.mark.parametrize(
     ("classes", "given", "expected"),
-    [(10, None, "cifar10"), (100, None, "cifar100"), (1000, None, "cifar10"), (10, "cifar10-mean", "cifar10-mean")],
+    [
+        (10, None, "cifar10"),
+        (100, None, "cifar100"),
+        (1000, None, "cifar10"),
+        (10, "cifar10-mean", "cifar10-mean"),
+    ],
 )
 def test_normalisation(path, classes, given, expected):
     write(path, CifarResNet(8, classes), arch="cifar_resnet8")
@@ -71,7 +87,12 @@ def test_macer_file(path):
     net = CifarResNet(8)
     torch.save({"net": net.state_dict(), "epoch": 440}, path)
     model, about = load_published(path, arch="cifar_resnet8")
-    assert about == {"arch": "resnet8", "classes": 10, "normalisation": "none", "checkpoint": {"epoch": 440}}
+    assert about == {
+        "arch": "resnet8",
+        "classes": 10,
+        "normalisation": "none",
+        "checkpoint": {"epoch": 440},
+    }
     assert weights_hash(model[1]) == weights_hash(net)
 
 
@@ -87,7 +108,11 @@ def test_half_precision_is_widened(path):
 
 
 def test_files_older_than_the_batch_counter(path):
-    state = {k: v for k, v in CifarResNet(8).state_dict().items() if not k.endswith("num_batches_tracked")}
+    state = {
+        k: v
+        for k, v in CifarResNet(8).state_dict().items()
+        if not k.endswith("num_batches_tracked")
+    }
     torch.save({"arch": "cifar_resnet8", "state_dict": state}, path)
     model, _ = load_published(path)
     assert torch.equal(model[1].layer3[0].bn2.weight, state["layer3.0.bn2.weight"])
@@ -98,7 +123,12 @@ def test_optimiser_and_scalars_are_no_hindrance(path):
     optimiser = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
     net(torch.rand(2, 1, 28, 28)).sum().backward()
     optimiser.step()
-    scalars = {"best_acc": np.float64(0.75), "acc": np.float32(0.5), "step": np.int64(3), "done": np.bool_(True)}
+    scalars = {
+        "best_acc": np.float64(0.75),
+        "acc": np.float32(0.5),
+        "step": np.int64(3),
+        "done": np.bool_(True),
+    }
     for zipped in (True, False):
         write(path, net, zipped=zipped, arch="lenet", optimizer=optimiser.state_dict(), **scalars)
         _, about = load_published(path)
@@ -129,7 +159,9 @@ def test_own_network(path, tmp_path, monkeypatch):
     assert torch.equal(model[1].last.weight, torch.ones(3, 4))
     with pytest.raises(ModelError, match="no layer 'fc' to count the classes of: give classes="):
         load_published(path, arch=arch)
-    with pytest.raises(ConfigError, match=r"no default normalisation for published_net\.Net with 3 classes"):
+    with pytest.raises(
+        ConfigError, match=r"no default normalisation for published_net\.Net with 3 classes"
+    ):
         load_published(path, arch=arch, classes=3)
 
 
@@ -139,26 +171,54 @@ def test_own_network(path, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("content", "arguments", "parts"),
     [
-        ({"state_dict": LeNet().state_dict()}, {}, ["name lenet, cifar_resnet", "found None: give arch="]),
-        ({"state_dict": LeNet().state_dict(), "arch": "cifar_densenet40"}, {}, ["'cifar_densenet40'"]),
-        ({"state_dict": LeNet().state_dict(), "arch": 7}, {}, ["found 7"]),
-        ({"state_dict": LeNet().state_dict(), "arch": "lenet"}, {"classes": 9}, ["10 classes", "classes=9"]),
         (
-            {"state_dict": {f"other.{k}": v for k, v in LeNet().state_dict().items()}, "arch": "lenet"},
+            {"state_dict": LeNet().state_dict()},
             {},
-            ["missing: conv1.weight, conv1.bias,", "unexpected: other.conv1.weight,", "other.fc2.bias"],
+            ["name lenet, cifar_resnet", "found None: give arch="],
         ),
         (
-            {"state_dict": {**LeNet().state_dict(), "conv1.weight": torch.ones(20, 3, 5, 5)}, "arch": "lenet"},
+            {"state_dict": LeNet().state_dict(), "arch": "cifar_densenet40"},
+            {},
+            ["'cifar_densenet40'"],
+        ),
+        ({"state_dict": LeNet().state_dict(), "arch": 7}, {}, ["found 7"]),
+        (
+            {"state_dict": LeNet().state_dict(), "arch": "lenet"},
+            {"classes": 9},
+            ["10 classes", "classes=9"],
+        ),
+        (
+            {
+                "state_dict": {f"other.{k}": v for k, v in LeNet().state_dict().items()},
+                "arch": "lenet",
+            },
+            {},
+            [
+                "missing: conv1.weight, conv1.bias,",
+                "unexpected: other.conv1.weight,",
+                "other.fc2.bias",
+            ],
+        ),
+        (
+            {
+                "state_dict": {**LeNet().state_dict(), "conv1.weight": torch.ones(20, 3, 5, 5)},
+                "arch": "lenet",
+            },
             {"classes": 10},
-            ["of another form: conv1.weight (found float32 [20, 3, 5, 5], expected float32 [20, 1, 5, 5])"],
+            [
+                "of another form: conv1.weight (found float32 [20, 3, 5, 5], expected float32 [20, 1, 5, 5])"
+            ],
         ),
         (
             {"state_dict": CifarResNet(8).state_dict(), "arch": "cifar_resnet14"},
             {},
             ["missing: layer1.1.conv1.weight", "and 22 more. "],
         ),
-        ({"state_dict": {}, "arch": "lenet"}, {}, ["a state dict of named tensors, found an empty one"]),
+        (
+            {"state_dict": {}, "arch": "lenet"},
+            {},
+            ["a state dict of named tensors, found an empty one"],
+        ),
         ({"state_dict": {"a": torch.ones(1), "b": 3, 4: 5}, "arch": "lenet"}, {}, ["found b, 4"]),
         ({"weights": 3}, {"arch": "lenet"}, ["found weights"]),
         (torch.ones(3), {}, ["expected a dict with a state_dict, found a Tensor"]),
@@ -203,11 +263,15 @@ def test_every_truncation_is_refused(path, zipped):
     data = path.read_bytes()
     for length in range(0, len(data), 7 if zipped else 3):
         path.write_bytes(data[:length])
-        with pytest.raises(ModelError, match=r"damaged or not a torch checkpoint|refused"):  # a cut name is strange
+        with pytest.raises(
+            ModelError, match=r"damaged or not a torch checkpoint|refused"
+        ):  # a cut name is strange
             load_published(path)
 
 
-@pytest.mark.parametrize("content", [b"<html>404</html>" * 50, bytes(1000), b"\x80\x02" * 200, b"PK\x03\x04" * 99])
+@pytest.mark.parametrize(
+    "content", [b"<html>404</html>" * 50, bytes(1000), b"\x80\x02" * 200, b"PK\x03\x04" * 99]
+)
 def test_other_files_are_refused(path, content):
     path.write_bytes(content)
     with pytest.raises(ModelError, match="damaged or not a torch checkpoint"):
@@ -258,7 +322,9 @@ def test_code_is_refused_and_never_runs(path, tmp_path, form, number, place):
         "beside": {"arch": "lenet", "state_dict": state, "optimizer": payload},
     }[place]
     writers()[form](content, path)
-    with pytest.raises(ModelError, match=r"refused, and nothing in it was run|damaged or not a torch checkpoint"):
+    with pytest.raises(
+        ModelError, match=r"refused, and nothing in it was run|damaged or not a torch checkpoint"
+    ):
         load_published(path)
     assert not target.exists()
 
@@ -272,7 +338,9 @@ def test_the_payload_would_have_worked(tmp_path):
 
 def test_refusal_names_the_object(path):
     torch.save({"arch": "lenet", "state_dict": Payload(os.system, "true")}, path)
-    with pytest.raises(ModelError, match=r"found the Python object posix\.system, which could run code"):
+    with pytest.raises(
+        ModelError, match=r"found the Python object posix\.system, which could run code"
+    ):
         load_published(path)
 
 

@@ -100,7 +100,10 @@ def test_the_classifier_gets_images_of_its_size():
 
 @pytest.mark.parametrize(
     ("schedule", "steps", "expected"),
-    [("cosine", 4000, [1158, 1984, 2809]), ("linear", 1000, [145, 259, 396])],  # as Carlini et al. (2023) have them
+    [
+        ("cosine", 4000, [1158, 1984, 2809]),
+        ("linear", 1000, [145, 259, 396]),
+    ],  # as Carlini et al. (2023) have them
 )
 def test_the_step_that_belongs_to_a_sigma(schedule, steps, expected):
     kept = abar(schedule, steps)
@@ -132,7 +135,9 @@ class Oracle(nn.Module):
         noise = (x - math.sqrt(self.kept) * self.z) / math.sqrt(1 - self.kept)
         velocity = math.sqrt(self.kept) * noise - math.sqrt(1 - self.kept) * self.z
         found = {"noise": noise, "image": self.z, "velocity": velocity}[self.answer]
-        return torch.cat([found, torch.full_like(found, 7.0)], 1)  # and as many channels of something else
+        return torch.cat(
+            [found, torch.full_like(found, 7.0)], 1
+        )  # and as many channels of something else
 
 
 @pytest.mark.parametrize("predicts", ["noise", "image", "velocity"])
@@ -144,7 +149,12 @@ def test_a_perfect_model_gives_the_image_back(predicts, image_range):
     kept = abar("cosine", 4000)
     t = step_of((high - low) * 0.25, kept)
     unet = Oracle(image, kept[t], predicts, low, high - low)
-    settings = {"schedule": "cosine", "steps": 4000, "predicts": predicts, "image_range": image_range}
+    settings = {
+        "schedule": "cosine",
+        "steps": 4000,
+        "predicts": predicts,
+        "image_range": image_range,
+    }
     denoiser = OneShotDiffusion(unet, 0.25, **settings, rescale_time=True)
     before = torch.get_rng_state()
     assert torch.allclose(denoiser(noisy), image, atol=1e-5)
@@ -192,7 +202,12 @@ def test_dncnn_is_that_of_the_paper_and_starts_as_the_identity(width, parameters
 
 
 def part(architecture, classes, **options):
-    return {"architecture": architecture, "classes": classes, "normalisation": "none", "options": options}
+    return {
+        "architecture": architecture,
+        "classes": classes,
+        "normalisation": "none",
+        "options": options,
+    }
 
 
 SMALL = part("dncnn", 0, depth=2, width=2, channels=1)
@@ -221,8 +236,18 @@ def test_a_network_is_built_again_from_the_description_of_its_parts():
             "a classifier of 10 classes .*found a classifier of 9",
         ),
         ("ensemble", 10, {"members": [SMALL]}, "found a denoiser, dncnn"),
-        ("ensemble", 10, {"members": ["lenet"]}, "is described by architecture, classes, normalisation, options"),
-        ("denoised", 10, {"denoiser": part("lenet", 10), "classifier": part("lenet", 10)}, "expected a denoiser"),
+        (
+            "ensemble",
+            10,
+            {"members": ["lenet"]},
+            "is described by architecture, classes, normalisation, options",
+        ),
+        (
+            "denoised",
+            10,
+            {"denoiser": part("lenet", 10), "classifier": part("lenet", 10)},
+            "expected a denoiser",
+        ),
         ("diffusion", 0, {"unet": SMALL, "sigma": 0.5, "hat": 1}, "no such settings: .*hat"),
     ],
 )

@@ -121,7 +121,10 @@ def test_projection_only_where_the_shape_changes(network, places):
     assert {key.split(".downsample")[0] for key in keys} == places
     assert {key.split("downsample.")[1] for key in keys} == {
         "0.weight",
-        *(f"1.{name}" for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")),
+        *(
+            f"1.{name}"
+            for name in ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+        ),
     }
 
 

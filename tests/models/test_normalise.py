@@ -52,9 +52,13 @@ def test_gradient_reaches_the_pixels():
     x = torch.rand(2, 3, 32, 32, requires_grad=True)
     layer = normalisation_layer("cifar10")
     layer(x).sum().backward()
-    torch.testing.assert_close(x.grad, (1 / torch.tensor(CONSTANTS["cifar10"][1])).view(3, 1, 1).expand_as(x))
+    torch.testing.assert_close(
+        x.grad, (1 / torch.tensor(CONSTANTS["cifar10"][1])).view(3, 1, 1).expand_as(x)
+    )
 
-    (pixels,) = torch.autograd.grad(build_model("resnet8", normalisation="cifar10").eval()(x).square().sum(), x)
+    (pixels,) = torch.autograd.grad(
+        build_model("resnet8", normalisation="cifar10").eval()(x).square().sum(), x
+    )
     assert pixels.abs().amax(dim=(1, 2, 3)).min() > 0
 
 
@@ -83,7 +87,10 @@ def test_repr_shows_the_constants():
         ("range=0,255", lambda x: 255 * x),
         ("mean=0.5 std=0.25", lambda x: (x - 0.5) / 0.25),
         ("mean=0.1,0.2,0.3", lambda x: x - np.float32([0.1, 0.2, 0.3]).reshape(3, 1, 1)),
-        ("range=0,255 mean=124,116,104 std=58", lambda x: (255 * x - np.float32([124, 116, 104])[:, None, None]) / 58),
+        (
+            "range=0,255 mean=124,116,104 std=58",
+            lambda x: (255 * x - np.float32([124, 116, 104])[:, None, None]) / 58,
+        ),
         ("std=2,4,8", lambda x: x / np.float32([2, 4, 8]).reshape(3, 1, 1)),
     ],
 )

@@ -40,7 +40,9 @@ def test_round_trip(make, tmp_path):
     save_weights(model, path)
     load_weights(other, path)
     assert weights_hash(other) == weights_hash(model)
-    assert all(torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True))
+    assert all(
+        torch.equal(a, b) for a, b in zip(model.parameters(), other.parameters(), strict=True)
+    )
     assert os.listdir(tmp_path) == [path.name]
 
 

@@ -31,13 +31,18 @@ VECTORS = [
     ),
     (("gaussian", 0.25, 7, 41, "selection", 99_999), [[49, 10, -106], [21, 16, 93]]),
     (("uniform", 0.5, 0, 3, "estimation", 0), [[114, 64, 73, 163, 38], [173, 64, 213, 148, -112]]),
-    (("laplace", 1.0, 1, 0, "prediction", 0), [[-106, -43, -157, -634, 7], [-264, -51, 110, 20, 9]]),
+    (
+        ("laplace", 1.0, 1, 0, "prediction", 0),
+        [[-106, -43, -157, -634, 7], [-264, -51, 110, 20, 9]],
+    ),
 ]
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 TRUE = {
     "gaussian": mpmath.ncdf,
     "uniform": lambda x: min(max(mpmath.mpf(0.5) + x / mpmath.sqrt(12), 0), 1),
-    "laplace": lambda x: mpmath.exp(x * mpmath.sqrt(2)) / 2 if x < 0 else 1 - mpmath.exp(-x * mpmath.sqrt(2)) / 2,
+    "laplace": lambda x: (
+        mpmath.exp(x * mpmath.sqrt(2)) / 2 if x < 0 else 1 - mpmath.exp(-x * mpmath.sqrt(2)) / 2
+    ),
 }
 
 
@@ -54,12 +59,21 @@ def test_every_threshold_is_the_rounded_distribution_function(law, sigma):
     assert list(found) == sorted(found)
     with mpmath.workdps(80):
         scale = 255 * mpmath.mpf(sigma)
-        true = [mpmath.mpf(2) ** BITS * TRUE[law]((t + mpmath.mpf(0.5)) / scale) for t in range(-m, m)]
-        assert max(abs(c - e) for c, e in zip(found, true, strict=True)) <= mpmath.mpf(0.5) + mpmath.mpf(10) ** -30
+        true = [
+            mpmath.mpf(2) ** BITS * TRUE[law]((t + mpmath.mpf(0.5)) / scale) for t in range(-m, m)
+        ]
+        assert (
+            max(abs(c - e) for c, e in zip(found, true, strict=True))
+            <= mpmath.mpf(0.5) + mpmath.mpf(10) ** -30
+        )
         # P(T = t) by enumeration of the integers u: thresholds_t - thresholds_(t-1) of them give t
         cells = np.diff([0, *found, 2**BITS])
         true_cells = np.diff([0, *true, mpmath.mpf(2) ** BITS])
-        variation = sum(abs(int(a) - b) for a, b in zip(cells, true_cells, strict=True)) / 2 / mpmath.mpf(2) ** BITS
+        variation = (
+            sum(abs(int(a) - b) for a, b in zip(cells, true_cells, strict=True))
+            / 2
+            / mpmath.mpf(2) ** BITS
+        )
         assert variation <= distance(sigma, 1)
 
 
@@ -70,7 +84,10 @@ def test_the_table_decides_exactly_the_words_that_it_may(law, sigma):
     table, every = Table(law, sigma), np.array(thresholds(law, sigma))
     bottom = np.arange(2**16) << 16
     entry = (table.entries.astype(np.int64) + bottom) % 2**32
-    count, carry = entry >> 16, 0x10000 - (entry & 0xFFFF)  # of the 2^16 lower halves, those before the carry
+    count, carry = (
+        entry >> 16,
+        0x10000 - (entry & 0xFFFF),
+    )  # of the 2^16 lower halves, those before the carry
     undecided = count == 0xFFFF
     # the words on both sides of the carry must lie strictly between the thresholds that are counted and the next one;
     # the last one before the carry is left to the search, whatever it is
@@ -91,11 +108,19 @@ def test_words_at_every_edge(law, sigma, monkeypatch):
     """Words at, below and above the upper bits of thresholds, and at the ends; second words likewise."""
     every = thresholds(law, sigma)
     rng = np.random.default_rng(0)
-    chosen = [every[i] for i in sorted({0, *rng.integers(0, len(every), 300).tolist(), len(every) - 1})]
+    chosen = [
+        every[i] for i in sorted({0, *rng.integers(0, len(every), 300).tolist(), len(every) - 1})
+    ]
     pairs = [(0, 0), (0, 2**32 - 1), (2**32 - 1, 0), (2**32 - 1, 2**32 - 1)]
     for c in chosen:
         w, v = min(c >> 30, 2**32 - 1), (c % 2**30) * 4
-        pairs += [(max(w - 1, 0), 0), (min(w + 1, 2**32 - 1), 2**32 - 1), (w, v), (w, max(v - 1, 0)), (w, v + 3)]
+        pairs += [
+            (max(w - 1, 0), 0),
+            (min(w + 1, 2**32 - 1), 2**32 - 1),
+            (w, v),
+            (w, max(v - 1, 0)),
+            (w, v + 3),
+        ]
     pairs += rng.integers(0, 2**32, (-len(pairs) % 4 + 400, 2)).tolist()
     first, second = np.array(pairs, dtype=np.uint32).reshape(-1, 4, 2).transpose(2, 0, 1)
 
@@ -131,7 +156,9 @@ WORD = st.integers(0, 2**32 - 1)
 @given(st.tuples(WORD, WORD, WORD, WORD), st.tuples(WORD, WORD))
 def test_any_counter_agrees_with_plain_integers(counter, key):
     group, sample = (np.array([[word]], dtype=np.uint64) for word in counter[:2])
-    assert philox_words(group, sample, *counter[2:], key, Room(1)).ravel().tolist() == plain(counter, key)
+    assert philox_words(group, sample, *counter[2:], key, Room(1)).ravel().tolist() == plain(
+        counter, key
+    )
 
 
 @pytest.mark.parametrize("sigma", [0.01, 0.5, 1.0])
@@ -139,7 +166,9 @@ def test_any_counter_agrees_with_plain_integers(counter, key):
 def test_millions_of_values_agree_with_the_definition(law, sigma):
     place = {"seed": 3, "index": 17, "stage": "selection"}
     fast = ExactNoise(law, sigma, 3073, **place).draw(1000, 1400)
-    assert torch.equal(fast, ReferenceNoise(law, sigma, 3073, torch.device("cpu"), **place).draw(1000, 1400))
+    assert torch.equal(
+        fast, ReferenceNoise(law, sigma, 3073, torch.device("cpu"), **place).draw(1000, 1400)
+    )
 
 
 def test_a_law_of_more_thresholds_than_the_table_holds():
@@ -147,7 +176,9 @@ def test_a_law_of_more_thresholds_than_the_table_holds():
     place = {"seed": 3, "index": 17, "stage": "selection"}
     assert table_of("uniform", 90.0).entries is None
     fast = ExactNoise("uniform", 90.0, 785, **place).draw(5, 30)
-    assert torch.equal(fast, ReferenceNoise("uniform", 90.0, 785, torch.device("cpu"), **place).draw(5, 30))
+    assert torch.equal(
+        fast, ReferenceNoise("uniform", 90.0, 785, torch.device("cpu"), **place).draw(5, 30)
+    )
     assert 22950 * 3**0.5 - 100 < fast.max() <= 22950 * 3**0.5 + 1
 
 
@@ -181,7 +212,9 @@ def test_test_vectors(device, setting, expected):
     """The very integers, on every device: whoever re-checks a certificate elsewhere gets these."""
     law, sigma, seed, index, stage, first = setting
     place = {"seed": seed, "index": index, "stage": stage}
-    found = ReferenceNoise(law, sigma, len(expected[0]), torch.device(device), **place).draw(first, first + 2)
+    found = ReferenceNoise(law, sigma, len(expected[0]), torch.device(device), **place).draw(
+        first, first + 2
+    )
     assert found.int().tolist() == expected
     mode = "exact" if law == "gaussian" else law
     image = torch.zeros((1, 1, len(expected[0])), dtype=torch.uint8, device=device)
@@ -193,10 +226,15 @@ def test_test_vectors(device, setting, expected):
 @pytest.mark.parametrize("mode", ["exact", "uniform", "laplace"])
 @pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32), (3, 7, 5)])
 def test_the_gpu_draws_the_same_copies(mode, shape):
-    image = torch.randint(0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    image = torch.randint(
+        0, 256, shape, dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
+    )
     for sigma, stage in ((0.12, "selection"), (0.5, "estimation"), (1.0, "prediction")):
         settings = {"seed": 1, "index": 9, "stage": stage}
-        cpu, gpu = (NoisyCopies(image.to(d), sigma, mode, **settings).take(5, 5000).cpu() for d in ("cpu", "cuda"))
+        cpu, gpu = (
+            NoisyCopies(image.to(d), sigma, mode, **settings).take(5, 5000).cpu()
+            for d in ("cpu", "cuda")
+        )
         assert torch.equal(cpu, gpu)
 
 
@@ -222,7 +260,9 @@ def test_radii_pay_for_tau_and_nothing_else(monkeypatch, mode):
     assert paid.radius < plain_slack.radius
     assert paid.multiclass_radius < plain_slack.multiclass_radius
     assert smoothed.certify(image, n=1000, radii=[0.01]).counts.sum() >= tested.counts.sum()
-    assert smoothed.predict(image, n=1000) == -1  # 1000 samples, each off by 0.01: nothing is left of alpha
+    assert (
+        smoothed.predict(image, n=1000) == -1
+    )  # 1000 samples, each off by 0.01: nothing is left of alpha
     monkeypatch.undo()
     assert smoothed.predict(image, n=1000) == plain_slack.predict
 
@@ -234,16 +274,31 @@ def test_counters_have_room():
     with pytest.raises(ConfigError, match="numbered below 2\\^32"):
         noise().draw(2**32, 2**32 + 1)
     with pytest.raises(ConfigError, match="numbered below 2\\^32"):
-        ReferenceNoise("gaussian", 0.5, 3, torch.device("cpu"), seed=0, index=0, stage="selection").draw(0, 2**32 + 1)
+        ReferenceNoise(
+            "gaussian", 0.5, 3, torch.device("cpu"), seed=0, index=0, stage="selection"
+        ).draw(0, 2**32 + 1)
 
 
-@pytest.mark.parametrize(("mode", "norm"), [("exact", "l2"), ("laplace", "l1"), ("uniform", "l1"), ("float", "l2")])
+@pytest.mark.parametrize(
+    ("mode", "norm"), [("exact", "l2"), ("laplace", "l1"), ("uniform", "l1"), ("float", "l2")]
+)
 def test_the_manifest_says_which_noise_and_how_far_it_is_from_the_true_one(tmp_path, mode, norm):
     data = load_dataset("mnist-mini", "test")
-    settings = {"sigma": 0.5, "n0": 20, "n": 100, "selection": Selection(max=1), "batch_size": 64, "quiet": True}
+    settings = {
+        "sigma": 0.5,
+        "n0": 20,
+        "n": 100,
+        "selection": Selection(max=1),
+        "batch_size": 64,
+        "quiet": True,
+    }
     store = certify_with(build_model("lenet", seed=0), data, tmp_path, noise=mode, **settings)
     identity = store.manifest().identity
     assert identity["noise"] == mode
     assert identity["tau"] == (0.0 if mode == "float" else distance(0.5, 784))
     assert identity["norm"] == norm
-    assert identity["noise_stream"] == stream(mode) == ("philox-blocks-1" if mode == "float" else "philox4x32-words-1")
+    assert (
+        identity["noise_stream"]
+        == stream(mode)
+        == ("philox-blocks-1" if mode == "float" else "philox4x32-words-1")
+    )

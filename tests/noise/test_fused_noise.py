@@ -32,7 +32,9 @@ def filled(noise, pictures, requests, rows, out=None, dtype=torch.float32):
     owner, sample = np.array(rows, dtype=np.uint32).T
     if out is None:
         out = torch.full((len(rows), *pictures.shape[1:]), torch.nan, dtype=dtype, device=DEVICE)
-    there = [torch.from_numpy(column.copy().view(np.int32)).to(DEVICE) for column in (owner, sample)]
+    there = [
+        torch.from_numpy(column.copy().view(np.int32)).to(DEVICE) for column in (owner, sample)
+    ]
     noise.fill(out, pictures, words, *there)
     return out
 
@@ -48,7 +50,9 @@ def test_noise_is_bit_identical_to_that_of_the_cpu(law, sigma, shape):
     mode = "exact" if law == "gaussian" else law
     for (request, sample), found in zip(rows, out, strict=True):
         index, stage = requests[request]
-        reference = NoisyCopies(pictures[request].cpu(), sigma, mode, seed=7, index=index, stage=stage)
+        reference = NoisyCopies(
+            pictures[request].cpu(), sigma, mode, seed=7, index=index, stage=stage
+        )
         assert torch.equal(found.cpu(), reference.take(sample, sample + 1)[0])
 
 
@@ -58,7 +62,10 @@ def crowded(law, seed):
     u = [x for sample in range(4) for x in plain_uniform(law, 48, sample, **place)]
     rng = np.random.default_rng(0)
     return tuple(
-        sorted((x & ~(2**30 - 1)) + int(low) for x, low in zip(u, rng.integers(0, 2**30, len(u)), strict=True))
+        sorted(
+            (x & ~(2**30 - 1)) + int(low)
+            for x, low in zip(u, rng.integers(0, 2**30, len(u)), strict=True)
+        )
     )
 
 
@@ -69,9 +76,16 @@ def test_second_words_decide_where_first_words_do_not(monkeypatch):
     for made in (exact.table_of, fused._on_device):
         made.cache_clear()
     black = torch.zeros((1, 3, 4, 4), dtype=torch.uint8, device=DEVICE)
-    found = filled(FusedNoise("gaussian", 0.5, 7, DEVICE), black, [(5, "selection")], [(0, s) for s in range(4)])
+    found = filled(
+        FusedNoise("gaussian", 0.5, 7, DEVICE),
+        black,
+        [(5, "selection")],
+        [(0, s) for s in range(4)],
+    )
     place = {"seed": 7, "index": 5, "stage": "selection"}
-    expected = [[plain_noise(table, u) for u in plain_uniform("gaussian", 48, s, **place)] for s in range(4)]
+    expected = [
+        [plain_noise(table, u) for u in plain_uniform("gaussian", 48, s, **place)] for s in range(4)
+    ]
     assert (found.double() * 255).round().int().flatten(1).tolist() == expected
     assert ExactNoise("gaussian", 0.5, 48, **place).draw(0, 4).int().tolist() == expected
     for made in (exact.table_of, fused._on_device):
@@ -81,7 +95,9 @@ def test_second_words_decide_where_first_words_do_not(monkeypatch):
 @triton.jit
 def _search(words, upper, guide, out, ties, BITS: tl.constexpr, STEPS: tl.constexpr):
     at = tl.program_id(0) * 128 + tl.arange(0, 128)
-    count, tied = count_below(tl.load(words + at).to(tl.uint32, bitcast=True), upper, guide, BITS, STEPS)
+    count, tied = count_below(
+        tl.load(words + at).to(tl.uint32, bitcast=True), upper, guide, BITS, STEPS
+    )
     tl.store(out + at, count)
     tl.store(ties + at, tied.to(tl.int32))
 
@@ -92,7 +108,13 @@ def test_threshold_search_is_right_at_every_threshold_and_end(law, sigma):
     """Words just below, at and above each of the thresholds, at powers of two and at both ends."""
     upper, top = table_of(law, sigma).upper.astype(np.int64), 2**32 - 1
     powers = [2**k + d for k in range(32) for d in (-1, 0, 1)]
-    edges = {*powers, *[top - p for p in powers], 0, top, *[c + d for c in upper.tolist() for d in (-1, 0, 1)]}
+    edges = {
+        *powers,
+        *[top - p for p in powers],
+        0,
+        top,
+        *[c + d for c in upper.tolist() for d in (-1, 0, 1)],
+    }
     w = np.array(sorted(e for e in edges if 0 <= e <= top))
     w = np.concatenate([w, np.full(-len(w) % 128, top)])
     tables = fused._on_device(law, sigma, DEVICE)
@@ -120,7 +142,9 @@ def test_what_enters_the_network_is_a_function_of_the_integer_sum(dtype):
     answer[place] = found  # one value for each sum: whichever was written last, all must equal it
     assert torch.equal(answer[place], found)
     # Triton's interpreter cuts bfloat16 off where the GPU rounds
-    torch.testing.assert_close(found.double(), levels.flatten() / 255, rtol=torch.finfo(dtype).eps, atol=0.0)
+    torch.testing.assert_close(
+        found.double(), levels.flatten() / 255, rtol=torch.finfo(dtype).eps, atol=0.0
+    )
 
 
 @pytest.mark.parametrize("law", ["gaussian", "uniform"])
@@ -128,10 +152,15 @@ def test_layout_of_the_batch_changes_no_value(law):
     pictures, rows = images(2, (3, 8, 8)), [(s % 2, s) for s in range(11)]
     noise, requests = FusedNoise(law, 0.25, 1, DEVICE), [(3, "selection"), (4, "prediction")]
     flat = filled(noise, pictures, requests, rows, dtype=torch.float16)
-    last = torch.zeros(11, 3, 8, 8, dtype=torch.float16, device=DEVICE).contiguous(memory_format=torch.channels_last)
+    last = torch.zeros(11, 3, 8, 8, dtype=torch.float16, device=DEVICE).contiguous(
+        memory_format=torch.channels_last
+    )
     assert torch.equal(filled(noise, pictures, requests, rows, out=last), flat)
     padded = torch.zeros(11, 10, 10, 4, dtype=torch.float16, device=DEVICE)
-    assert torch.equal(filled(noise, pictures, requests, rows, out=padded[:, 1:9, 1:9, :3].permute(0, 3, 1, 2)), flat)
+    assert torch.equal(
+        filled(noise, pictures, requests, rows, out=padded[:, 1:9, 1:9, :3].permute(0, 3, 1, 2)),
+        flat,
+    )
     border = padded.clone()
     border[:, 1:9, 1:9, :3] = 0
     assert not border.any()

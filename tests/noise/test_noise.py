@@ -31,7 +31,11 @@ def copies(image=None, sigma=0.5, mode="exact", seed=0, index=0, stage="estimati
 @settings(max_examples=10, deadline=None)
 def test_any_cutting_into_batches_gives_the_same_copies(device, mode, cuts):
     image = torch.zeros(SHAPE, dtype=torch.uint8, device=device)
-    edges = [0, *sorted(cuts), 9000]  # several blocks: one holds 2080 copies of this shape on the CPU
+    edges = [
+        0,
+        *sorted(cuts),
+        9000,
+    ]  # several blocks: one holds 2080 copies of this shape on the CPU
     noisy = copies(image, mode=mode)
     pieces = [noisy.take(a, b) for a, b in itertools.pairwise(edges) if a < b]
     assert torch.equal(torch.cat(pieces), copies(image, mode=mode).take(0, 9000))
@@ -50,7 +54,9 @@ def test_order_does_not_matter(device, mode):
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("mode", ["float", "exact"])
-@pytest.mark.parametrize("other", [{"seed": 1}, {"index": 1}, {"stage": "selection"}, {"stage": "prediction"}])
+@pytest.mark.parametrize(
+    "other", [{"seed": 1}, {"index": 1}, {"stage": "selection"}, {"stage": "prediction"}]
+)
 def test_streams_of_different_purpose_are_unrelated(device, mode, other):
     image = torch.zeros(SHAPE, dtype=torch.uint8, device=device)
     a = copies(image, mode=mode).take(0, 500).flatten().cpu()
@@ -65,7 +71,12 @@ def test_no_block_repeats_within_an_image(device):
     image = torch.zeros(SHAPE, dtype=torch.uint8, device=device)
     block = {"cpu": 2**17, "cuda": 2**23}[device] // image.numel()
     first = [
-        tuple(copies(image, mode="float", stage=stage).take(k * block, k * block + 1).flatten()[:4].tolist())
+        tuple(
+            copies(image, mode="float", stage=stage)
+            .take(k * block, k * block + 1)
+            .flatten()[:4]
+            .tolist()
+        )
         for stage in ("selection", "estimation", "prediction")
         for k in range(20)
     ]
@@ -75,7 +86,12 @@ def test_no_block_repeats_within_an_image(device):
 @pytest.mark.parametrize("device", DEVICES)
 def test_float_noise_is_standard_normal(device):
     image = torch.full(SHAPE, 0.25, device=device)
-    z = ((copies(image, sigma=0.5, mode="float").take(0, 4000) - 0.25) / 0.5).flatten().cpu().numpy()
+    z = (
+        ((copies(image, sigma=0.5, mode="float").take(0, 4000) - 0.25) / 0.5)
+        .flatten()
+        .cpu()
+        .numpy()
+    )
     assert stats.kstest(z, "norm").pvalue > 1e-3
     assert abs((np.abs(z) > 4).sum() - len(z) * 2 * stats.norm.sf(4)) < 25
 
@@ -85,13 +101,17 @@ def test_integer_noise_has_the_law_of_rounded_normals(device):
     sigma, image = 0.02, torch.full(SHAPE, 100, dtype=torch.uint8, device=device)
     steps = (copies(image, sigma=sigma).take(0, 3000) * 255).round().flatten().cpu().numpy() - 100
     values = np.arange(-8, 9)
-    edges = stats.norm.cdf((np.concatenate([[-np.inf], values[:-1] + 0.5, [np.inf]])) / (255 * sigma))
+    edges = stats.norm.cdf(
+        (np.concatenate([[-np.inf], values[:-1] + 0.5, [np.inf]])) / (255 * sigma)
+    )
     seen = [(np.clip(steps, -8, 8) == v).sum() for v in values]
     assert stats.chisquare(seen, np.diff(edges) * len(steps)).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("mode", ["exact", "uniform"])  # Laplace noise is often clipped, and its sum then not seen
+@pytest.mark.parametrize(
+    "mode", ["exact", "uniform"]
+)  # Laplace noise is often clipped, and its sum then not seen
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize("sigma", [0.12, 0.5, 1.0])
 def test_the_network_sees_a_function_of_the_integer_sum_alone(device, mode, dtype, sigma):
@@ -102,7 +122,9 @@ def test_the_network_sees_a_function_of_the_integer_sum_alone(device, mode, dtyp
     seen: dict[int, float] = {}
     for pixel in (0, 1, 77, 128, 254, 255):
         settings = {"sigma": sigma, "mode": mode, "index": pixel}
-        zero = copies(torch.zeros((1, 4, 4), dtype=torch.uint8, device=device), **settings).take(0, 2000)
+        zero = copies(torch.zeros((1, 4, 4), dtype=torch.uint8, device=device), **settings).take(
+            0, 2000
+        )
         image = torch.full((1, 4, 4), pixel, dtype=torch.uint8, device=device)
         values = copies(image, **settings, dtype=dtype).take(0, 2000)
         assert values.dtype == dtype
@@ -139,7 +161,8 @@ def test_low_bits_make_false_certificates_in_float_mode_and_none_in_the_others()
             level
             for level in (0, 5, 40, 100, 200, 250)
             if (255 - level) / 255 < white.radius
-            and smoothed.predict(torch.full((1, 1, 1), level, dtype=torch.uint8), n=20_000) not in (-1, white.predict)
+            and smoothed.predict(torch.full((1, 1, 1), level, dtype=torch.uint8), n=20_000)
+            not in (-1, white.predict)
         ]
     assert false["float"]
     assert not any(false[mode] for mode in INTEGER)
@@ -153,7 +176,9 @@ def test_low_bits_tell_nothing_beyond_the_sum(mode):
         image = torch.full((1, 1, 1), pixel, dtype=torch.uint8)
         x = copies(image, mode=mode, index=pixel).take(0, 20_000)
         fires = LowBits()(x)[:, 0].tolist()
-        answers[pixel] = dict(zip((x.double().flatten() * 255).round().int().tolist(), fires, strict=True))
+        answers[pixel] = dict(
+            zip((x.double().flatten() * 255).round().int().tolist(), fires, strict=True)
+        )
     common = answers[0].keys() & answers[255].keys()
     assert len(common) > 150
     assert all(answers[0][z] == answers[255][z] for z in common)
@@ -216,7 +241,9 @@ def test_all_modes_agree_on_the_image_they_are_about():
 def test_unknown_modes_and_devices_are_refused():
     with pytest.raises(ConfigError, match=r"did you mean exact\?"):
         copies(mode="exakt")
-    with pytest.raises(ConfigError, match=r"the noise 'quantised' is gone: use 'exact'.* still read.* not resumed"):
+    with pytest.raises(
+        ConfigError, match=r"the noise 'quantised' is gone: use 'exact'.* still read.* not resumed"
+    ):
         copies(mode="quantised")
     with pytest.raises(ConfigError, match="cpu and cuda"):
         copies(torch.zeros(SHAPE, device="meta"))

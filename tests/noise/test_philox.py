@@ -13,7 +13,10 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 
 
 def ours(counter, key, device="cpu"):
-    return [int(word) for word in philox4x32(tuple(torch.tensor([w], device=device) for w in counter), key)]
+    return [
+        int(word)
+        for word in philox4x32(tuple(torch.tensor([w], device=device) for w in counter), key)
+    ]
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -45,4 +48,6 @@ def test_counters_broadcast(device):
     words = philox4x32((pair, sample, index, stage), (3, 4))
     for row, s in enumerate((7, 8, 9)):
         for column in range(5):
-            assert [int(word.expand(3, 5)[row, column]) for word in words] == plain((column, s, 12, 1), (3, 4))
+            assert [int(word.expand(3, 5)[row, column]) for word in words] == plain(
+                (column, s, 12, 1), (3, 4)
+            )

@@ -12,7 +12,9 @@ DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
 
 
 def failed(**settings):
-    return {check.name for check in selftest_noise(**{"values": VALUES, **settings}) if not check.ok}
+    return {
+        check.name for check in selftest_noise(**{"values": VALUES, **settings}) if not check.ok
+    }
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -21,7 +23,14 @@ def test_our_streams_pass(mode, device):
     checks = selftest_noise(mode, device=device, values=VALUES)
     assert [str(check) for check in checks if not check.ok] == []
     names = {check.name for check in checks}
-    assert {"mean", "variance", "Kolmogorov-Smirnov", "beyond 4 sigma", "beyond 5 sigma", "bits of the noise"} <= names
+    assert {
+        "mean",
+        "variance",
+        "Kolmogorov-Smirnov",
+        "beyond 4 sigma",
+        "beyond 5 sigma",
+        "bits of the noise",
+    } <= names
     assert ("bits of the uniform integers" in names) == (mode != "float")
     assert str(checks[0]).startswith("ok     mean")
 

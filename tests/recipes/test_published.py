@@ -12,13 +12,18 @@ from tests.report.papers import paper_table
 
 def test_defaults_are_those_of_the_code():
     assert {
-        name: {field.name: field.default for field in dataclasses.fields(method_class(name))} for name in METHODS
+        name: {field.name: field.default for field in dataclasses.fields(method_class(name))}
+        for name in METHODS
     } == method_defaults()
 
 
-@pytest.mark.parametrize(("paper", "number", "dataset"), [("catrs", 4, "fashion-mnist"), ("catrs", 5, "cifar100")])
+@pytest.mark.parametrize(
+    ("paper", "number", "dataset"), [("catrs", 4, "fashion-mnist"), ("catrs", 5, "cifar100")]
+)
 def test_rows_are_the_printed_ones(paper, number, dataset):
-    own = {(row.method["name"], row.sigma): row for row in published_rows() if row.dataset == dataset}
+    own = {
+        (row.method["name"], row.sigma): row for row in published_rows() if row.dataset == dataset
+    }
     for sigma, method, acr, *cells in paper_table(paper, number):
         row = own.pop((method, float(sigma)))
         assert row.acr == float(acr)
@@ -39,11 +44,19 @@ def test_rows_of_mnist_are_the_printed_ones():
             if (row.dataset, row.method["name"], row.sigma) == ("mnist", name, float(sigma))
             and row.mean is not None
             and row.method.get("base", "gaussian") == "gaussian"
-            and (name != "smoothmix" or (row.method["eta"], row.method["one_step"]) == (int(eta[3:]), bool(one_step)))
+            and (
+                name != "smoothmix"
+                or (row.method["eta"], row.method["one_step"]) == (int(eta[3:]), bool(one_step))
+            )
         )
         place = 2 * ("0.25", "0.50", "1.00").index(sigma)
-        assert [row.acr, row.mean, row.std] == [float(acr), *map(float, means[method][place : place + 2])]
-        assert [100 * row.accuracy_at(0.25 * i) for i in range(len(cells))] == pytest.approx(list(map(float, cells)))
+        assert [row.acr, row.mean, row.std] == [
+            float(acr),
+            *map(float, means[method][place : place + 2]),
+        ]
+        assert [100 * row.accuracy_at(0.25 * i) for i in range(len(cells))] == pytest.approx(
+            list(map(float, cells))
+        )
 
 
 def test_every_row_can_be_cited_and_compared():

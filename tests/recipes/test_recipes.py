@@ -21,24 +21,49 @@ def test_every_shipped_recipe_is_usable(name):
     dataset, rest = name.split("/")
     assert config.dataset == dataset
     method = build_method(config.method)
-    label = "smoothadv-consistency" if config.method.get("base") == "smoothadv" else config.method["name"]
-    assert re.fullmatch(f"{label}-{config.sigma:.2f}(-[a-z0-9]+)*", rest)  # what follows sigma names a variant
+    label = (
+        "smoothadv-consistency"
+        if config.method.get("base") == "smoothadv"
+        else config.method["name"]
+    )
+    assert re.fullmatch(
+        f"{label}-{config.sigma:.2f}(-[a-z0-9]+)*", rest
+    )  # what follows sigma names a variant
     assert recipe.about
-    assert method.uses_soft_labels or config.soft_labels == SoftLabels()  # nothing is said of what is not used
+    assert (
+        method.uses_soft_labels or config.soft_labels == SoftLabels()
+    )  # nothing is said of what is not used
     info = DATASETS[dataset]
-    build_model(config.model, 0 if method.denoises else info.classes, config.normalisation, **config.model_options)
+    build_model(
+        config.model,
+        0 if method.denoises else info.classes,
+        config.normalisation,
+        **config.model_options,
+    )
     assert config.normalisation in NORMALISATIONS
-    ours = method.denoises or dataset == "mnist-mini" or (label == "sun" and dataset in ("mnist", "fashion-mnist"))
+    ours = (
+        method.denoises
+        or dataset == "mnist-mini"
+        or (label == "sun" and dataset in ("mnist", "fashion-mnist"))
+    )
     # SmoothAdv's own tables print no ACR
-    without_acr = dataset == "imagenet32" or name == "imagenet/smoothadv-0.25" or rest.endswith(("tuned", "trained"))
+    without_acr = (
+        dataset == "imagenet32"
+        or name == "imagenet/smoothadv-0.25"
+        or rest.endswith(("tuned", "trained"))
+    )
     assert ({"acr", "source"} <= recipe.published.keys()) != (ours or without_acr)
 
 
 def test_a_recipe_for_any_data_set_says_what_it_lacks():
     assert set(templates()) == {"finetune"}
-    with pytest.raises(ConfigError, match="missing setting of recipe finetune: dataset, model, sigma"):
+    with pytest.raises(
+        ConfigError, match="missing setting of recipe finetune: dataset, model, sigma"
+    ):
         load_recipe("finetune")
-    config = load_recipe("finetune", {"dataset": "mnist-mini", "model": "hf:a", "sigma": 0.25}).config
+    config = load_recipe(
+        "finetune", {"dataset": "mnist-mini", "model": "hf:a", "sigma": 0.25}
+    ).config
     assert (config.init_from, config.normalisation) == (PRETRAINED, PRETRAINED)
 
 
@@ -51,12 +76,21 @@ def test_every_published_table_row_has_its_recipe():
     """Sigmas a data set was published with, by method; variants come on top."""
     three, two = ("0.25", "0.50", "1.00"), ("0.25", "0.50")
     methods = ("gaussian", "stability", "smoothadv", "macer", "consistency", "smoothmix", "catrs")
-    wanted = {f"{data}/{m}-{s}" for data in ("mnist", "fashion-mnist", "cifar10") for m in methods for s in three}
+    wanted = {
+        f"{data}/{m}-{s}"
+        for data in ("mnist", "fashion-mnist", "cifar10")
+        for m in methods
+        for s in three
+    }
     wanted |= {f"{data}/smoothadv-consistency-{s}" for data in ("mnist", "cifar10") for s in three}
     wanted |= {f"{data}/smoothmix-{s}-onestep" for data in ("mnist", "cifar10") for s in three}
     wanted |= {f"mnist/smoothmix-{s}-eta1{step}" for s in three for step in ("", "-onestep")}
     wanted |= {f"cifar100/{m}-{s}" for m in methods for s in two} - {"cifar100/smoothmix-0.50"}
-    wanted |= {f"imagenet/{m}-{s}" for m in ("gaussian", "consistency", "smoothadv") for s in ("0.50", "1.00")}
+    wanted |= {
+        f"imagenet/{m}-{s}"
+        for m in ("gaussian", "consistency", "smoothadv")
+        for s in ("0.50", "1.00")
+    }
     wanted |= {"cifar100/smoothmix-0.50-onestep", "imagenet/catrs-1.00"}
     wanted |= {f"imagenet/smoothmix-{s}-onestep" for s in ("0.50", "1.00")}
     wanted |= {f"{data}/sun-{s}" for data in ("cifar10", "imagenet") for s in three}
@@ -87,8 +121,12 @@ def test_another_method_drops_the_recipes_hyperparameters():
 
 def test_a_recipe_of_yours_by_path(tmp_path):
     path = tmp_path / "mine.yaml"
-    path.write_text("dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {name: gaussian}\nweight_decay: 1e-3\n")
-    assert load_recipe(str(path)).config.weight_decay == 0.001  # YAML 1.1 alone would call 1e-3 a text
+    path.write_text(
+        "dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {name: gaussian}\nweight_decay: 1e-3\n"
+    )
+    assert (
+        load_recipe(str(path)).config.weight_decay == 0.001
+    )  # YAML 1.1 alone would call 1e-3 a text
 
 
 @pytest.mark.parametrize(
@@ -97,8 +135,14 @@ def test_a_recipe_of_yours_by_path(tmp_path):
         ("dataset: mnist\n", "missing setting of recipe .*: model, sigma, method"),
         ("- a list\n", "expected a YAML mapping of settings in .*, found list"),
         ("a: [1\n", "could not read settings from"),
-        ("dataset: mnist\nmodel: lenet\nsigma: loud\nmethod: {name: gaussian}\n", "sigma.*Got value: loud"),
-        ("dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {name: gaussian}\nepoch: 3\n", "did you mean epochs"),
+        (
+            "dataset: mnist\nmodel: lenet\nsigma: loud\nmethod: {name: gaussian}\n",
+            "sigma.*Got value: loud",
+        ),
+        (
+            "dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {name: gaussian}\nepoch: 3\n",
+            "did you mean epochs",
+        ),
         (
             "dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {name: gaussian}\noptimizer: sdg\n",
             r"mine\.yaml: optimizer is one of sgd, adam, found 'sdg'; did you mean sgd\?$",
@@ -118,12 +162,18 @@ def test_unusable_recipe_files_are_answered_in_words(tmp_path, text, message):
 
 def test_what_a_recipe_of_an_older_version_says_was_published_is_passed_over(tmp_path):
     path = tmp_path / "old.yaml"
-    path.write_text("dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {name: gaussian}\npublished: {acr: 0.9}\n")
-    assert load_recipe(str(path)).published["acr"] == 1.553  # as the catalogue has it for these settings
+    path.write_text(
+        "dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {name: gaussian}\npublished: {acr: 0.9}\n"
+    )
+    assert (
+        load_recipe(str(path)).published["acr"] == 1.553
+    )  # as the catalogue has it for these settings
 
 
 def test_an_unknown_recipe_offers_the_nearest():
-    with pytest.raises(ConfigError, match=r"unknown recipe 'mnist/gausian-0.50': did you mean mnist/gaussian-0.50"):
+    with pytest.raises(
+        ConfigError, match=r"unknown recipe 'mnist/gausian-0.50': did you mean mnist/gaussian-0.50"
+    ):
         load_recipe("mnist/gausian-0.50")
 
 
@@ -131,7 +181,10 @@ def test_an_unknown_recipe_offers_the_nearest():
     ("name", "published"),
     [
         ("mnist/gaussian-0.50", {"acr": 1.553, "acr_mean": 1.5581}),
-        ("mnist/macer-1.00", {"acr": 1.598, "acr_mean": 1.595}),  # not 1.570, another run of the same settings
+        (
+            "mnist/macer-1.00",
+            {"acr": 1.598, "acr_mean": 1.595},
+        ),  # not 1.570, another run of the same settings
         ("fashion-mnist/gaussian-0.50", {"acr": 1.056}),
         ("cifar10/gaussian-0.50", {"acr": 0.525}),  # not the mean 0.5406 of a longer schedule
         ("cifar10/gaussian-1.00", {"acr": 0.5105}),  # all 10,000 images, not the 0.542 of 500
@@ -139,7 +192,10 @@ def test_an_unknown_recipe_offers_the_nearest():
         ("cifar10/catrs-0.50", {"acr": 0.757, "acr_mean": 0.7525}),
         ("cifar10/sun-1.00", {"acr": 0.844}),
         ("imagenet/sun-1.00", {"acr": 1.043}),
-        ("imagenet/smoothadv-0.50", {"acr": 0.825}),  # as the paper prints it, not the 0.849 of a later log
+        (
+            "imagenet/smoothadv-0.50",
+            {"acr": 0.825},
+        ),  # as the paper prints it, not the 0.849 of a later log
         ("imagenet/smoothadv-1.00", {"acr": 1.04}),
         ("mnist-mini/gaussian-0.50", {}),
     ],

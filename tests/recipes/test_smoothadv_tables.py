@@ -11,7 +11,13 @@ from smoothcert.recipes.published import method_settings
 from smoothcert.recipes.tables import load_table, table_names
 
 GRIDS = [f"smoothadv/table-{number}" for number in range(7, 16)]
-EPSILON = {"0.25": 64 / 256, "0.5": 127 / 256, "1": 255 / 256, "2": 512 / 256, "4": 1024 / 256}  # as the code has it
+EPSILON = {
+    "0.25": 64 / 256,
+    "0.5": 127 / 256,
+    "1": 255 / 256,
+    "2": 512 / 256,
+    "4": 1024 / 256,
+}  # as the code has it
 ATTACKS = {  # attack, steps and noises where labels do not say them
     "smoothadv/table-6": {"PGD": ("pgd", 1, 1), "DDN": ("ddn", 2, 1)},
     "smoothadv/table-12": {"": ("ddn", 4, None)},
@@ -19,7 +25,10 @@ ATTACKS = {  # attack, steps and noises where labels do not say them
     "smoothadv/table-14": {"": ("pgd", 2, None)},
     "smoothadv/table-15": {"": ("pgd", 10, None)},
     "smoothadv/figure-4": {"PGD": ("pgd", 2, 1)},
-    **{f"smoothadv/table-{t // 2 + 6}": {"PGD": ("pgd", t, 1), "DDN": ("ddn", t, 1)} for t in (2, 4, 6, 8, 10)},
+    **{
+        f"smoothadv/table-{t // 2 + 6}": {"PGD": ("pgd", t, 1), "DDN": ("ddn", t, 1)}
+        for t in (2, 4, 6, 8, 10)
+    },
 }
 LOGS = [f"smoothadv-logs/cifar10{which}" for which in ("", "-finetuned", "-selftrained", "-both")]
 
@@ -41,7 +50,11 @@ def test_the_settings_of_a_row_are_those_of_its_label(name):
         assert method["noises"] == int(said.get("m", noises or 0))
         assert method["epsilon"] == EPSILON[said["epsilon"]]
         assert method["noise"] == (
-            "both" if "figure" not in name else "training" if row.label.startswith("PGD + noise") else "none"
+            "both"
+            if "figure" not in name
+            else "training"
+            if row.label.startswith("PGD + noise")
+            else "none"
         )
         assert f"-{row.settings['sigma']:.2f}" in row.recipe
         if weight := re.search(r"weight ([\d.]+)", row.label):
@@ -53,9 +66,13 @@ def test_the_settings_of_a_row_are_those_of_its_label(name):
         assert bool(row.starts_from) == ("finetuned" in row.recipe)
 
 
-@pytest.mark.parametrize(("name", "count"), [("table-6", 27), ("table-12", 67), ("table-13", 68), ("table-7", 36)])
+@pytest.mark.parametrize(
+    ("name", "count"), [("table-6", 27), ("table-12", 67), ("table-13", 68), ("table-7", 36)]
+)
 def test_no_model_of_a_grid_is_missing(name, count):
-    assert len(load_table(f"smoothadv/{name}").rows) == count  # table 12 has no DDN with m = 8, sigma and epsilon small
+    assert (
+        len(load_table(f"smoothadv/{name}").rows) == count
+    )  # table 12 has no DDN with m = 8, sigma and epsilon small
 
 
 def test_a_model_that_several_tables_print_has_the_same_values_in_each():
@@ -63,13 +80,18 @@ def test_a_model_that_several_tables_print_has_the_same_values_in_each():
     for name in GRIDS:
         for row in load_table(name).rows:
             assert seen.setdefault((row.recipe, str(row.change)), row.accuracy) == row.accuracy
-    assert len(seen) == 4 + 160 + 47 + 3 * 48  # of T = 2 to 10 with one noise, then what tables 12 to 15 add
+    assert (
+        len(seen) == 4 + 160 + 47 + 3 * 48
+    )  # of T = 2 to 10 with one noise, then what tables 12 to 15 add
 
 
 def highest(rows, digits):
     """The largest accuracy of each column, with the accuracy at radius 0 of its model; of equals the larger one."""
     columns = range(1, len(rows[0].accuracy))
-    best = [max((row.accuracy[column], row.accuracy[0]) for row in rows if row.accuracy) for column in columns]
+    best = [
+        max((row.accuracy[column], row.accuracy[0]) for row in rows if row.accuracy)
+        for column in columns
+    ]
     return [(round(accuracy, digits), round(clean, digits)) for accuracy, clean in best]
 
 
@@ -80,7 +102,9 @@ def test_the_best_of_the_released_models_are_tables_2_and_17(label):
     (alone,) = (row for row in two.best if row.label == label)
     assert (alone.accuracy, alone.of, alone.rows) == (row.accuracy, row.of, row.rows)
     found = highest([model for _, model in row.models], 1)
-    for (accuracy, clean), printed, printed_clean in zip(found, row.accuracy, row.clean, strict=False):
+    for (accuracy, clean), printed, printed_clean in zip(
+        found, row.accuracy, row.clean, strict=False
+    ):
         assert abs(accuracy - printed) <= 0.5
         assert abs(clean - printed_clean) <= 0.5
 
@@ -97,19 +121,27 @@ def test_the_grid_of_imagenet_on_427_images_agrees_with_the_best_models_on_500()
     one, sixteen = (load_table(f"smoothadv/table-{number}") for number in (1, 16))
     assert [row.accuracy for row in one.best] == [row.accuracy for row in sixteen.best]
     cohen, ours = sixteen.best
-    assert highest([model for _, model in cohen.models], 0) == list(zip(cohen.accuracy, cohen.clean, strict=True))
+    assert highest([model for _, model in cohen.models], 0) == list(
+        zip(cohen.accuracy, cohen.clean, strict=True)
+    )
     found = [accuracy for accuracy, _ in highest([model for _, model in ours.models], 0)]
     assert all(abs(a - b) <= 2 for a, b in zip(found, ours.accuracy, strict=True))
 
 
 def test_abstentions_are_those_of_the_models_of_table_2():
     two, four = (load_table(f"smoothadv/table-{number}") for number in (2, 4))
-    assert [(row.label, row.of, row.rows) for row in two.best] == [(row.label, row.of, row.rows) for row in four.best]
+    assert [(row.label, row.of, row.rows) for row in two.best] == [
+        (row.label, row.of, row.rows) for row in four.best
+    ]
     assert two.radii == four.radii
 
 
-@pytest.mark.parametrize(("number", "levels", "dimension"), [(3, 2, 3 * 32 * 32), (5, 1, 3 * 224 * 224)])
-def test_l_infinity_radii_lie_within_the_l2_radius_as_far_as_the_paper_has_it(number, levels, dimension):
+@pytest.mark.parametrize(
+    ("number", "levels", "dimension"), [(3, 2, 3 * 32 * 32), (5, 1, 3 * 224 * 224)]
+)
+def test_l_infinity_radii_lie_within_the_l2_radius_as_far_as_the_paper_has_it(
+    number, levels, dimension
+):
     table = load_table(f"smoothadv/table-{number}")
     needed = levels / 255 * dimension**0.5
     assert table.linf == f"{levels}/255"
@@ -126,8 +158,12 @@ def test_the_page_of_tables_and_figures_names_every_table_and_rows_that_there_ar
     }
     assert named == {name for name in table_names() if "/table-" in name}
     assert "smoothcert explain RUNS" not in page  # it takes runs, not the folder that they lie in
-    assert "| CAT-RS 4, 5 | `smoothcert report RUNS --draw trade-offs --radii 1 2 " in page  # the radii of its plots
-    commands = [shlex.split(line) for line in page.splitlines() if line.startswith("smoothcert reproduce")]
+    assert (
+        "| CAT-RS 4, 5 | `smoothcert report RUNS --draw trade-offs --radii 1 2 " in page
+    )  # the radii of its plots
+    commands = [
+        shlex.split(line) for line in page.splitlines() if line.startswith("smoothcert reproduce")
+    ]
     tables = [words for words in commands if "/" in words[2]]
     assert len(tables) == 5
     for words in tables:

@@ -30,9 +30,13 @@ def supplement(numbers, paper):
 
 def test_the_tables_of_the_papers_are_there():
     asked = supplement(range(4, 12), "smoothmix") | supplement(range(2, 8), "consistency")
-    asked |= supplement(range(3, 26), "catrs") | {f"smoothadv/table-{number}" for number in range(1, 18)}
+    asked |= supplement(range(3, 26), "catrs") | {
+        f"smoothadv/table-{number}" for number in range(1, 18)
+    }
     assert asked <= set(table_names())
-    assert table_names().index("catrs-supplement/table-9") < table_names().index("catrs-supplement/table-10")
+    assert table_names().index("catrs-supplement/table-9") < table_names().index(
+        "catrs-supplement/table-10"
+    )
 
 
 @pytest.mark.parametrize("name", table_names())
@@ -53,16 +57,21 @@ def test_a_table_is_well_formed(name):
             assert list(row.accuracy) == sorted(row.accuracy, reverse=True)
             assert all(best < clean for best, clean in zip(row.accuracy, row.clean, strict=False))
         return
-    assert {float(radius) / (table.radii[1] if len(table.radii) > 1 else 1) for radius in table.radii} == set(
-        map(float, range(len(table.radii)))
-    )  # a lookup by radius counts on even steps from 0
+    assert {
+        float(radius) / (table.radii[1] if len(table.radii) > 1 else 1) for radius in table.radii
+    } == set(map(float, range(len(table.radii))))  # a lookup by radius counts on even steps from 0
     assert max(Counter((row.label, row.recipe) for row in table.rows).values()) == 1
     figure = "/figure-" in name  # it prints no values
     for row in table.rows:
         assert len(row.accuracy) in ({len(table.radii)} if table.radii and not figure else {0})
         assert len(row.accuracy_std) in (0, len(table.radii))
         assert len(row.values) == len(table.columns)
-        assert (row.acr, row.mean, row.accuracy_std, row.values) != (None, None, (), ()) or "smoothadv" in name
+        assert (row.acr, row.mean, row.accuracy_std, row.values) != (
+            None,
+            None,
+            (),
+            (),
+        ) or "smoothadv" in name
         assert (row.mean is None) == (row.std is None)
         assert (row.seeds > 1) == (row.mean is not None or bool(row.accuracy_std))
         assert {"name", "dataset", "sigma"}.isdisjoint(row.change)
@@ -74,7 +83,11 @@ def test_a_table_is_well_formed(name):
 
 def test_every_row_can_be_trained():
     """Each recipe takes its changes; a misspelt setting or hyperparameter would be refused."""
-    rows = {(row.recipe, str(row.change)): row for name in table_names() for row in load_table(name).rows}
+    rows = {
+        (row.recipe, str(row.change)): row
+        for name in table_names()
+        for row in load_table(name).rows
+    }
     tried = {}
     for row in rows.values():
         hyperparameters = dict(row.settings["method"])
@@ -90,12 +103,17 @@ def test_every_row_can_be_trained():
         config = vars(load_recipe(row.recipe, row.change).config)
         for key, value in row.change.items():
             given = dataclasses.asdict(config[key]) if key == "self_training" else config[key]
-            assert given == value or (key in ("method", "self_training") and value.items() <= given.items())
+            assert given == value or (
+                key in ("method", "self_training") and value.items() <= given.items()
+            )
 
 
 @pytest.mark.parametrize("number", range(14, 26))
 def test_tables_of_corruptions_are_the_printed_ones(number):
-    table, methods = load_table(f"catrs-supplement/table-{number}"), paper_columns("catrs", number)[1:]
+    table, methods = (
+        load_table(f"catrs-supplement/table-{number}"),
+        paper_columns("catrs", number)[1:],
+    )
     assert {*table.columns} == {*CORRUPTIONS[table.corruptions], "mean"}
     ours = {
         (kind, row.settings["method"]["name"]): cell
@@ -113,17 +131,25 @@ def test_tables_of_corruptions_are_the_printed_ones(number):
 @pytest.mark.parametrize("number", [8, 9, 10, 11])
 def test_ablations_are_the_printed_ones(number):
     table = load_table(f"smoothmix-supplement/table-{number}")
-    printed = [[row.printed_acr(), *row.printed_cells(table)] for row in table.rows if row.label != "Gaussian"]
+    printed = [
+        [row.printed_acr(), *row.printed_cells(table)]
+        for row in table.rows
+        if row.label != "Gaussian"
+    ]
     assert printed == [cells for _, *cells in paper_table("smoothmix", number)]
 
 
 def test_rows_made_with_another_schedule_are_not_compared():
     """CAT-RS's table 12 trained Gaussian for 150 epochs; the released models' row is of 90."""
     own = load_recipe("cifar10/gaussian-0.50").config
-    longer = load_recipe("cifar10/gaussian-0.50", {"epochs": 150, "batch_size": 256, "lr_step": 50, "lr_late": True})
+    longer = load_recipe(
+        "cifar10/gaussian-0.50", {"epochs": 150, "batch_size": 256, "lr_step": 50, "lr_late": True}
+    )
     short = load_recipe("cifar10/gaussian-0.50", {"epochs": 3})
     assert [(row.acr, row.mean) for row in rows_of(vars(own))] == [(0.525, None)]
-    assert [(row.acr, row.mean, row.inputs) for row in rows_of(vars(longer.config))] == [(None, 0.5406, 2000)]
+    assert [(row.acr, row.mean, row.inputs) for row in rows_of(vars(longer.config))] == [
+        (None, 0.5406, 2000)
+    ]
     assert [(row.acr, row.mean) for row in rows_of(vars(short.config))] == [(0.525, None)]
 
 
@@ -133,7 +159,10 @@ def test_ablations_are_found_by_their_settings():
     assert (row.acr, row.source.rpartition(", ")[2]) == (1.812, "table 8")
     config = load_recipe("mnist/consistency-1.00", {"method": {"lam": 10.0}}).config
     (row,) = rows_of(vars(config))
-    assert (row.accuracy_at(0.5), row.accuracy_at(0.25)) == (pytest.approx(0.886), None)  # a table with steps of 0.5
+    assert (row.accuracy_at(0.5), row.accuracy_at(0.25)) == (
+        pytest.approx(0.886),
+        None,
+    )  # a table with steps of 0.5
 
 
 def test_the_list_and_a_table_are_printed_without_torch_or_numpy(capsys):
@@ -144,11 +173,17 @@ def test_the_list_and_a_table_are_printed_without_torch_or_numpy(capsys):
     main(["tables", "smoothadv/table-17"])
     printed = capsys.readouterr().out
     assert "smoothadv-logs/cifar10-finetuned    10000   80 (90)  62 (81)" in printed
-    assert "published with n0 = 100, n = 100,000, alpha = 0.001, and radii rounded to 3 significant" in printed
+    assert (
+        "published with n0 = 100, n = 100,000, alpha = 0.001, and radii rounded to 3 significant"
+        in printed
+    )
     main(["tables", "consistency-supplement/table-7"])
     printed = capsys.readouterr().out
     assert "cifar10/consistency-0.25  10000   0.552  75.8  67.6  58.1  46.7" in printed
-    assert "note on Stability, lambda = 1 (sigma 0.5): the value at radius 1 could not be read" in printed
+    assert (
+        "note on Stability, lambda = 1 (sigma 0.5): the value at radius 1 could not be read"
+        in printed
+    )
     main(["tables", "consistency-supplement/table-4"])
     shared = "note on cross-entropy, lambda = 5 (sigma 1); cross-entropy, lambda = 20 (sigma 1): the rows called"
     assert shared in capsys.readouterr().out
@@ -167,7 +202,9 @@ def test_an_unknown_table_offers_the_nearest():
 
 
 def logged(pattern):
-    places = [path for path in (Path(LOGS) / "data").glob(pattern) if not path.name.endswith("_acc")]
+    places = [
+        path for path in (Path(LOGS) / "data").glob(pattern) if not path.name.endswith("_acc")
+    ]
     assert places, pattern
     return [read_log(path) for path in places]
 
@@ -180,26 +217,42 @@ def test_rows_with_a_log_are_its_numbers_to_the_digit(name):
         results = logged(row.log or row.log_of_columns) if row.log or row.log_of_columns else []
         if not results:
             continue
-        shares = 100 * np.array([certified_accuracy(c, table.radii) for c in results]) if table.radii else None
+        shares = (
+            100 * np.array([certified_accuracy(c, table.radii) for c in results])
+            if table.radii
+            else None
+        )
         radius = np.array([average_certified_radius(c) for c in results])
         assert len(results) == row.seeds
         if row.acr is not None:
             known = [i for i, percent in enumerate(row.accuracy) if percent is not None]
-            assert [f"{shares[0][i]:.{table.digits}f}" for i in known] == [row.printed_cells(table)[i] for i in known]
+            assert [f"{shares[0][i]:.{table.digits}f}" for i in known] == [
+                row.printed_cells(table)[i] for i in known
+            ]
             assert (f"{radius[0]:.3f}" == f"{row.acr:.3f}") == bool(row.log), row
         if row.mean is not None:
             assert f"{radius.mean():.4f}" == f"{row.mean:.4f}", row
             assert f"{row.std:.4f}" in (f"{radius.std(ddof=1):.4f}", f"{radius.std():.4f}"), row
         if row.accuracy_std:
-            assert [f"{value:.2f}" for value in shares.mean(0)] == [f"{value:.2f}" for value in row.accuracy]
-            assert [f"{value:.2f}" for value in shares.std(0, ddof=1)] == [f"{value:.2f}" for value in row.accuracy_std]
+            assert [f"{value:.2f}" for value in shares.mean(0)] == [
+                f"{value:.2f}" for value in row.accuracy
+            ]
+            assert [f"{value:.2f}" for value in shares.std(0, ddof=1)] == [
+                f"{value:.2f}" for value in row.accuracy_std
+            ]
 
 
 @pytest.mark.parametrize(
     ("name", "offered"),
     [
-        ("table-8", {"smoothadv/table-8", "smoothmix-supplement/table-8", "catrs-supplement/table-8"}),
-        ("smoothmix/table-10", {"smoothadv/table-10", "smoothmix-supplement/table-10", "catrs-supplement/table-10"}),
+        (
+            "table-8",
+            {"smoothadv/table-8", "smoothmix-supplement/table-8", "catrs-supplement/table-8"},
+        ),
+        (
+            "smoothmix/table-10",
+            {"smoothadv/table-10", "smoothmix-supplement/table-10", "catrs-supplement/table-10"},
+        ),
         ("smothadv/figure-5", {"smoothadv/figure-4"}),
         ("nope", set()),
     ],

@@ -5,23 +5,45 @@ import json
 from smoothcert.report import read_attack_stores, read_results
 from smoothcert.runs.attack_rows import ATTACK_COLUMNS, OLDER_COLUMNS
 
-ABOUT = {"model": "m", "network": "n", "data": "d", "dataset": "mnist-mini", "split": "test", "sigma": 0.5}
+ABOUT = {
+    "model": "m",
+    "network": "n",
+    "data": "d",
+    "dataset": "mnist-mini",
+    "split": "test",
+    "sigma": 0.5,
+}
 RIGHT, WRONG, ABSTAIN = 1, 2, -1
 
 
-def write_attacks(folder, answers, *, columns=ATTACK_COLUMNS, inputs=None, parts=None, tail="", **identity):
+def write_attacks(
+    folder, answers, *, columns=ATTACK_COLUMNS, inputs=None, parts=None, tail="", **identity
+):
     """RUN/attack/NAME whose rows are `answers`: (idx, radius) -> predict, or a dict of cells; labels are all 1."""
     folder.mkdir(parents=True)
     radii = sorted({radius for _, radius in answers})
-    settings = {**ABOUT, "classes": 10, "attack": "pgd", "steps": 20, "noises": 128, "n": 1000, "alpha": 0.001}
+    settings = {
+        **ABOUT,
+        "classes": 10,
+        "attack": "pgd",
+        "steps": 20,
+        "noises": 128,
+        "n": 1000,
+        "alpha": 0.001,
+    }
     settings |= {"noise": "exact", "radii": radii, "attack_version": 3} | identity
     expected = len(answers) if inputs is None else inputs
     manifest = {"identity": settings, "inputs": expected, "environment": {}}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     rows = [attack_row(*key, answer) for key, answer in answers.items()]
     for shard, part in enumerate(parts or [rows]):
-        lines = ["\t".join(columns), *("\t".join(str(row[name]) for name in columns) for row in part)]
-        (folder / f"part-{shard}-of-{len(parts or [rows])}.tsv").write_text("\n".join(lines) + "\n" + tail)
+        lines = [
+            "\t".join(columns),
+            *("\t".join(str(row[name]) for name in columns) for row in part),
+        ]
+        (folder / f"part-{shard}-of-{len(parts or [rows])}.tsv").write_text(
+            "\n".join(lines) + "\n" + tail
+        )
     return folder
 
 
@@ -43,4 +65,13 @@ def both(*places):
     return read_attack_stores(*places), read_results(*places)
 
 
-__all__ = ["ABOUT", "ABSTAIN", "OLDER_COLUMNS", "RIGHT", "WRONG", "attack_row", "both", "write_attacks"]
+__all__ = [
+    "ABOUT",
+    "ABSTAIN",
+    "OLDER_COLUMNS",
+    "RIGHT",
+    "WRONG",
+    "attack_row",
+    "both",
+    "write_attacks",
+]

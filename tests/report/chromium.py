@@ -7,7 +7,9 @@ import pytest
 
 from tests.processes import PATIENCE
 
-sync_api = pytest.importorskip("playwright.sync_api", reason="the browser test needs the package playwright")
+sync_api = pytest.importorskip(
+    "playwright.sync_api", reason="the browser test needs the package playwright"
+)
 CHROMIUM = shutil.which("chromium")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 expect = sync_api.expect
@@ -19,7 +21,9 @@ def chromium():
     if CHROMIUM is None:
         pytest.skip("the browser test needs chromium: apt-get install chromium")
     with sync_api.sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS, timeout=1000 * PATIENCE)
+        started = playwright.chromium.launch(
+            executable_path=CHROMIUM, args=FLAGS, timeout=1000 * PATIENCE
+        )
         yield started
         started.close()
 

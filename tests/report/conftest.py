@@ -45,7 +45,13 @@ def write_log(tmp_path):
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = ["\t".join(columns)]
         for idx, label, predict, radius in rows:
-            values = dict(zip(HEADER, (idx, label, predict, radius, int(label == predict), "0:00:01.25"), strict=True))
+            values = dict(
+                zip(
+                    HEADER,
+                    (idx, label, predict, radius, int(label == predict), "0:00:01.25"),
+                    strict=True,
+                )
+            )
             lines.append("\t".join(str(values.get(column, "x")) for column in columns))
         path.write_bytes((newline.join(lines) + newline + tail).encode())
         return path
@@ -64,11 +70,21 @@ def write_store(tmp_path):
         folder = tmp_path / run / "certify" / name
         folder.mkdir(parents=True)
         every = 20 if any(row[0] >= 20 for rows in parts for row in rows) else 1
-        settings = {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "seed": 0, "noise": "exact", "norm": "l2"}
+        settings = {
+            "sigma": 0.5,
+            "n0": 100,
+            "n": 1000,
+            "alpha": 0.001,
+            "seed": 0,
+            "noise": "exact",
+            "norm": "l2",
+        }
         settings = settings | {"start": 0, "every": every} | identity
         law = settings["noise"] if settings["noise"] in ("uniform", "laplace") else "gaussian"
         alpha = settings["alpha"] / inputs if settings.get("simultaneous") else settings["alpha"]
-        rules = {key: settings.get(key) for key in ("radii", "tolerance") if "procedure" in settings}
+        rules = {
+            key: settings.get(key) for key in ("radii", "tolerance") if "procedure" in settings
+        }
         test = procedure(settings["n"], alpha, 0.5, law=law, **rules)
         settings |= test.describe() if test else {}
         manifest = {"identity": settings, "inputs": inputs, "environment": {"smoothcert": "0.1.0"}}
@@ -84,7 +100,9 @@ def write_store(tmp_path):
                     law,
                     test,
                 )
-                row = certificate_row(certificate, index=idx, label=label, noise=settings["noise"], seed=0)
+                row = certificate_row(
+                    certificate, index=idx, label=label, noise=settings["noise"], seed=0
+                )
                 cells = row | {"time": f"0:00:0{shard}.5"}
                 lines.append("\t".join(str(cells[column]) for column in HEADER + OURS))
             text = "\n".join(lines) + "\n" + (tail if shard == 0 else "")
@@ -97,12 +115,18 @@ def write_store(tmp_path):
 def _certificate(selected, radius, n, alpha, law, test):
     """The certificate of a class with about this radius; without one, of a class that half of the samples name."""
     radii = bounds.radius(bounds.lower_bound(np.arange(n + 1), n, alpha), 0.5, law)
-    top = n // 2 if radius is None else int(np.where(radii > 0, np.abs(radii - radius), np.inf).argmin())
+    top = (
+        n // 2
+        if radius is None
+        else int(np.where(radii > 0, np.abs(radii - radius), np.inf).argmin())
+    )
     shares = np.zeros(10)
     shares[selected], shares[(selected + 1) % 10] = top / n, 1 - top / n
     counts0 = np.where(np.arange(10) == selected, 100, 0)
     if test is None:
-        (certificate,) = from_counts(counts0[None], np.round(n * shares).astype(int)[None], 0.5, alpha, law=law)
+        (certificate,) = from_counts(
+            counts0[None], np.round(n * shares).astype(int)[None], 0.5, alpha, law=law
+        )
         return certificate
     state = test.start
     for look, seen in enumerate(test.looks):
@@ -124,7 +148,9 @@ def run(tmp_path, write_store):
 
 @pytest.fixture(scope="module")
 def browser():
-    from tests.report.chromium import chromium  # here, since its tests skip where its package is missing
+    from tests.report.chromium import (
+        chromium,
+    )  # here, since its tests skip where its package is missing
 
     with chromium() as started:
         yield started

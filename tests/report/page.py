@@ -23,7 +23,11 @@ class Page(HTMLParser):
         attributes = dict(attrs)
         assert not [name for name in attributes if name.startswith("on")]
         self.ids += [attributes["id"]] if "id" in attributes else []
-        loading = [value for name, value in attrs if name in ("src", "href", "srcset", "data", "xlink:href")]
+        loading = [
+            value
+            for name, value in attrs
+            if name in ("src", "href", "srcset", "data", "xlink:href")
+        ]
         self.loads += [value for value in loading if not value.startswith("#")]
         if tag not in VOID:
             self.open.append((tag, attributes))

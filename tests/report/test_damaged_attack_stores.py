@@ -34,7 +34,9 @@ from tests.report.attack_stores import OLDER_COLUMNS, RIGHT, attack_row, write_a
     ],
 )
 def test_a_bad_value_names_file_line_and_column(tmp_path, column, value, words):
-    folder = write_attacks(tmp_path / "attack" / "x", {(0, 0.5): RIGHT, (1, 0.5): {"predict": 1, column: value}})
+    folder = write_attacks(
+        tmp_path / "attack" / "x", {(0, 0.5): RIGHT, (1, 0.5): {"predict": 1, column: value}}
+    )
     if column == "radius":  # the manifest knows 0.5 alone
         manifest = json.loads((folder / "manifest.json").read_text())
         manifest["identity"]["radii"] = [0.5]
@@ -47,21 +49,29 @@ def test_rows_and_headers_that_no_attack_writes(tmp_path):
     folder = write_attacks(tmp_path / "attack" / "a", {(0, 0.5): RIGHT}, tail="1\t1\t0.5\n")
     with pytest.raises(StoreError, match="line 3: expected 11 columns, found 3"):
         read_attacks(folder)
-    folder = write_attacks(tmp_path / "attack" / "b", {(0, 0.5): RIGHT}, columns=(*OLDER_COLUMNS, "time"))
+    folder = write_attacks(
+        tmp_path / "attack" / "b", {(0, 0.5): RIGHT}, columns=(*OLDER_COLUMNS, "time")
+    )
     with pytest.raises(StoreError, match="does not start with the header of a store of attacks"):
         read_attacks(folder)
 
 
 def test_a_row_may_be_there_twice_if_both_say_the_same(tmp_path):
     one, other = attack_row(0, 0.5, RIGHT), attack_row(0, 0.5, {"predict": RIGHT, "votes": 3})
-    twice = write_attacks(tmp_path / "attack" / "a", {(0, 0.5): RIGHT}, parts=[[one], [{**one, "time": "0:00:09"}]])
+    twice = write_attacks(
+        tmp_path / "attack" / "a", {(0, 0.5): RIGHT}, parts=[[one], [{**one, "time": "0:00:09"}]]
+    )
     assert len(read_attacks(twice).idx) == 1
     differs = write_attacks(tmp_path / "attack" / "b", {(0, 0.5): RIGHT}, parts=[[one], [other]])
-    with pytest.raises(StoreError, match=r"index 0 is attacked twice at radius 0.5 .*votes 900 and 3"):
+    with pytest.raises(
+        StoreError, match=r"index 0 is attacked twice at radius 0.5 .*votes 900 and 3"
+    ):
         read_attacks(differs)
     labels = [attack_row(0, 0.5, RIGHT), attack_row(0, 1.0, {"predict": RIGHT, "label": 2})]
     with pytest.raises(StoreError, match="index 0 has two different labels"):
-        read_attacks(write_attacks(tmp_path / "attack" / "c", {(0, 0.5): 1, (0, 1.0): 1}, parts=[labels]))
+        read_attacks(
+            write_attacks(tmp_path / "attack" / "c", {(0, 0.5): 1, (0, 1.0): 1}, parts=[labels])
+        )
 
 
 @pytest.mark.parametrize(

@@ -29,7 +29,14 @@ RUNS = st.lists(st.tuples(RADII, st.booleans()), min_size=1, max_size=60)
 
 def test_known_answers(make):
     c = make([0.0, 0.25, 0.5, 0.75, 2.0], correct=[1, 1, 1, 1, 0])
-    assert certified_accuracy(c, [0, 0.25, 0.2501, 0.5, 0.75, 1]).tolist() == [0.8, 0.6, 0.4, 0.4, 0.2, 0.0]
+    assert certified_accuracy(c, [0, 0.25, 0.2501, 0.5, 0.75, 1]).tolist() == [
+        0.8,
+        0.6,
+        0.4,
+        0.4,
+        0.2,
+        0.0,
+    ]
     assert average_certified_radius(c) == pytest.approx(1.5 / 5)
     assert clean_accuracy(c) == 0.8
     assert abstention_rate(c) == 0.2
@@ -78,7 +85,9 @@ def test_published_rounding_is_that_of_format(value):
 
 def test_published_rounding_keeps_shape_and_ties_of_binary():
     values = np.array([[1.905, 1.915, 1.9057], [0.0005, 1.2345e-5, 999.5]])
-    assert published_rounding(values).tolist() == [[float(f"{v:.3}") for v in row] for row in values.tolist()]
+    assert published_rounding(values).tolist() == [
+        [float(f"{v:.3}") for v in row] for row in values.tolist()
+    ]
     assert published_rounding([1.9057])[0] == 1.91
 
 
@@ -103,7 +112,9 @@ def test_high_probability_version_known_answer(make):
     c = make(np.linspace(0, 1, 500), alpha=0.001)
     loss = 0.001 + math.sqrt(2 * 0.001 * 0.999 * math.log(1000) / 500) + math.log(1000) / 1500
     assert loss == pytest.approx(0.01086, abs=1e-5)
-    assert certified_accuracy_whp(c, [0.0, 0.5, 2.0]).tolist() == pytest.approx([1 - loss, 0.5 - loss, 0.0])
+    assert certified_accuracy_whp(c, [0.0, 0.5, 2.0]).tolist() == pytest.approx(
+        [1 - loss, 0.5 - loss, 0.0]
+    )
     assert certified_accuracy_whp(c, 0.0, alpha=0.01) < certified_accuracy_whp(c, 0.0)
 
 
@@ -124,7 +135,9 @@ def test_high_probability_version_is_not_idly_small(make):
 
 def test_high_probability_version_where_alpha_is_for_all_inputs_together(make):
     manifest = {"identity": {"simultaneous": True}, "inputs": 500}
-    together, each = (make(np.ones(500), alpha=a, manifest=m) for a, m in ((0.5, manifest), (0.001, None)))
+    together, each = (
+        make(np.ones(500), alpha=a, manifest=m) for a, m in ((0.5, manifest), (0.001, None))
+    )
     assert certified_accuracy_whp(together, 1.0) == certified_accuracy_whp(each, 1.0)
 
 
@@ -137,10 +150,14 @@ def test_high_probability_version_needs_alpha(make):
 
 def test_linf_radius_is_that_of_the_largest_cube_within_the_ball(make):
     d = 3 * 32 * 32
-    assert linf_radius(0.43471, d) * 255 == pytest.approx(2, abs=1e-4)  # SmoothAdv: 2/255 on CIFAR-10
+    assert linf_radius(0.43471, d) * 255 == pytest.approx(
+        2, abs=1e-4
+    )  # SmoothAdv: 2/255 on CIFAR-10
     corner = np.full(d, linf_radius(1.0, d))
     assert np.linalg.norm(corner) == pytest.approx(1.0)
     c = make([0.434, 0.435, 2.0], [1, 1, 0])
-    assert certified_accuracy_linf(c, [0.0, 2 / 255, 3 / 255], d).tolist() == pytest.approx([2 / 3, 1 / 3, 0])
+    assert certified_accuracy_linf(c, [0.0, 2 / 255, 3 / 255], d).tolist() == pytest.approx(
+        [2 / 3, 1 / 3, 0]
+    )
     with pytest.raises(ConfigError, match="at least 1, found 0"):
         linf_radius(1.0, 0)

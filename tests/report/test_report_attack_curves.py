@@ -25,7 +25,10 @@ from tests.report.attack_stores import ABOUT, RIGHT, WRONG, both, write_attacks
 
 def points(svg):
     lines = ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}polyline")
-    return [np.array([[float(v) for v in p.split(",")] for p in line.get("points").split()]) for line in lines]
+    return [
+        np.array([[float(v) for v in p.split(",")] for p in line.get("points").split()])
+        for line in lines
+    ]
 
 
 def test_the_attacked_accuracy_is_drawn_over_the_certified_curve(run):
@@ -33,7 +36,9 @@ def test_the_attacked_accuracy_is_drawn_over_the_certified_curve(run):
     (chart,) = draw("attacks", Scene(results, attacks=attacks))
     certified, empirical = points(chart_svg(chart))
     assert empirical[0, 1] == certified[0, 1]  # both start at the clean accuracy
-    assert empirical[-1, 0] > certified[-1, 0]  # what is left at the last radius is left beyond it at most
+    assert (
+        empirical[-1, 0] > certified[-1, 0]
+    )  # what is left at the last radius is left beyond it at most
     bound = [empirical[empirical[:, 0] <= x, 1].max() for x in certified[:-1, 0]]
     assert all(certified[:-1, 1] >= np.array(bound) - 1e-9)  # y grows downwards
     assert "pgd: 75.0 % at 0, 75.0 % at 0.25, 50.0 % at 0.75." in chart.description
@@ -54,7 +59,10 @@ def test_attacked_radii_have_points(run, tmp_path):
     for text in (chart_svg(chart), page.partition("</section>")[0]):
         (line,) = re.findall(r'<polyline[^>]*points="([^"]*)"/>(?=<circle)', text)
         drawn, corners = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', text), line.split()
-        assert [",".join(point) for point in drawn[:-1]] == [corners[2], corners[4]]  # the last is in the legend
+        assert [",".join(point) for point in drawn[:-1]] == [
+            corners[2],
+            corners[4],
+        ]  # the last is in the legend
 
 
 @pytest.fixture
@@ -96,7 +104,10 @@ def test_a_best_model_that_was_not_attacked_leaves_a_gap(two_models):
         "pgd, T=20": [0.0, 0.25],
         "pgd, T=40": [0.0, 1.0],
     }
-    assert "gaussian: the best certified run at r = 1 was not attacked there by pgd, T=20" in family.notes
+    assert (
+        "gaussian: the best certified run at r = 1 was not attacked there by pgd, T=20"
+        in family.notes
+    )
 
 
 def test_methods_have_curves_of_their_own(two_models):
@@ -105,7 +116,12 @@ def test_methods_have_curves_of_their_own(two_models):
     assert [(f.name, len(f.models)) for f in families] == [("near", 1), ("far", 1)]
     chart = attack_chart(families)
     certified = [f"{name}: certified, 4 inputs" for name in ("near", "far")]
-    assert [line.label for line in chart.lines] == [certified[0], "near: pgd", certified[1], "far: pgd"]
+    assert [line.label for line in chart.lines] == [
+        certified[0],
+        "near: pgd",
+        certified[1],
+        "far: pgd",
+    ]
     assert chart.lines[0].style.colour == chart.lines[1].style.colour != chart.lines[2].style.colour
 
 
@@ -135,7 +151,9 @@ def test_an_input_must_withstand_all_attacks_of_one_kind(run, other):
         1.5: 0.75,
     }
     named = " and ".join(sorted([other, "pgd"]))
-    assert family.notes == (f"run/test: pgd counts an input as right where it withstands all of the stores {named}",)
+    assert family.notes == (
+        f"run/test: pgd counts an input as right where it withstands all of the stores {named}",
+    )
 
 
 def test_attacks_of_other_alpha_have_curves_of_their_own(run):
@@ -154,7 +172,9 @@ def test_a_store_that_shares_no_input_is_left_out_and_named(run, tmp_path, capsy
     write_attacks(run / "attack" / "others", {(3, 0.25): RIGHT}, noises=2)
     note = "run/test, others: left out of the curves of attacks, since it has none of the inputs that they are about"
     figure, page = tmp_path / "f.svg", tmp_path / "page.html"
-    status, said = ends(capsys, "report", run, "--draw", "attacks", "--figure", figure, "--html", page)
+    status, said = ends(
+        capsys, "report", run, "--draw", "attacks", "--figure", figure, "--html", page
+    )
     assert (status, said.err) == (0, f"note: {note}\n")
     assert len(points(figure.read_text())) == 3  # certified, pgd and few
     assert f"Note: {note}." in figure.read_text()
@@ -170,21 +190,33 @@ def test_stores_that_make_the_inputs_few_are_named(run):
     told = "curves of attacks are about 1 of the 4 inputs of run/test, pgd, since run/test, one"
     assert attack_families(*both(run))[0].notes == (f"{told} has only 1 of them",)
     write_attacks(run / "attack" / "tiny", {(0, 0.25): RIGHT}, noises=3)
-    assert attack_families(*both(run))[0].notes == (f"{told} and run/test, tiny have only 1 of them",)
+    assert attack_families(*both(run))[0].notes == (
+        f"{told} and run/test, tiny have only 1 of them",
+    )
 
 
 def test_the_most_stores_that_share_an_input_are_drawn(run):
     def drawn(**inputs):
         """How many inputs the curves are about, and the notes without their common words."""
         for name, places in inputs.items():
-            write_attacks(run / "attack" / name, {(i, 0.25): RIGHT for i in places}, noises=len(name))
+            write_attacks(
+                run / "attack" / name, {(i, 0.25): RIGHT for i in places}, noises=len(name)
+            )
         attacks, results = both(run)
         (family,) = attack_families([a for a in attacks if a.name in inputs], results)
-        notes = [note.replace("left out of the curves of attacks, since ", "") for note in family.notes]
+        notes = [
+            note.replace("left out of the curves of attacks, since ", "") for note in family.notes
+        ]
         return family.models[0].rows, [note.removeprefix("run/test, ") for note in notes]
 
-    assert drawn(x=[0], yy=[0], four=[1, 2, 3]) == (1, ["four: it has none of the inputs that they are about"])
-    assert drawn(first=[3], second=[0, 1]) == (2, ["first: it has none of the inputs that they are about"])
+    assert drawn(x=[0], yy=[0], four=[1, 2, 3]) == (
+        1,
+        ["four: it has none of the inputs that they are about"],
+    )
+    assert drawn(first=[3], second=[0, 1]) == (
+        2,
+        ["first: it has none of the inputs that they are about"],
+    )
     assert drawn(eq=[3], equal=[0]) == (1, ["equal: it has none of the inputs that they are about"])
     assert drawn(near=[0, 1], far=[77]) == (2, ["far: none of its inputs is certified"])
 
@@ -192,7 +224,9 @@ def test_the_most_stores_that_share_an_input_are_drawn(run):
 def test_inputs_that_are_not_certified_have_no_curves(run):
     write_attacks(run / "attack" / "far", {(77, 0.25): RIGHT})
     attacks, results = both(run)
-    with pytest.raises(ConfigError, match=r"both attacked and certified, found none in .*/attack/far: certify the"):
+    with pytest.raises(
+        ConfigError, match=r"both attacked and certified, found none in .*/attack/far: certify the"
+    ):
         attack_families([a for a in attacks if a.name == "far"], results)
     write_report(results, run / "page.html", attacks=[a for a in attacks if a.name == "far"])
     page = (run / "page.html").read_text()
@@ -205,7 +239,11 @@ def test_a_store_of_radius_0_alone_is_called_no_attack(run):
     """As in the table of what the network itself answers. Its steps and noises tell it from nothing."""
     write_attacks(run / "attack" / "clean", {(i, 0.0): RIGHT for i in (0, 1)}, noises=1, steps=5)
     (chart,) = draw("attacks", Scene(both(run)[1], attacks=both(run)[0]))
-    assert sorted(line.label for line in chart.lines) == ["attack: none", "pgd", "run/test: certified, 2 inputs"]
+    assert sorted(line.label for line in chart.lines) == [
+        "attack: none",
+        "pgd",
+        "run/test: certified, 2 inputs",
+    ]
 
 
 def test_labels_of_attacks_say_what_differs():
@@ -255,8 +293,16 @@ def test_models_of_other_data_are_no_best_model_of_a_method(tmp_path, write_stor
     """Runs of one method on two data sets: those of each answer for themselves."""
     for data, name in (("a", "1"), ("a", "2"), ("b", "3"), ("b", "4")):
         about = {**ABOUT, "dataset": f"set-{data}", "data": data, "model": name}
-        write_store([(i, 1, 1, 0.1 if data == "a" else 1.0) for i in range(4)], run=f"gaussian-{name}", **about)
-        write_attacks(tmp_path / f"gaussian-{name}" / "attack" / "pgd", {(i, 0.5): 1 for i in range(4)}, **about)
+        write_store(
+            [(i, 1, 1, 0.1 if data == "a" else 1.0) for i in range(4)],
+            run=f"gaussian-{name}",
+            **about,
+        )
+        write_attacks(
+            tmp_path / f"gaussian-{name}" / "attack" / "pgd",
+            {(i, 0.5): 1 for i in range(4)},
+            **about,
+        )
     families = attack_families(*both(tmp_path))
     assert [(family.name, len(family.models)) for family in families] == [
         ("gaussian set-a test", 2),
@@ -269,7 +315,9 @@ def test_an_index_is_another_image_in_another_data_set(tmp_path, write_store, ca
     """Inputs 0 to 3 of one data set and 2 to 4 of another: nothing is shared between them, and nothing left out."""
     for data, inputs in (("a", range(4)), ("b", range(2, 5))):
         about = {**ABOUT, "dataset": f"set-{data}", "data": data, "model": data}
-        write_store([(i, 1, 1, 0.4) for i in inputs], run=data, inputs=len(inputs), start=inputs[0], **about)
+        write_store(
+            [(i, 1, 1, 0.4) for i in inputs], run=data, inputs=len(inputs), start=inputs[0], **about
+        )
         answers = {(i, 0.5): WRONG if i == inputs[0] else RIGHT for i in inputs}
         write_attacks(tmp_path / data / "attack" / "pgd", answers, **about)
     figure = tmp_path / "f.svg"
@@ -294,4 +342,6 @@ def test_a_data_set_without_certified_inputs_leaves_the_others(run, write_store,
     write_attacks(tmp_path / "second" / "attack" / "far", {(9, 0.5): RIGHT}, **about)
     (family,) = attack_families(*both(run, tmp_path / "second"))
     assert (family.name, family.models[0].rows) == ("run", 4)
-    assert family.notes == ("second, far: left out of the curves of attacks, since none of its inputs is certified",)
+    assert family.notes == (
+        "second, far: left out of the curves of attacks, since none of its inputs is certified",
+    )

@@ -23,7 +23,15 @@ from smoothcert.report.read.attacks import certificates_of
 from smoothcert.report.tables.attacks import alarms
 from smoothcert.runs.rows import NoCertificates
 from tests.cli.commands import ends
-from tests.report.attack_stores import ABOUT, ABSTAIN, OLDER_COLUMNS, RIGHT, WRONG, both, write_attacks
+from tests.report.attack_stores import (
+    ABOUT,
+    ABSTAIN,
+    OLDER_COLUMNS,
+    RIGHT,
+    WRONG,
+    both,
+    write_attacks,
+)
 
 
 def test_a_run_has_its_attacks_beside_its_certificates(run):
@@ -37,7 +45,13 @@ def test_a_run_has_its_attacks_beside_its_certificates(run):
         0.75,
         (),
     )
-    assert (high.radius, high.empirical, high.abstained, high.certified, high.alarms) == (0.75, 0.5, 0.0, 0.5, ())
+    assert (high.radius, high.empirical, high.abstained, high.certified, high.alarms) == (
+        0.75,
+        0.5,
+        0.0,
+        0.5,
+        (),
+    )
     assert (low.base, low.noisy) == (1.0, 0.9)
 
 
@@ -85,14 +99,24 @@ def test_lines_that_would_be_alike_name_their_stores(run):
 
 
 def test_lines_of_runs_of_one_name_are_told_apart_by_their_folders(tmp_path):
-    stores = [write_attacks(tmp_path / name / "run" / "attack" / "pgd", {(0, 0.5): RIGHT}) for name in "ab"]
+    stores = [
+        write_attacks(tmp_path / name / "run" / "attack" / "pgd", {(0, 0.5): RIGHT})
+        for name in "ab"
+    ]
     rows = attack_table([read_attacks(store) for store in stores], []).rows
-    assert [row[:3] for row in rows] == [("run", "1", "under pgd (store a)"), ("run", "1", "under pgd (store b)")]
+    assert [row[:3] for row in rows] == [
+        ("run", "1", "under pgd (store a)"),
+        ("run", "1", "under pgd (store b)"),
+    ]
 
 
 def test_radius_0_alone_is_no_attack(run):
-    write_attacks(run / "attack" / "clean", {(i, 0.0): WRONG if i == 0 else RIGHT for i in range(4)})
-    write_attacks(run / "attack" / "more", {(i, r): RIGHT for i in range(4) for r in (0.0, 0.5)}, attack="ddn")
+    write_attacks(
+        run / "attack" / "clean", {(i, 0.0): WRONG if i == 0 else RIGHT for i in range(4)}
+    )
+    write_attacks(
+        run / "attack" / "more", {(i, r): RIGHT for i in range(4) for r in (0.0, 0.5)}, attack="ddn"
+    )
     kinds = {row[2]: row[3:6] for row in attack_table(*both(run)).rows}
     assert kinds == {
         "certified": ("-", "-", "1000"),
@@ -107,17 +131,31 @@ def test_radius_0_alone_is_no_attack(run):
 def test_the_network_itself_is_a_table_where_radius_0_was_measured(run):
     attacks, results = both(run)
     assert len(base_table(attacks, results).rows) == 2
-    clean = {(0, 0.0): {"predict": 1, "base_predict": 3, "votes": 500}, (1, 0.0): {"predict": -1, "votes": 400}}
+    clean = {
+        (0, 0.0): {"predict": 1, "base_predict": 3, "votes": 500},
+        (1, 0.0): {"predict": -1, "votes": 400},
+    }
     write_attacks(run / "attack" / "clean", clean)
     attacks, results = both(run)
     tables = report_tables(Material(results, attacks=attacks))
     assert list(tables) == ["certified", "attacks", "base"]
-    assert tables["base"][0].rows[0] == ("run/test", "none", "0.00", "2", "50.0", "45.0", "50.0", "50.0")
+    assert tables["base"][0].rows[0] == (
+        "run/test",
+        "none",
+        "0.00",
+        "2",
+        "50.0",
+        "45.0",
+        "50.0",
+        "50.0",
+    )
 
 
 def test_stores_of_older_versions_know_nothing_of_the_network_itself(run):
     shutil.rmtree(run / "attack" / "pgd")
-    write_attacks(run / "attack" / "old", {(0, 0.5): RIGHT}, columns=OLDER_COLUMNS, attack_version=2)
+    write_attacks(
+        run / "attack" / "old", {(0, 0.5): RIGHT}, columns=OLDER_COLUMNS, attack_version=2
+    )
     attacks, results = both(run)
     (row,) = empirical_rows(attacks[0])
     assert (row.empirical, row.base, row.noisy) == (1.0, None, None)
@@ -127,14 +165,20 @@ def test_stores_of_older_versions_know_nothing_of_the_network_itself(run):
 
 
 def test_an_answer_inside_a_certified_radius_is_an_alarm_everywhere(run, tmp_path):
-    write_attacks(run / "attack" / "strong", {(0, 0.5): WRONG, (1, 0.5): ABSTAIN, (2, 0.5): RIGHT}, attack="ddn")
+    write_attacks(
+        run / "attack" / "strong",
+        {(0, 0.5): WRONG, (1, 0.5): ABSTAIN, (2, 0.5): RIGHT},
+        attack="ddn",
+    )
     attacks, results = both(run)
     (told,) = [note for note in attack_table(attacks, results).notes if "ALARM" in note]
     assert told == (
         "SOUNDNESS ALARM: run/test, ddn at radius 0.5: 1 of 3 inputs (idx 0) answers otherwise inside its certified "
         "radius"
     )
-    assert [row["alarms"] for entry in attack_values(attacks, results) for row in entry["attacked"]] == [(), (), (0,)]
+    assert [
+        row["alarms"] for entry in attack_values(attacks, results) for row in entry["attacked"]
+    ] == [(), (), (0,)]
     write_report(results, tmp_path / "page.html", attacks=attacks)
     page = (tmp_path / "page.html").read_text()
     assert page.index('role="alert"') < page.index('id="results"')
@@ -146,11 +190,18 @@ def test_an_alarm_that_the_store_recorded_stays_when_its_certificates_are_gone(t
     claimed = {"predict": WRONG, "certified_predict": 1, "certified_radius": 0.9}
     a = read_attacks(write_attacks(tmp_path / "attack" / "pgd", {(7, 0.5): claimed}))
     assert empirical_rows(a)[0].alarms == (7,)
-    abstains = write_attacks(tmp_path / "attack" / "none", {(7, 0.5): {**claimed, "certified_predict": -1}})
+    abstains = write_attacks(
+        tmp_path / "attack" / "none", {(7, 0.5): {**claimed, "certified_predict": -1}}
+    )
     with pytest.raises(StoreError, match="expected 0, since the certificate abstains"):
         read_attacks(abstains)
     far = {**claimed, "certified_radius": 0.5}  # at the radius itself nothing is proved
-    assert empirical_rows(read_attacks(write_attacks(tmp_path / "attack" / "far", {(7, 0.5): far})))[0].alarms == ()
+    assert (
+        empirical_rows(read_attacks(write_attacks(tmp_path / "attack" / "far", {(7, 0.5): far})))[
+            0
+        ].alarms
+        == ()
+    )
 
 
 def test_an_alarm_that_the_store_recorded_stays_when_certificates_are_made_anew(run):
@@ -161,11 +212,21 @@ def test_an_alarm_that_the_store_recorded_stays_when_certificates_are_made_anew(
 
 
 def test_a_radius_is_certified_up_to_itself_by_what_the_store_says(tmp_path):
-    proved = {(idx, 0.5): {"predict": 1, "certified_predict": 1, "certified_radius": 0.4 + 0.1 * idx} for idx in (0, 1)}
-    assert empirical_rows(read_attacks(write_attacks(tmp_path / "attack" / "pgd", proved)))[0].certified == 0.5
+    proved = {
+        (idx, 0.5): {"predict": 1, "certified_predict": 1, "certified_radius": 0.4 + 0.1 * idx}
+        for idx in (0, 1)
+    }
+    assert (
+        empirical_rows(read_attacks(write_attacks(tmp_path / "attack" / "pgd", proved)))[
+            0
+        ].certified
+        == 0.5
+    )
 
 
-def test_an_alarm_about_other_certificates_of_the_same_network_is_not_hidden(run, write_store, tmp_path):
+def test_an_alarm_about_other_certificates_of_the_same_network_is_not_hidden(
+    run, write_store, tmp_path
+):
     """`more` stands beside the attack, since it knows as many inputs by more samples; `test` claims what is wrong."""
     write_store([(i, 1, 1, 0.1) for i in range(4)], name="more", n=5000, **ABOUT)
     write_attacks(run / "attack" / "strong", {(0, 0.5): WRONG})
@@ -174,7 +235,9 @@ def test_an_alarm_about_other_certificates_of_the_same_network_is_not_hidden(run
     assert "test, pgd at radius 0.5: 1 of 1 input (idx 0)" in alarm
 
 
-@pytest.mark.parametrize("again", [["--norm", "linf", "--dimension", 4], ["--alpha", 1e-20], ["--bound", "multiclass"]])
+@pytest.mark.parametrize(
+    "again", [["--norm", "linf", "--dimension", 4], ["--alpha", 1e-20], ["--bound", "multiclass"]]
+)
 def test_an_alarm_stays_when_certificates_are_analysed_again(run, capsys, again):
     """What was claimed is contradicted, whatever is shown of it."""
     write_attacks(run / "attack" / "strong", {(0, 0.9): WRONG})
@@ -182,7 +245,9 @@ def test_an_alarm_stays_when_certificates_are_analysed_again(run, capsys, again)
     assert (status, said.err.startswith("SOUNDNESS ALARM: run")) == (0, True)
 
 
-@pytest.mark.parametrize("changed", [{"model": "other"}, {"data": "other"}, {"sigma": 0.25}, {"split": "train"}])
+@pytest.mark.parametrize(
+    "changed", [{"model": "other"}, {"data": "other"}, {"sigma": 0.25}, {"split": "train"}]
+)
 def test_certificates_of_another_classifier_are_not_beside_an_attack(run, changed):
     write_attacks(run / "attack" / "other", {(0, 0.5): RIGHT}, **changed)
     attacks, results = both(run)
@@ -197,7 +262,10 @@ def test_certificates_of_another_classifier_are_not_beside_an_attack(run, change
 def test_radii_of_attacks_are_named_l2_beside_another_norm(run):
     attacks, results = both(run)
     assert "radii of attacks are in l2 norm" not in attack_table(attacks, results).notes
-    assert "radii of attacks are in l2 norm" in attack_table(attacks, [replace(c, norm="linf") for c in results]).notes
+    assert (
+        "radii of attacks are in l2 norm"
+        in attack_table(attacks, [replace(c, norm="linf") for c in results]).notes
+    )
 
 
 def test_certificates_that_disagree_on_labels_are_not_beside_it(run):
@@ -224,7 +292,9 @@ def test_what_is_not_finished_is_told(run):
     notes = attack_table(attacks, read_results(run)).notes
     assert "run/test, young: partial, 2 of 8 rows (inputs times radii)" in notes
     assert "run/test, young: part-0-of-1.tsv: unfinished last line left out" in notes
-    assert [c.label for c in attack_families(attacks, read_results(run))[0].curves] == ["pgd"]  # complete ones alone
+    assert [c.label for c in attack_families(attacks, read_results(run))[0].curves] == [
+        "pgd"
+    ]  # complete ones alone
 
 
 def test_texts_of_a_store_are_escaped_in_a_page(run, tmp_path):

@@ -25,7 +25,13 @@ def file(make, tmp_path_factory):
     radius = np.arange(1, 41) / 40
     runs = [
         make(radius, wrong == label, name="gaussian", predict=wrong, **shared),
-        make(np.where(lazy < 0, 0, radius / 2), lazy == label, name="smoothmix", predict=lazy, **shared),
+        make(
+            np.where(lazy < 0, 0, radius / 2),
+            lazy == label,
+            name="smoothmix",
+            predict=lazy,
+            **shared,
+        ),
     ]
     path = tmp_path_factory.mktemp("page") / "report.html"
     write_report(runs, path, images={c.name: Squares() for c in runs})
@@ -38,7 +44,10 @@ def page(browser, file):
     troubles = []
     with tab(browser, viewport={"width": 1200, "height": 900}) as opened:
         opened.on("console", lambda message: troubles.append(message.text))
-        opened.on("request", lambda request: troubles.append(request.url) if outside(request.url) else None)
+        opened.on(
+            "request",
+            lambda request: troubles.append(request.url) if outside(request.url) else None,
+        )
         opened.goto(file.as_uri())
         yield opened
     assert troubles == []
@@ -58,7 +67,13 @@ def test_hover_shows_the_values_there(page):
     chart.hover(position={"x": at * box["width"], "y": box["height"] / 2})
     assert tip.is_visible()
     # gaussian: radius >= 0.25 on 31 of 40, of which 4 are wrong; smoothmix: radius/2 >= 0.25 on 21
-    assert tip.inner_text().split("\n") == ["r = 0.25", "gaussian", "67.5\u00a0%", "smoothmix", "52.5\u00a0%"]
+    assert tip.inner_text().split("\n") == [
+        "r = 0.25",
+        "gaussian",
+        "67.5\u00a0%",
+        "smoothmix",
+        "52.5\u00a0%",
+    ]
     page.mouse.move(5, 5)
     assert tip.is_hidden()
 
@@ -92,7 +107,9 @@ def test_toggle_hides_a_curve_in_every_chart(page):
     assert page.locator("#curves td.gap").all_inner_texts() == ["", "best"]
     page.locator('#confidence tr[data-run="0"] input').check()
     assert all(curve.is_visible() for curve in curves)
-    compared = page.locator('.above .run[data-run="1"]').all()  # the line of its differences, and their key
+    compared = page.locator(
+        '.above .run[data-run="1"]'
+    ).all()  # the line of its differences, and their key
     assert [part.is_visible() for part in compared] == [True, True]
     page.locator('#curves tr[data-run="1"] input').uncheck()
     assert [part.is_visible() for part in compared] == [False, False]
@@ -101,19 +118,29 @@ def test_toggle_hides_a_curve_in_every_chart(page):
 def test_gallery_filters_by_run_kind_and_class(page):
     cards, count = page.locator("#cards figure"), page.locator("#filters output")
     assert count.inner_text() == f"{cards.count()} images"
-    assert page.locator("#cards h3").all_inner_texts() == ["Most robust", "Least robust", "Wrong", "Abstained"]
+    assert page.locator("#cards h3").all_inner_texts() == [
+        "Most robust",
+        "Least robust",
+        "Wrong",
+        "Abstained",
+    ]
     page.locator("[name=kind]").select_option("wrong")
     assert cards.count() == 4
     assert cards.first.inner_text().split("\n") == [
         "bird: says cat", "radius 1.000", "cat", "700", "dog", "200", "fish", "100", "input 39"
     ]  # fmt: skip
     page.locator("[name=label]").select_option(label="dog")
-    assert [text.split("\n")[0] for text in cards.all_inner_texts()] == ["dog: says fish", "dog: says fish"]
+    assert [text.split("\n")[0] for text in cards.all_inner_texts()] == [
+        "dog: says fish",
+        "dog: says fish",
+    ]
     page.locator("[name=run]").select_option(label="smoothmix")
     assert cards.count() == 0
     page.locator("[name=kind]").select_option("abstained")
     assert cards.first.inner_text().split("\n")[:2] == ["dog: abstains", "no radius"]
-    images = page.evaluate("[...document.images].map((image) => [image.naturalWidth, image.complete])")
+    images = page.evaluate(
+        "[...document.images].map((image) => [image.naturalWidth, image.complete])"
+    )
     assert images == [[16, True]]
 
 
@@ -143,7 +170,9 @@ def test_print_opens_every_section(page):
 
 def test_a_run_that_tested_some_radii_has_no_value_between_them(browser, make, tmp_path):
     tested = {"identity": {"procedure": "radius", "radii": [0, 0.5]}}
-    write_report([make([0.5, 0.0], name="tested", manifest=tested), make([0.5, 0.4])], tmp_path / "page.html")
+    write_report(
+        [make([0.5, 0.0], name="tested", manifest=tested), make([0.5, 0.4])], tmp_path / "page.html"
+    )
     with tab(browser) as page:
         page.goto((tmp_path / "page.html").as_uri())
         for place, shown in (("50", ["50.0\u00a0%", "50.0\u00a0%"]), ("20", ["–", "100.0\u00a0%"])):

@@ -34,7 +34,11 @@ BY_COLUMN = {  # what has no value stands last either way, and what is equal sta
     "n": ("descending", "seed100 tested seed10 seed9 Alpha", "seed9 seed10 tested seed100 Alpha"),
     "α": ("descending", "tested seed10 seed100 seed9 Alpha", "seed9 seed10 seed100 tested Alpha"),
     "run": ("ascending", "Alpha seed9 seed10 seed100 tested", "tested seed100 seed10 seed9 Alpha"),
-    "0.25": ("descending", "seed10 seed9 Alpha seed100 tested", "seed100 seed10 seed9 Alpha tested"),
+    "0.25": (
+        "descending",
+        "seed10 seed9 Alpha seed100 tested",
+        "seed100 seed10 seed9 Alpha tested",
+    ),
 }
 
 
@@ -65,13 +69,19 @@ def test_sorting_works_by_keyboard_for_one_column_at_a_time_and_prints(sorted_pa
 
 
 def test_marks_of_best_values_go_with_their_rows(browser, make, tmp_path):
-    write_report([make([0.1], name="worse"), make([0.4], name="better")], tmp_path / "page.html", radii=[0.25])
+    write_report(
+        [make([0.1], name="worse"), make([0.4], name="better")],
+        tmp_path / "page.html",
+        radii=[0.25],
+    )
     with tab(browser) as page:
         page.goto((tmp_path / "page.html").as_uri())
         best = page.locator('[aria-label="Results"] td.best')
         for names in (["worse", "better"], ["better", "worse"]):
             assert order(page) == names
-            assert set(best.evaluate_all("cells => cells.map(c => c.parentElement.cells[0].textContent)")) == {"better"}
+            assert set(
+                best.evaluate_all("cells => cells.map(c => c.parentElement.cells[0].textContent)")
+            ) == {"better"}
             page.get_by_role("button", name="ACR", exact=True).first.click()
 
 
@@ -79,7 +89,10 @@ def test_a_served_page_follows_its_store_and_keeps_what_the_reader_chose(browser
     rows = [(i, i % 3, i % 3, 0.4 + 0.1 * i) for i in range(4)]
     store, other = write_store(rows, run="runs/a"), write_store(rows[:2], run="runs/b")
     runs = store.parent.parent.parent
-    parts = {folder / "part-0-of-1.tsv": (folder / "part-0-of-1.tsv").read_text() for folder in (store, other)}
+    parts = {
+        folder / "part-0-of-1.tsv": (folder / "part-0-of-1.tsv").read_text()
+        for folder in (store, other)
+    }
     for part in parts:
         part.write_text("")
 

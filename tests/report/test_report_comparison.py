@@ -31,23 +31,67 @@ def rng(seed=0):
 def run(make):
     """A run with a config.yaml and a manifest; `method` and `seed` go into the first, the rest into the second."""
 
-    def build(radius, method=None, *, name="run", seed=0, sigma=0.5, correct=None, partial=False, **identity):
-        config = {"dataset": "mnist", "sigma": sigma, "method": method or {"name": "gaussian"}, "seed": seed}
-        manifest = {"identity": {"sigma": sigma, "n": 1000, "seed": 0, "model": f"w{seed}", **identity}}
+    def build(
+        radius,
+        method=None,
+        *,
+        name="run",
+        seed=0,
+        sigma=0.5,
+        correct=None,
+        partial=False,
+        **identity,
+    ):
+        config = {
+            "dataset": "mnist",
+            "sigma": sigma,
+            "method": method or {"name": "gaussian"},
+            "seed": seed,
+        }
+        manifest = {
+            "identity": {"sigma": sigma, "n": 1000, "seed": 0, "model": f"w{seed}", **identity}
+        }
         expected = len(radius) + 1 if partial else None
-        return make(radius, correct, name=name, sigma=sigma, config=config, manifest=manifest, expected=expected)
+        return make(
+            radius,
+            correct,
+            name=name,
+            sigma=sigma,
+            config=config,
+            manifest=manifest,
+            expected=expected,
+        )
 
     return build
 
 
 def test_per_class_known_answers(make):
-    c = make([1.0, 0.4, 0.6, 2.0], [1, 1, 0, 1], label=np.array([0, 0, 7, 7]), predict=np.array([0, 0, -1, 7]))
+    c = make(
+        [1.0, 0.4, 0.6, 2.0],
+        [1, 1, 0, 1],
+        label=np.array([0, 0, 7, 7]),
+        predict=np.array([0, 0, -1, 7]),
+    )
     zero, seven = per_class(c, [0.0, 0.5])
-    assert (zero.label, zero.inputs, zero.acr, zero.abstention, zero.accuracy) == (0, 2, 0.7, 0.0, (1.0, 0.5))
-    assert (seven.label, seven.inputs, seven.acr, seven.abstention, seven.accuracy) == (7, 2, 1.0, 0.5, (0.5, 0.5))
+    assert (zero.label, zero.inputs, zero.acr, zero.abstention, zero.accuracy) == (
+        0,
+        2,
+        0.7,
+        0.0,
+        (1.0, 0.5),
+    )
+    assert (seven.label, seven.inputs, seven.acr, seven.abstention, seven.accuracy) == (
+        7,
+        2,
+        1.0,
+        0.5,
+        (0.5, 0.5),
+    )
 
 
-@given(st.lists(st.tuples(st.floats(0, 3), st.booleans(), st.integers(0, 4)), min_size=1, max_size=40))
+@given(
+    st.lists(st.tuples(st.floats(0, 3), st.booleans(), st.integers(0, 4)), min_size=1, max_size=40)
+)
 def test_per_class_values_add_up(make, rows):
     radius, correct, label = zip(*rows, strict=True)
     label = np.array(label)
@@ -74,7 +118,11 @@ def test_equal_runs_may_differ_on_inputs_that_were_not_seen(make, inputs):
     (interval,) = found.accuracy
     assert interval.low == -interval.high
     assert (1 - interval.high) ** inputs == pytest.approx(0.05)
-    assert (found.acr.value, math.isnan(found.acr.low), math.isnan(found.acr.high)) == (0, True, True)
+    assert (found.acr.value, math.isnan(found.acr.low), math.isnan(found.acr.high)) == (
+        0,
+        True,
+        True,
+    )
     assert not interval.excludes_zero
     assert not found.acr.excludes_zero
 
@@ -82,10 +130,15 @@ def test_equal_runs_may_differ_on_inputs_that_were_not_seen(make, inputs):
 @pytest.mark.parametrize(("reached", "ends"), [(20, (1, -1)), (0, (-1, 1))])
 def test_a_difference_on_all_inputs_is_not_one_on_all_others(make, reached, ends):
     """Those may differ by as much in the other direction."""
-    ours, theirs = make([1.0] * reached + [0.5] * (20 - reached)), make([0.5] * reached + [1.0] * (20 - reached))
+    ours, theirs = (
+        make([1.0] * reached + [0.5] * (20 - reached)),
+        make([0.5] * reached + [1.0] * (20 - reached)),
+    )
     (interval,) = paired_bootstrap(ours, theirs, rng(), radii=[0.7], resamples=20).accuracy
     q = 1 - 0.05 ** (1 / 20)
-    assert [interval.low, interval.high] == pytest.approx(sorted([ends[0], ends[0] + 2 * q * ends[1]]))
+    assert [interval.low, interval.high] == pytest.approx(
+        sorted([ends[0], ends[0] + 2 * q * ends[1]])
+    )
     assert interval.excludes_zero
 
 
@@ -97,8 +150,12 @@ def test_intervals_hold_the_difference_where_few_inputs_differ(make):
         run = make([1.0] * k + [0.5] * (inputs - k))
         ends.append(paired_bootstrap(run, reference, rng(), radii=[0.7], resamples=500).accuracy[0])
     for share in (0.001, 0.01, 0.03, 0.05, 0.1, 0.13, 0.87, 0.95, 0.99, 0.999):
-        law = [math.comb(inputs, k) * share**k * (1 - share) ** (inputs - k) for k in range(inputs + 1)]
-        assert sum(p for p, end in zip(law, ends, strict=True) if end.low <= share <= end.high) >= 0.95
+        law = [
+            math.comb(inputs, k) * share**k * (1 - share) ** (inputs - k) for k in range(inputs + 1)
+        ]
+        assert (
+            sum(p for p, end in zip(law, ends, strict=True) if end.low <= share <= end.high) >= 0.95
+        )
 
 
 def test_bootstrap_agrees_with_the_normal_approximation(make):
@@ -125,7 +182,12 @@ def test_bootstrap_covers(make):
     held = 0
     for trial in range(200):
         d = rng(trial).normal(0.3, 1.0, 100)
-        held += paired_bootstrap(make(d + 9), make(np.full(100, 9.0)), rng(trial), resamples=400).acr.low <= 0.3
+        held += (
+            paired_bootstrap(
+                make(d + 9), make(np.full(100, 9.0)), rng(trial), resamples=400
+            ).acr.low
+            <= 0.3
+        )
     assert 185 <= held <= 200  # the lower end alone: 97.5 % of 200 is 195
 
 
@@ -175,14 +237,19 @@ def test_envelope_takes_the_best_run_and_breaks_ties_by_clean_accuracy(make):
     assert found[2].abstention == 0.25
     assert [w.tied for w in found] == [(1,), (1,), (2, 0), (1, 2, 0)]
     tie = ("1.00", "50.0", "also, strong (tie)", "75.0, 50.0")
-    assert envelope_table([strong, clean, also], [0.5, 1.0, 3.0]).rows == (("0.50", "75.0", "clean", "100.0"), tie)
+    assert envelope_table([strong, clean, also], [0.5, 1.0, 3.0]).rows == (
+        ("0.50", "75.0", "clean", "100.0"),
+        tie,
+    )
     with pytest.raises(ConfigError, match="at least one run"):
         upper_envelope([], [0.0])
 
 
 def test_spread_is_the_sample_standard_deviation():
     assert spread([1.0, 2.0, 4.0]).mean == pytest.approx(7 / 3)
-    assert spread([1.0, 2.0, 4.0]).std == pytest.approx(math.sqrt(((4 / 3) ** 2 + (1 / 3) ** 2 + (5 / 3) ** 2) / 2))
+    assert spread([1.0, 2.0, 4.0]).std == pytest.approx(
+        math.sqrt(((4 / 3) ** 2 + (1 / 3) ** 2 + (5 / 3) ** 2) / 2)
+    )
     assert math.isnan(spread([1.0]).std)
 
 
@@ -215,14 +282,27 @@ def test_trade_off_along_one_hyperparameter(run):
     runs = [mix(5.0), mix(1.0), mix(1.0, seed=1), run([1.0])]
     (found,) = trade_offs(runs)
     assert (found.method, found.parameter) == ("smoothmix", "eta")
-    assert [(p.value, p.run, p.clean) for p in found.points] == [(1.0, 1, 1.0), (1.0, 2, 1.0), (5.0, 0, 0.75)]
+    assert [(p.value, p.run, p.clean) for p in found.points] == [
+        (1.0, 1, 1.0),
+        (1.0, 2, 1.0),
+        (5.0, 0, 0.75),
+    ]
     assert [p.acr for p in found.points] == pytest.approx([0.1, 0.1, 0.375])
-    both = trade_offs([*runs, mix(5.0, steps=8), mix(1.0, steps=8)])  # the others have the default, 4
-    assert [(t.parameter, len(t.points)) for t in both] == [("eta", 3), ("eta", 2), ("steps", 2), ("steps", 3)]
+    both = trade_offs(
+        [*runs, mix(5.0, steps=8), mix(1.0, steps=8)]
+    )  # the others have the default, 4
+    assert [(t.parameter, len(t.points)) for t in both] == [
+        ("eta", 3),
+        ("eta", 2),
+        ("steps", 2),
+        ("steps", 3),
+    ]
 
 
 def test_sigma_can_be_the_hyperparameter(run):
-    (found,) = trade_offs([run([0.5], sigma=0.25), run([0.7], sigma=1.0), run([0.7], sigma=1.0, n=50)])
+    (found,) = trade_offs(
+        [run([0.5], sigma=0.25), run([0.7], sigma=1.0), run([0.7], sigma=1.0, n=50)]
+    )
     assert (found.parameter, [p.value for p in found.points]) == ("sigma", [0.25, 1.0])
 
 

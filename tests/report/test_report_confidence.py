@@ -7,7 +7,13 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 from smoothcert.errors import ConfigError
-from smoothcert.report import certified_accuracy, confidence_table, p_ecdf, p_lower, saturation_radius
+from smoothcert.report import (
+    certified_accuracy,
+    confidence_table,
+    p_ecdf,
+    p_lower,
+    saturation_radius,
+)
 from smoothcert.report.charts.curves import confidence_chart
 from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.confidence import normal_cdf, p_curve, saturation
@@ -20,7 +26,9 @@ def test_normal_cdf_is_scipys(x):
     np.testing.assert_allclose(normal_cdf(x), ndtr(x), rtol=0, atol=1e-15)
 
 
-@pytest.mark.parametrize(("n", "alpha"), [(100_000, 0.001), (1000, 0.001), (2000, 0.05), (10, 0.001), (7, 0.01)])
+@pytest.mark.parametrize(
+    ("n", "alpha"), [(100_000, 0.001), (1000, 0.001), (2000, 0.05), (10, 0.001), (7, 0.01)]
+)
 def test_saturation_radius_is_that_of_a_unanimous_vote(n, alpha):
     expected = float(bounds.radius(bounds.lower_bound(n, n, alpha), 0.5))
     assert saturation_radius(0.5, n, alpha) == pytest.approx(expected, rel=1e-9)
@@ -43,16 +51,24 @@ def test_saturation_of_a_log_is_known_only_if_its_largest_radius_shows_it(make):
     assert saturation(make([0.1, 1.9], sigma=0.5)) is None
     assert saturation(make([1.91])) is None
     assert saturation(make([1.91], sigma=0.5, n=1000)) is None
-    assert saturation(make([0.1], sigma=0.5, n=1000, alpha=0.001)) == pytest.approx(1.231631, abs=1e-5)
+    assert saturation(make([0.1], sigma=0.5, n=1000, alpha=0.001)) == pytest.approx(
+        1.231631, abs=1e-5
+    )
 
 
 def test_saturation_of_a_store_is_that_of_its_procedure(make):
     known = {"sigma": 0.5, "n": 1000, "alpha": 0.001}
-    together = make([0.1], **known, manifest={"identity": {"alpha": 0.001, "simultaneous": True}, "inputs": 100})
+    together = make(
+        [0.1], **known, manifest={"identity": {"alpha": 0.001, "simultaneous": True}, "inputs": 100}
+    )
     assert saturation(together) == saturation_radius(0.5, 1000, 1e-5)
     again = make([0.1], **known | {"alpha": 0.01}, manifest=together.manifest)
-    assert saturation(again) == saturation_radius(0.5, 1000, 0.0001)  # another alpha is for all inputs together too
-    sequential = make([0.1], **known, manifest={"identity": {"alpha": 0.001, "procedure": "tolerance"}})
+    assert saturation(again) == saturation_radius(
+        0.5, 1000, 0.0001
+    )  # another alpha is for all inputs together too
+    sequential = make(
+        [0.1], **known, manifest={"identity": {"alpha": 0.001, "procedure": "tolerance"}}
+    )
     assert saturation(sequential) is None
 
 
@@ -75,10 +91,20 @@ def test_p_of_a_store_is_the_stored_one(make):
 def test_ecdf_known_answers(make):
     p = np.array([0.5, 0.9, 0.99, 0.999])
     c = make([0.0, 1.0, 2.0, 3.0], correct=[1, 1, 1, 0], p_lower=p)
-    assert p_ecdf(c, [0.5, 0.9, 0.95, 0.99, 0.999, 1.0]).tolist() == [0.75, 0.5, 0.25, 0.25, 0.0, 0.0]
+    assert p_ecdf(c, [0.5, 0.9, 0.95, 0.99, 0.999, 1.0]).tolist() == [
+        0.75,
+        0.5,
+        0.25,
+        0.25,
+        0.0,
+        0.0,
+    ]
 
 
-@given(rows=st.lists(st.tuples(st.floats(0, 4), st.booleans()), min_size=1, max_size=50), sigma=st.floats(0.1, 2))
+@given(
+    rows=st.lists(st.tuples(st.floats(0, 4), st.booleans()), min_size=1, max_size=50),
+    sigma=st.floats(0.1, 2),
+)
 def test_ecdf_is_certified_accuracy_at_the_radius_of_p(make, rows, sigma):
     radius = np.array([r for r, _ in rows]) * sigma
     c = make(radius, correct=[ok for _, ok in rows], sigma=sigma)
@@ -102,7 +128,12 @@ def test_ecdf_outside_its_range(make, p):
 
 
 def test_answers_without_labels_are_not_called_correct(make):
-    bare = {"label": np.full(2, -1), "correct": np.zeros(2, bool), "predict": np.array([0, 1]), "sigma": 0.5}
+    bare = {
+        "label": np.full(2, -1),
+        "correct": np.zeros(2, bool),
+        "predict": np.array([0, 1]),
+        "sigma": 0.5,
+    }
     unlabelled, labelled = make([0.5, 1.0], name="bare", **bare), make([0.5, 1.0], sigma=0.5)
     assert confidence_table([unlabelled]).group == "answered (%) with confidence of at least p"
     assert confidence_table([labelled]).group == "correct (%) with confidence of at least p"
@@ -117,12 +148,17 @@ def test_where_no_confidence_is_known_the_reason_is_told(make):
     tested = make([0.5], sigma=0.5, manifest={"identity": {"procedure": "radius", "radii": [0.5]}})
     reasons = {
         "a log tells it by l2 radii alone, and its radii were converted to linf: leave --norm out": converted,
-        "a log tells it by l2 radii alone, and its radii are in norm l1": make([0.5], sigma=0.5, norm="l1"),
+        "a log tells it by l2 radii alone, and its radii are in norm l1": make(
+            [0.5], sigma=0.5, norm="l1"
+        ),
         "logs whose path does not name sigma do not tell it": nameless,
         "certificates of chosen radii alone do not tell it": tested,
     }
     for reason, c in reasons.items():
-        for what, made in (("table", confidence_table), ("drawing", lambda runs: draw("confidence", Scene(runs)))):
+        for what, made in (
+            ("table", confidence_table),
+            ("drawing", lambda runs: draw("confidence", Scene(runs))),
+        ):
             with pytest.raises(ConfigError) as caught:
                 made([c, c])
             told = f"a {what} of confidence needs a run whose p_A is known, found none: {reason}"
@@ -130,12 +166,19 @@ def test_where_no_confidence_is_known_the_reason_is_told(make):
 
 
 def test_the_table_tells_of_partial_runs(make):
-    partial = make([0.3, 0.4], name="a", sigma=0.5, expected=5, warnings=("its last line is unfinished",))
+    partial = make(
+        [0.3, 0.4], name="a", sigma=0.5, expected=5, warnings=("its last line is unfinished",)
+    )
     table = confidence_table([partial, make([0.3, 0.4, 0.5], name="b", sigma=0.5)])
     told = ["a: partial, 2 of 5 inputs", "a: its last line is unfinished"]
     assert list(table.notes[:2]) == told
     assert table.notes[2].startswith("the runs cover different inputs (2 to 3 each, 2 in common)")
-    for text in (table.to_text(terminal=False), table.to_text(terminal=True), table.to_markdown(), table.to_latex()):
+    for text in (
+        table.to_text(terminal=False),
+        table.to_text(terminal=True),
+        table.to_markdown(),
+        table.to_latex(),
+    ):
         assert all(note in text for note in told)
     assert [line.split(",")[:2] for line in table.to_csv().splitlines()] == [
         ["run", "inputs"],

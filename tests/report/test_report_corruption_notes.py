@@ -17,16 +17,24 @@ from smoothcert.report import (
 from tests.report.test_report_corruptions import FULL, ROW
 
 
-def test_types_outside_of_the_benchmark_stand_below_the_means_and_do_not_change_them(write_log, tmp_path):
+def test_types_outside_of_the_benchmark_stand_below_the_means_and_do_not_change_them(
+    write_log, tmp_path
+):
     for kind in CORRUPTIONS["cifar10-c"]:
         write_log(ROW, f"c/severity_1/cohen/{kind}.tsv")
     before = read_corruptions(tmp_path / "c")
-    for kind in ("spatter", "saturate", "fogg"):  # spatter is one of the 15 of MNIST-C; the last is misspelt
+    for kind in (
+        "spatter",
+        "saturate",
+        "fogg",
+    ):  # spatter is one of the 15 of MNIST-C; the last is misspelt
         write_log(FULL, f"c/severity_1/cohen/{kind}.tsv")
     entries = read_corruptions(tmp_path / "c")
     assert len(entries) == 18
     assert corruption_means(entries) == corruption_means(before)
-    left_out = "left out of the means, which are over the 15 types of cifar10-c: fogg, saturate, spatter"
+    left_out = (
+        "left out of the means, which are over the 15 types of cifar10-c: fogg, saturate, spatter"
+    )
     assert (corruption_table(before).notes, corruption_table(entries).notes) == ((), (left_out,))
     for accuracy, mean, other in ((False, "0.200", "0.600"), (True, "50.0", "100.0")):
         table = corruption_types_table(entries, 1, accuracy=accuracy)
@@ -40,12 +48,17 @@ def test_spatter_is_in_the_means_of_mnist_c_but_not_in_those_of_cifar10_c(write_
     def entries(dataset, graded):
         kinds = (("fog", ROW), ("spatter", FULL))
         folders = [
-            write_store(rows, run=dataset, name=kind, inputs=2, dataset=dataset, split=f"{kind}{graded}")
+            write_store(
+                rows, run=dataset, name=kind, inputs=2, dataset=dataset, split=f"{kind}{graded}"
+            )
             for kind, rows in kinds
         ]
         return corrupted_stores([read_store(folder) for folder in folders])
 
-    found = {name: corruption_means(entries(name, graded)) for name, graded in (("cifar10-c", "/1"), ("mnist-c", ""))}
+    found = {
+        name: corruption_means(entries(name, graded))
+        for name, graded in (("cifar10-c", "/1"), ("mnist-c", ""))
+    }
     accuracies = {name: [mean.accuracy for mean in means[name]] for name, means in found.items()}
     assert accuracies == {"cifar10-c": [0.5, 0.5], "mnist-c": [0.75]}
 
@@ -55,12 +68,16 @@ def test_a_model_of_types_without_a_mean_has_none(write_log, tmp_path):
     entries = read_corruptions(tmp_path / "s")
     table = corruption_table(entries)
     assert table.rows == (("cohen", "-", "-"),)
-    assert table.notes == ("left out of the means, which are over the 15 types of cifar10-c: saturate",)
+    assert table.notes == (
+        "left out of the means, which are over the 15 types of cifar10-c: saturate",
+    )
     assert "cohen & - & -" in table.to_latex()
     assert corruption_types_table(entries, 1).rows == (("mACR", "-"), ("saturate", "0.600"))
 
 
-def test_types_that_are_missing_everywhere_and_those_that_one_model_lacks_are_told(write_log, tmp_path):
+def test_types_that_are_missing_everywhere_and_those_that_one_model_lacks_are_told(
+    write_log, tmp_path
+):
     for name in ("cohen/fog", "cohen/snow"):
         write_log(ROW, f"c/severity_1/{name}.tsv")
     write_log([*ROW, (2, 1, 1, "0.1")], "c/severity_1/macer/fog.tsv")
@@ -76,7 +93,10 @@ def test_types_that_are_missing_everywhere_and_those_that_one_model_lacks_are_to
 @pytest.mark.parametrize(
     ("kinds", "note"),
     [
-        (["fog"], "14 of the 15 types of cifar10-c or mnist-c are missing: means are over the others"),
+        (
+            ["fog"],
+            "14 of the 15 types of cifar10-c or mnist-c are missing: means are over the others",
+        ),
         (
             CORRUPTIONS["mnist-c"][:-1],
             "1 of the 15 types of mnist-c is missing (canny_edges): means are over the others",
@@ -88,7 +108,9 @@ def test_types_that_are_missing_everywhere_and_those_that_one_model_lacks_are_to
 def test_logs_of_a_benchmark_that_only_their_types_tell(write_log, tmp_path, kinds, note):
     for kind in kinds:
         write_log(ROW, f"m/cat-rs/{kind}.tsv")
-    assert corruption_table(read_corruptions(tmp_path / "m")).notes == (() if note is None else (note,))
+    assert corruption_table(read_corruptions(tmp_path / "m")).notes == (
+        () if note is None else (note,)
+    )
 
 
 def test_a_model_that_lacks_types_of_an_unknown_benchmark(write_log, tmp_path):
@@ -100,7 +122,12 @@ def test_a_model_that_lacks_types_of_an_unknown_benchmark(write_log, tmp_path):
 
 def test_a_severity_that_one_model_lacks_as_a_whole_is_told(write_log, tmp_path):
     for kind in CORRUPTIONS["cifar10-c"]:
-        for name in ("severity_1/cohen", "severity_2/cohen", "severity_4/cohen", "severity_2/macer"):
+        for name in (
+            "severity_1/cohen",
+            "severity_2/cohen",
+            "severity_4/cohen",
+            "severity_2/macer",
+        ):
             write_log(ROW, f"c/{name}/{kind}.tsv")
     entries = read_corruptions(tmp_path / "c")
     told = "macer: no certificates of severity 1 or 4: means are over the others"
@@ -116,10 +143,14 @@ def test_logs_of_cifar100_c_are_known_by_their_labels(write_log, tmp_path):
     assert notes[1].startswith("14 of the 15 types of cifar100-c are missing (")
 
 
-def test_an_incomplete_benchmark_is_told_in_text_page_and_json(capsys, write_log, write_store, tmp_path):
+def test_an_incomplete_benchmark_is_told_in_text_page_and_json(
+    capsys, write_log, write_store, tmp_path
+):
     for kind in CORRUPTIONS["mnist-c"][:-2]:
         write_log(ROW, f"m/cat-rs/{kind}.tsv")
-    note = "2 of the 15 types of mnist-c are missing (zigzag, canny_edges): means are over the others"
+    note = (
+        "2 of the 15 types of mnist-c are missing (zigzag, canny_edges): means are over the others"
+    )
     main(["report", "--corruptions", str(tmp_path / "m"), "--html", str(tmp_path / "page.html")])
     assert f"note: {note}\n" in capsys.readouterr().out
     assert f"Note: {note}." in (tmp_path / "page.html").read_text()
@@ -138,7 +169,9 @@ def test_stores_of_two_benchmarks_do_not_lack_the_types_of_the_other(write_store
     kinds = [("cifar10-c", f"{kind}/1") for kind in CORRUPTIONS["cifar10-c"]]
     kinds += [("mnist-c", kind) for kind in CORRUPTIONS["mnist-c"][1:]]
     stores = [
-        write_store(ROW, run=name, name=split.replace("/", "-"), inputs=2, dataset=name, split=split)
+        write_store(
+            ROW, run=name, name=split.replace("/", "-"), inputs=2, dataset=name, split=split
+        )
         for name, split in kinds
     ]
     assert corruption_table(corrupted_stores([read_store(folder) for folder in stores])).notes == (

@@ -33,7 +33,9 @@ def graded(write_log, tmp_path):
 def test_logs_elsewhere_are_left_out_and_told(capsys, graded, write_log, write_store):
     before = corruption_table(read_corruptions(graded))
     write_log(FULL, "c/cohen/fog.tsv")  # all severities in one file, as the release has too
-    with pytest.warns(UserWarning, match=r"left out: 1 log of .*c beside those at severity_K/MODEL/CORRUPTION.tsv"):
+    with pytest.warns(
+        UserWarning, match=r"left out: 1 log of .*c beside those at severity_K/MODEL/CORRUPTION.tsv"
+    ):
         assert corruption_table(read_corruptions(graded)) == before
     write_log(FULL, "c/severity_1/fog.tsv")
     run = write_store([(0, 1, 1, 0.5)], inputs=1)
@@ -59,7 +61,11 @@ def test_tables(graded):
     assert table.head == ("model", "ACR 1", "ACR 2", "mACR", "acc % 1", "acc % 2", "mAcc %")
     assert table.rows == (("cohen", "0.400", "0.200", "0.300", "75.0", "50.0", "62.5"),)
     types = corruption_types_table(entries, 1)
-    assert types.rows == (("snow", "0.200"), ("fog", "0.600"), ("mACR", "0.400"))  # in the order of the benchmark
+    assert types.rows == (
+        ("snow", "0.200"),
+        ("fog", "0.600"),
+        ("mACR", "0.400"),
+    )  # in the order of the benchmark
     assert types.head == ("ACR, severity 1", "cohen")
     assert corruption_types_table(entries, 1, accuracy=True).rows[-1] == ("mAcc %", "75.0")
     with pytest.raises(ConfigError, match="severity 3; known: 1, 2"):
@@ -74,9 +80,15 @@ def test_logs_of_corruptions_need_no_run_beside_them(capsys, graded, tmp_path):
     assert "mAcc %" in capsys.readouterr().out
     for words, found in (
         ([], "to report; only"),
-        (["--corruptions", str(graded), "--figure", str(tmp_path / "f.svg")], "found --figure without them"),
+        (
+            ["--corruptions", str(graded), "--figure", str(tmp_path / "f.svg")],
+            "found --figure without them",
+        ),
         (["--corruptions", str(graded), "--alpha", "0"], "found --alpha without them"),
-        (["--corruptions", str(graded), "--tables", "certified"], "found --tables certified without them"),
+        (
+            ["--corruptions", str(graded), "--tables", "certified"],
+            "found --tables certified without them",
+        ),
     ):
         with pytest.raises(SystemExit):
             main(["report", *words])
@@ -84,13 +96,21 @@ def test_logs_of_corruptions_need_no_run_beside_them(capsys, graded, tmp_path):
     assert not (tmp_path / "f.svg").exists()
 
 
-def test_options_that_tables_of_corruptions_do_not_use_are_refused_whichever_they_are(capsys, graded, tmp_path):
+def test_options_that_tables_of_corruptions_do_not_use_are_refused_whichever_they_are(
+    capsys, graded, tmp_path
+):
     """All that the usage names, so that a new option is used or refused, and never passed over."""
     usage = " ".join(build_parser(words=["report"]).commands["report"].format_usage().split())
     options = dict(re.findall(r"\[(--[\w-]+)( [A-Z])?", usage))
     used = {"--corruptions", "--tables", "--rounded", "--html", "--markdown", "--latex", "--csv"}
     assert used < options.keys()
-    values = {"--alpha": "0.1", "--bound": "binary", "--norm": "linf", "--group-by": "sigma", "--draw": "accuracy"}
+    values = {
+        "--alpha": "0.1",
+        "--bound": "binary",
+        "--norm": "linf",
+        "--group-by": "sigma",
+        "--draw": "accuracy",
+    }
     for name in options.keys() - used:
         words = [values.get(name, str(tmp_path / "new") if name == "--data-dir" else "1")]
         with pytest.raises(SystemExit) as ended:
@@ -113,10 +133,15 @@ def test_without_severities_and_without_the_uncorrupted_images(write_log, tmp_pa
     table = corruption_table(entries)
     assert table.rows == (("cat-rs", "0.200", "50.0"),)
     assert "left out of the means, which are over the 15 types of mnist-c: identity" in table.notes
-    assert corruption_types_table(entries).rows == (("fog", "0.200"), ("mACR", "0.200"))  # no corruption at all
+    assert corruption_types_table(entries).rows == (
+        ("fog", "0.200"),
+        ("mACR", "0.200"),
+    )  # no corruption at all
 
 
-def test_tables_of_types_have_the_models_in_the_order_of_the_methods_and_mark_the_best(write_log, tmp_path):
+def test_tables_of_types_have_the_models_in_the_order_of_the_methods_and_mark_the_best(
+    write_log, tmp_path
+):
     for model, rows in (("cat_rs", FULL), ("cohen", ROW), ("mine", ROW), ("stab", FULL)):
         for severity in (1, 2):
             write_log(rows, f"o/severity_{severity}/{model}/fog.tsv")
@@ -136,7 +161,17 @@ def test_tables_of_types_have_the_models_in_the_order_of_the_methods_and_mark_th
 
 
 def test_a_page_is_made_of_logs_of_corruptions_alone(capsys, graded, tmp_path):
-    main(["report", "--corruptions", str(graded), str(graded), "--rounded", "--html", str(tmp_path / "page.html")])
+    main(
+        [
+            "report",
+            "--corruptions",
+            str(graded),
+            str(graded),
+            "--rounded",
+            "--html",
+            str(tmp_path / "page.html"),
+        ]
+    )
     assert f"wrote {tmp_path / 'page.html'}" in capsys.readouterr().out
     page = (tmp_path / "page.html").read_text()
     assert page.startswith("<!doctype html>")
@@ -153,7 +188,9 @@ def test_the_page_has_a_section_of_corruptions(graded, make, tmp_path):
     assert '<a href="#corruptions">' in page
     assert "on corrupted images alone" not in page
     section = page[page.index('<h2 id="corruptions">') :]
-    assert section.index("mACR") < section.index("Average certified radius by type of corruption, severity 2")
+    assert section.index("mACR") < section.index(
+        "Average certified radius by type of corruption, severity 2"
+    )
     write_report([make([0.5])], tmp_path / "plain.html")
     assert "orruption" not in (tmp_path / "plain.html").read_text()
 
@@ -166,7 +203,10 @@ def test_our_stores(write_store):
         write_store(ROW, run="mix", name="c", inputs=2, dataset="cifar10", split="test"),
     ]
     entries = corrupted_stores([read_store(folder) for folder in stores])
-    assert [(e.model, e.corruption, e.severity) for e in entries] == [("mix", "fog", 1), ("mix", "snow", 1)]
+    assert [(e.model, e.corruption, e.severity) for e in entries] == [
+        ("mix", "fog", 1),
+        ("mix", "snow", 1),
+    ]
     assert corruption_table(entries).rows == (("mix", "0.401", "0.401", "75.0", "75.0"),)
 
 
@@ -189,9 +229,18 @@ def test_runs_of_one_folder_name_are_two_models_and_each_type_counts_once(write_
 
     right = [(0, 1, 1, 0.5), (1, 1, 1, 0.5)]
     half, none = [(0, 1, 1, 0.5), (1, 1, 2, 0.5)], [(0, 1, 2, 0.5), (1, 1, 2, 0.5)]
-    stores = [store("gaussian/seed0", "fog", right, "fog"), store("gaussian/seed0", "canny_edges", none, "canny")]
-    stores += [store("gaussian/seed0", "fog", half, "again", n=2000), store("macer/seed0", "fog", right, "fog")]
+    stores = [
+        store("gaussian/seed0", "fog", right, "fog"),
+        store("gaussian/seed0", "canny_edges", none, "canny"),
+    ]
+    stores += [
+        store("gaussian/seed0", "fog", half, "again", n=2000),
+        store("macer/seed0", "fog", right, "fog"),
+    ]
     means = corruption_means(corrupted_stores(stores))
-    assert {model: mean.accuracy for model, (mean,) in means.items()} == {"gaussian": 0.25, "macer": 1.0}
+    assert {model: mean.accuracy for model, (mean,) in means.items()} == {
+        "gaussian": 0.25,
+        "macer": 1.0,
+    }
     (entry,) = corrupted_stores([store("odd", "fog/<b>", right)])
     assert (entry.model, entry.severity) == ("odd", None)

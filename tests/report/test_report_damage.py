@@ -35,7 +35,9 @@ def test_bad_value_names_file_line_column_and_value(write_log, column, value, wo
     fields[lines[0].split("\t").index(column)] = value
     lines[4] = "\t".join(fields)
     path.write_text("\n".join(lines))
-    with pytest.raises(StoreError, match=f"noise_0.5.tsv, line 5: column {column}: .*{words}.* found '{value}'"):
+    with pytest.raises(
+        StoreError, match=f"noise_0.5.tsv, line 5: column {column}: .*{words}.* found '{value}'"
+    ):
         read_log(path)
 
 
@@ -61,7 +63,10 @@ def test_torn_last_line_is_left_out_and_told(write_log):
     ("indices", "notes"),
     [
         ([0, 20, 40, 60, 80], ()),
-        ([0, 20, 60, 80, 100, 200, 220], ("inputs missing between others, which are 20 apart: 5; the log may not be",)),
+        (
+            [0, 20, 60, 80, 100, 200, 220],
+            ("inputs missing between others, which are 20 apart: 5; the log may not be",),
+        ),
         ([0, 1, 2, 4], ("inputs missing between others, which are 1 apart: 1; the log",)),
         ([2, 1, 4, 0], ("inputs missing between others, which are 1 apart: 1; the log",)),
         ([0, 7, 9, 30, 31, 60], ()),  # chosen by chance: nothing is known
@@ -69,7 +74,10 @@ def test_torn_last_line_is_left_out_and_told(write_log):
         ([0, 20, 30, 50, 70], ()),
         ([5], ()),
         ([0, 1, 2, 1, 0], ("repeated rows: 2, which count once",)),
-        ([0, 1, 1, 2, 4], ("repeated rows: 1, which", "inputs missing between others, which are 1 apart: 1;")),
+        (
+            [0, 1, 1, 2, 4],
+            ("repeated rows: 1, which", "inputs missing between others, which are 1 apart: 1;"),
+        ),
     ],
 )
 def test_gaps_and_repeated_rows_are_told(write_log, indices, notes):
@@ -96,7 +104,10 @@ def test_nothing_yet(tmp_path, text):
         (b"idx,label,predict,radius,correct\n0,1,1,0.5,1\n", "tab-separated header"),
         (b"0.00000\t0.99450\n", "is it a certification log"),
         (b"just a sentence", "tab-separated header"),
-        (b"idx\tlabel\tpredict\tradius\tcorrect\tradius\n0\t1\t1\t0.5\t1\t0.7\n", "column radius twice"),
+        (
+            b"idx\tlabel\tpredict\tradius\tcorrect\tradius\n0\t1\t1\t0.5\t1\t0.7\n",
+            "column radius twice",
+        ),
         ("idx\tlabel\n".encode("utf-16"), "binary"),
         (b"\x89PNG\r\n\x1a\n\x00", "binary"),
     ],
@@ -146,7 +157,9 @@ def test_configuration_of_a_run(write_store):
     assert read_store(folder).warnings == ()
 
 
-@pytest.mark.parametrize("text", ["a: [", "just text", "- 1\n- 2\n", "", "!!python/object/apply:os.system ['true']"])
+@pytest.mark.parametrize(
+    "text", ["a: [", "just text", "- 1\n- 2\n", "", "!!python/object/apply:os.system ['true']"]
+)
 def test_damaged_configuration_is_told_and_costs_no_certificate(write_store, text):
     folder = write_store(ROWS)
     (folder.parent.parent / "config.yaml").write_text(text)
@@ -161,6 +174,10 @@ def test_some_of_the_inputs(write_store):
     some = c.where(c.label > 1)
     assert some.idx.tolist() == [0, 20]
     assert some.counts.tolist() == ["7:1000", "2:500,3:500"]
-    assert (some.p_lower.tolist(), some.partial, some.name) == (c.p_lower[:2].tolist(), False, c.name)
+    assert (some.p_lower.tolist(), some.partial, some.name) == (
+        c.p_lower[:2].tolist(),
+        False,
+        c.name,
+    )
     with pytest.raises(NoCertificates):
         c.where(c.label > 7)

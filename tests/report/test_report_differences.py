@@ -6,7 +6,13 @@ import numpy as np
 import pytest
 
 from smoothcert.errors import ConfigError
-from smoothcert.report import Material, certificate_table, difference_table, difference_values, report_tables
+from smoothcert.report import (
+    Material,
+    certificate_table,
+    difference_table,
+    difference_values,
+    report_tables,
+)
 from smoothcert.report.charts.axes import draw_charts
 from smoothcert.report.charts.chart import chart_svg
 from smoothcert.report.charts.differences import difference_chart
@@ -32,7 +38,9 @@ def test_a_curve_has_the_intervals_of_the_bootstrap(runs, rounded):
     first, second = runs[:2]
     radii = np.sort(np.concatenate([[0.0, 0.5], first.radius[:5], second.radius[:5], [9.0]]))
     value, low, high = paired_curve(first, second, rng(), radii, resamples=50, rounded=rounded)
-    found = paired_bootstrap(first, second, rng(), radii=radii.tolist(), resamples=50, rounded=rounded)
+    found = paired_bootstrap(
+        first, second, rng(), radii=radii.tolist(), resamples=50, rounded=rounded
+    )
     assert value == pytest.approx([each.value for each in found.accuracy], abs=1e-12)
     assert low == pytest.approx([each.low for each in found.accuracy], abs=1e-12)
     assert high == pytest.approx([each.high for each in found.accuracy], abs=1e-12)
@@ -45,7 +53,9 @@ def test_runs_are_compared_on_the_inputs_that_both_have(runs):
     assert pairs[1].run.idx.tolist() == pairs[1].reference.idx.tolist() == list(range(20, 80))
     table = difference_table(runs, 0, [0.5])
     assert [row[:2] for row in table.rows] == [("narrow", "80"), ("late", "60")]
-    own = (runs[2].radius[:60] >= 0.5).mean() - (runs[0].correct & (runs[0].radius >= 0.5))[20:].mean()
+    own = (runs[2].radius[:60] >= 0.5).mean() - (runs[0].correct & (runs[0].radius >= 0.5))[
+        20:
+    ].mean()
     assert float(table.rows[1][3]) == pytest.approx(100 * own, abs=0.05)
 
 
@@ -62,7 +72,11 @@ def test_runs_are_compared_on_the_inputs_that_both_have(runs):
 )
 def test_what_cannot_be_compared_is_named(make, changes, reason):
     known = {"manifest": {"identity": {"dataset": "fmnist", "split": "test"}}}
-    base, like, other = make([0.5, 0.6], name="base", **known), make([0.5, 0.6]), make([0.5, 0.6], name="b", **changes)
+    base, like, other = (
+        make([0.5, 0.6], name="base", **known),
+        make([0.5, 0.6]),
+        make([0.5, 0.6], name="b", **changes),
+    )
     assert paired([base, like, other], 0)[1] == {2: reason}
     assert f"b is left out: {reason}" in difference_table([base, like, other], 0, [0.5]).notes
     assert difference_table([base, other], 0, [0.5]) is None
@@ -71,7 +85,11 @@ def test_what_cannot_be_compared_is_named(make, changes, reason):
 
 
 def test_a_table_says_which_differences_are_sure(make):
-    a, b, c = make([0.5] * 9, name="a"), make([0.7] * 9, name="b"), make([0.5] * 8 + [0.7], name="c")
+    a, b, c = (
+        make([0.5] * 9, name="a"),
+        make([0.7] * 9, name="b"),
+        make([0.5] * 8 + [0.7], name="c"),
+    )
     table = difference_table([a, b, c], 1, [0.6])
     assert table.columns == ("minus b", "inputs", "ACR", "r=0.60")
     assert table.rows == (("a", "9", "-0.200", "-100.0"), ("c", "9", "-0.178", "-88.9"))
@@ -88,7 +106,9 @@ def test_a_table_says_which_differences_are_sure(make):
 @pytest.mark.parametrize("lower", [1e-6, -1e-6])
 def test_an_end_that_rounds_to_0_keeps_its_sign(make, lower):
     """Each input has a radius that is smaller by nearly the same: the interval is this one number, as printed."""
-    table = difference_table([make([0.5123] * 9), make(0.5123 - lower * np.arange(1, 10), name="b")], 0, [0.0])
+    table = difference_table(
+        [make([0.5123] * 9), make(0.5123 - lower * np.arange(1, 10), name="b")], 0, [0.0]
+    )
     assert table.intervals[0, 2] == (("-0.000",) * 2 if lower > 0 else ("+0.000",) * 2)
     assert (0, 2) in table.best
 
@@ -99,29 +119,38 @@ def test_where_the_bootstrap_cannot_tell_the_acr_has_no_interval(make):
     assert [row[2] for row in table.rows] == ["+0.000", "+0.017", "+0.100"]
     assert sorted(table.intervals) == [(0, 3), (1, 2), (1, 3), (2, 3)]
     told = (
-        "the difference of the ACR has no interval: the bootstrap takes 6 inputs or more whose values are not all equal"
+        "the difference of the ACR has no interval: "
+        "the bootstrap takes 6 inputs or more whose values are not all equal"
     )
     assert table.notes == (f"b, d: {told}",)
     assert "b,6,+0.000,,,+0.0,-39.3,+39.3" in table.to_csv().splitlines()  # 1 - 0.05^(1/6)
     few = difference_table([make([0.5] * 5), make([0.5] * 4 + [0.6], name="c")], 0, [0.5])
     assert (sorted(few.intervals), few.best, few.notes) == ([(0, 3)], frozenset(), (f"c: {told}",))
-    assert [entry["acr_interval"] for entry in difference_values([make([0.5])] * 2, 0, [])["compared"]] == [
-        pytest.approx([np.nan, np.nan], nan_ok=True)
-    ]
+    assert [
+        entry["acr_interval"] for entry in difference_values([make([0.5])] * 2, 0, [])["compared"]
+    ] == [pytest.approx([np.nan, np.nan], nan_ok=True)]
 
 
 def test_unequal_budgets_are_told(make):
     table = difference_table([make([0.5] * 6, n=100), make([0.6] * 5 + [0.7], n=1000)], 0, [0.5])
-    assert table.notes == ("the runs differ in samples per input (n): 100, 1000; radii depend on it",)
+    assert table.notes == (
+        "the runs differ in samples per input (n): 100, 1000; radii depend on it",
+    )
 
 
 def test_the_reference_is_the_first_or_the_one_named(make):
-    runs = [make([0.5], name="a", sigma=0.25), make([0.6], name="a", sigma=0.5), make([0.7], name="b", sigma=0.5)]
+    runs = [
+        make([0.5], name="a", sigma=0.25),
+        make([0.6], name="a", sigma=0.5),
+        make([0.7], name="b", sigma=0.5),
+    ]
     assert reference_place(runs, None) == 0
     assert reference_place(runs, "b") == reference_place(runs, "b (σ=0.5)") == 2
     assert reference_place(runs, "a (σ=0.5)") == 1
     assert reference_place([make([0.5], [0], label=np.array([-1])), *runs], None) == 1
-    with pytest.raises(ConfigError, match=r"one of the runs a \(σ=0.25\), .*, and 2 runs have the name 'a'"):
+    with pytest.raises(
+        ConfigError, match=r"one of the runs a \(σ=0.25\), .*, and 2 runs have the name 'a'"
+    ):
         reference_place(runs, "a")
     with pytest.raises(ConfigError, match="no run has the name 'c'"):
         reference_place(runs, "c")
@@ -151,14 +180,19 @@ def test_the_drawing_has_a_line_in_its_band_for_each_run(runs):
     [
         ("narrow", ["percentage points above narrow"]),
         ("cat-rs, long", ["percentage points above", "cat-rs, long"]),
-        ("smoothadv-consistency (partial)", ["percentage points above", "smoothadv-", "consistency", "(partial)"]),
+        (
+            "smoothadv-consistency (partial)",
+            ["percentage points above", "smoothadv-", "consistency", "(partial)"],
+        ),
         ("logs/data/cifar10/cat-rs", ["percentage points above", "logs/data/cifar10/", "cat-rs"]),
         ("W" * 90, ["percentage points above", "W" * 20, "W" * 19 + "…"]),
     ],
 )
 def test_a_long_name_of_the_reference_stays_in_the_picture(make, name, lines):
     """In matplotlib's figure by its own measure; in ours no line has more letters than the axis has room for."""
-    chart = difference_chart([make([0.5, 1.0], name=name), make([0.6, 0.7], name="cohen/num_2/lbd_20.0/" * 6)], 0)
+    chart = difference_chart(
+        [make([0.5, 1.0], name=name), make([0.6, 0.7], name="cohen/num_2/lbd_20.0/" * 6)], 0
+    )
     assert chart.labels[1].split("\n") == lines
     figure = draw_charts([chart], "", None)
     figure.draw_without_rendering()
@@ -194,7 +228,9 @@ def test_values_are_those_of_the_table(runs):
         assert (entry["name"], str(entry["inputs"]), f"{entry['acr']:+.3f}") == (name, inputs, acr)
         assert [f"{end:+.3f}" for end in entry["acr_interval"]] == list(table.intervals[i, 2])
         assert [f"{100 * each['difference']:+.1f}" for each in entry["accuracies"]] == cells
-        assert [f"{100 * end:+.1f}" for end in entry["accuracies"][1]["interval"]] == list(table.intervals[i, 4])
+        assert [f"{100 * end:+.1f}" for end in entry["accuracies"][1]["interval"]] == list(
+            table.intervals[i, 4]
+        )
 
 
 def test_another_copy_of_the_data_is_told(make):
@@ -207,7 +243,9 @@ def test_another_copy_of_the_data_is_told(make):
     told = "2 different copies of cifar10 (test)"
     assert any(told in note for note in difference_table([store("a"), store("b")], 0, [0.0]).notes)
     assert any(told in note for note in certificate_table([store("a"), store("b")]).notes)
-    assert not any("copies" in note for note in difference_table([store("a"), store("a")], 0, [0.0]).notes)
+    assert not any(
+        "copies" in note for note in difference_table([store("a"), store("a")], 0, [0.0]).notes
+    )
 
 
 def test_mean_radii_in_l_infinity_norm_have_their_digits_in_intervals_too(make):

@@ -37,7 +37,9 @@ def runs(make):
 
 @pytest.mark.parametrize("form", [Table.to_text, Table.to_markdown, Table.to_latex, Table.to_csv])
 def test_tables_tell_which_rows_are_not_sound(runs, form):
-    lines = [line for line in form(certificate_table(runs)).splitlines() if not line.endswith("\\par")]  # no note
+    lines = [
+        line for line in form(certificate_table(runs)).splitlines() if not line.endswith("\\par")
+    ]  # no note
     (row,) = [line for line in lines if re.match(r"(\| )?a\b", line) and "ACR" not in line]
     assert WORDS in row
     assert not any(WORDS in line for line in lines if re.match(r"(\| )?b\b", line))
@@ -62,21 +64,33 @@ def test_what_follows_from_a_table_tells_it_too(runs, table):
     assert WORDS in re.sub("(?m)^%.*", "", tabular)
 
 
-@pytest.mark.parametrize("name", ["accuracy", "confidence", "differences", "envelope", "trade-offs"])
+@pytest.mark.parametrize(
+    "name", ["accuracy", "confidence", "differences", "envelope", "trade-offs"]
+)
 def test_drawings_tell_it_in_their_legends_and_descriptions(make, name):
     kinds = {"mine/a": "float", "theirs/b": "exact"}
-    runs = [make([0.5, 0.6], name=run, noise=noise, sigma=0.5, n=1000, alpha=0.001) for run, noise in kinds.items()]
+    runs = [
+        make([0.5, 0.6], name=run, noise=noise, sigma=0.5, n=1000, alpha=0.001)
+        for run, noise in kinds.items()
+    ]
     (chart,) = draw(name, Scene(runs, reference="theirs/b"))
-    words = [line.label for line in chart.lines] + [segment.text for s in chart.strips for segment in s.segments]
+    words = [line.label for line in chart.lines] + [
+        segment.text for s in chart.strips for segment in s.segments
+    ]
     assert any("mine" in text and WORDS in text for text in words)
     assert not any("theirs" in text and WORDS in text for text in words)
     assert WORDS in chart.description
 
 
-@pytest.mark.parametrize("name", ["accuracy", "confidence", "differences", "envelope", "trade-offs"])
+@pytest.mark.parametrize(
+    "name", ["accuracy", "confidence", "differences", "envelope", "trade-offs"]
+)
 def test_drawings_tell_of_partial_runs_too(make, name):
     sizes = {"mine/a": 9, "theirs/b": None}
-    runs = [make([0.5, 0.6], name=run, expected=n, sigma=0.5, n=1000, alpha=0.001) for run, n in sizes.items()]
+    runs = [
+        make([0.5, 0.6], name=run, expected=n, sigma=0.5, n=1000, alpha=0.001)
+        for run, n in sizes.items()
+    ]
     (chart,) = draw(name, Scene(runs, reference="theirs/b"))
     labels = [line.label for line in chart.lines]
     assert any("mine" in text and "(partial" in text for text in labels)
@@ -92,7 +106,13 @@ def test_trade_offs_tell_of_collapsed_networks(make):
 
     def run(lam, predict):
         settings = config | {"method": config["method"] | {"lam": lam}}
-        about = {"label": label, "predict": predict, "config": settings, "name": f"run{lam}", "sigma": 0.5}
+        about = {
+            "label": label,
+            "predict": predict,
+            "config": settings,
+            "name": f"run{lam}",
+            "sigma": 0.5,
+        }
         return make([0.5] * 24, predict == label, **about)
 
     good, collapsed = run(1.0, label), run(9.0, np.zeros(24, np.int64))
@@ -132,7 +152,13 @@ def test_a_printed_bound_is_on_the_cautious_side_and_close(bound, digits):
 
 @pytest.mark.parametrize(
     ("bound", "digits", "text"),
-    [(0.9996547, 6, "0.999654"), (0.3, 3, "0.300"), (1.9996, 3, "1.999"), (1e-7, 3, "0.000"), (2.0, 2, "2.00")],
+    [
+        (0.9996547, 6, "0.999654"),
+        (0.3, 3, "0.300"),
+        (1.9996, 3, "1.999"),
+        (1e-7, 3, "0.000"),
+        (2.0, 2, "2.00"),
+    ],
 )
 def test_lower_bounds_are_cut(bound, digits, text):
     assert at_least(bound, digits) == text
@@ -152,12 +178,19 @@ def test_cards_show_no_radius_above_the_stored_one(make):
         assert float(shown) <= radii[index] < float(shown) + 0.001
 
 
-@pytest.mark.parametrize("name", ["=1+1", "+cmd|' /C calc'!A0", "-2+3+cmd|x", "@SUM(A1)", "\tx", "\r=1", "-1+A2"])
+@pytest.mark.parametrize(
+    "name", ["=1+1", "+cmd|' /C calc'!A0", "-2+3+cmd|x", "@SUM(A1)", "\tx", "\r=1", "-1+A2"]
+)
 def test_no_cell_of_a_csv_file_is_a_formula(make, name):
     table = Table((name, "x"), ((name, "0.5"),))
-    assert not {line.lstrip('"')[0] for line in re.split("\n", table.to_csv())[:2]} & set("=+-@\t\r")
+    assert not {line.lstrip('"')[0] for line in re.split("\n", table.to_csv())[:2]} & set(
+        "=+-@\t\r"
+    )
 
 
 @pytest.mark.parametrize("cell", ["-1", "+0.012", "-0.5", "-", "-1.2 s.d.", "0.5", "run=1"])
 def test_numbers_of_a_csv_file_stay_numbers(cell):
-    assert Table(("a", "b"), (("run", cell),)).to_csv().splitlines()[1].split(",", 1)[1].strip('"') == cell
+    assert (
+        Table(("a", "b"), (("run", cell),)).to_csv().splitlines()[1].split(",", 1)[1].strip('"')
+        == cell
+    )

@@ -46,7 +46,11 @@ def test_the_curve_is_the_largest_accuracy_and_its_stretches_name_best_runs(make
     assert curve.accuracy[steps].tolist() == shares.max(axis=0).tolist()
     assert max(certified_accuracy(run, curve.radii[-1] + 1e-9) for run in runs) == 0
     for place, radius in enumerate(inside.tolist()):
-        (owner,) = [s.run for s in curve.stretches if s.start < radius <= s.end or (radius == 0 and s.start == 0)][:1]
+        (owner,) = [
+            s.run
+            for s in curve.stretches
+            if s.start < radius <= s.end or (radius == 0 and s.start == 0)
+        ][:1]
         assert shares[owner, place] == shares[:, place].max()
     ends = [(stretch.start, stretch.end) for stretch in curve.stretches]
     assert all(before[1] == after[0] for before, after in pairwise(ends))
@@ -63,8 +67,16 @@ def test_stretches_are_as_few_as_can_be(make):
 
 
 def test_of_equal_runs_a_stretch_is_of_the_one_with_the_larger_accuracy_at_radius_0(make):
-    near, far, far_and_more = make([0.5, 0.5, 0.5]), make([0.9, 0.9, 0.9], [1, 0, 0]), make([0.9, 0.1, 0.1], [1, 1, 0])
-    for runs, owner in (([near, far, far_and_more], 2), ([near, far_and_more, far], 1), ([near, far, far], 1)):
+    near, far, far_and_more = (
+        make([0.5, 0.5, 0.5]),
+        make([0.9, 0.9, 0.9], [1, 0, 0]),
+        make([0.9, 0.1, 0.1], [1, 1, 0]),
+    )
+    for runs, owner in (
+        ([near, far, far_and_more], 2),
+        ([near, far_and_more, far], 1),
+        ([near, far, far], 1),
+    ):
         assert [(s.run, s.end) for s in envelope_curve(runs).stretches] == [(0, 0.5), (owner, 0.9)]
 
 
@@ -86,7 +98,10 @@ def test_groups(runs, by, names, members):
 def test_folders_are_the_first_that_differ_and_stand_for_unknown_methods(make):
     runs = [make([0.5], name=name) for name in ("ours/a", "ours/b", "theirs/gaussian")]
     assert [group.name for group in groups_of(runs, "folder")] == ["ours", "theirs"]
-    assert [(group.name, group.runs) for group in groups_of(runs)] == [("ours", (0, 1)), ("gaussian", (2,))]
+    assert [(group.name, group.runs) for group in groups_of(runs)] == [
+        ("ours", (0, 1)),
+        ("gaussian", (2,)),
+    ]
     with pytest.raises(ConfigError, match="grouping is one of method, sigma, folder, all, found"):
         groups_of(runs, "sigmas")
 
@@ -98,7 +113,10 @@ def test_a_row_for_each_group_with_the_clean_accuracy_of_the_best(runs):
         ("macer", "25.0 (25.0)", "25.0 (25.0)", "25.0 (25.0)", "0.0", "0.0"),
     )
     assert table.best == {(0, column) for column in (1, 2, 3, 4)}
-    assert table.notes[0] == "gaussian: the best is cohen (σ=0.25) at 0.00 to 0.50, cohen (σ=0.5) at 0.75 to 1.00"
+    assert (
+        table.notes[0]
+        == "gaussian: the best is cohen (σ=0.25) at 0.00 to 0.50, cohen (σ=0.5) at 0.75 to 1.00"
+    )
     abstained = abstention_table(runs, [0.0, 0.5, 0.75, 1.0, 2.0])
     assert abstained.rows == (
         ("gaussian", "0.0", "0.0", "50.0", "50.0", "-"),
@@ -117,7 +135,9 @@ def test_csv_has_the_clean_accuracy_of_the_best_in_a_column_of_its_own(runs):
 
 def test_radii_that_were_not_tested_stay_blank(runs, make):
     tested = {"identity": {"procedure": "radius", "radii": [0.5]}}
-    table = group_envelope_table([runs[2], make([0.5, 0.5], name="mine", manifest=tested)], [0.25, 0.5])
+    table = group_envelope_table(
+        [runs[2], make([0.5, 0.5], name="mine", manifest=tested)], [0.25, 0.5]
+    )
     assert table.rows[1] == ("mine", "", "100.0")
     chart = envelope_chart([runs[2], make([0.5, 0.5], name="mine", manifest=tested)])
     assert [line.label for line in chart.lines] == ["macer"]
@@ -133,13 +153,23 @@ def test_a_group_without_a_sigma_that_others_have_says_so(runs, make):
     assert svg.count(">macer (no σ=0.5)</text>") == 1
     assert "no σ=" not in charts_svg([envelope_chart(runs, "sigma"), envelope_chart(runs, "all")])
     third = make([0.5], name="stab", sigma=1.0)
-    assert "gaussian has no run of σ = 1, which" in group_envelope_table([*runs, third], [0.5]).to_text()
-    assert "macer has no run of σ = 0.5, 1, which" in group_envelope_table([*runs, third], [0.5]).to_text()
+    assert (
+        "gaussian has no run of σ = 1, which"
+        in group_envelope_table([*runs, third], [0.5]).to_text()
+    )
+    assert (
+        "macer has no run of σ = 0.5, 1, which"
+        in group_envelope_table([*runs, third], [0.5]).to_text()
+    )
 
 
 def test_nothing_is_said_of_sigmas_that_logs_do_not_name(runs, make):
     unknown = make([0.5], name="stab")
-    assert not any("stab" in note for note in group_envelope_table([*runs, unknown], [0.5]).notes if "no run" in note)
+    assert not any(
+        "stab" in note
+        for note in group_envelope_table([*runs, unknown], [0.5]).notes
+        if "no run" in note
+    )
     assert [line.label for line in envelope_chart([*runs, unknown]).lines][2] == "stability"
 
 
@@ -153,23 +183,33 @@ def test_norms_are_not_mixed(runs, make):
 def test_the_drawing_names_the_best_run_of_each_stretch(runs):
     chart = envelope_chart(runs)
     assert [line.label for line in chart.lines] == ["gaussian", "macer (no σ=0.5)"]
-    assert [(s.text, s.start, s.end) for s in chart.strips[0].segments] == [("σ=0.25", 0.0, 0.5), ("σ=0.5", 0.5, 1.0)]
+    assert [(s.text, s.start, s.end) for s in chart.strips[0].segments] == [
+        ("σ=0.25", 0.0, 0.5),
+        ("σ=0.5", 0.5, 1.0),
+    ]
     svg = charts_svg([chart])
     assert ">σ=0.25</text>" in svg
     assert "<title>σ=0.25: 0 to 0.75</title>" in svg
-    assert envelope_chart(runs, "sigma").strips == ()  # groups of one run each: a legend says it all
+    assert (
+        envelope_chart(runs, "sigma").strips == ()
+    )  # groups of one run each: a legend says it all
     with pytest.raises(ConfigError, match="found none"):
         envelope_chart([r for r in runs if r.sigma == 7])
 
 
 def test_a_run_still_being_certified_is_no_best_run_beside_complete_ones(make):
     """Its two inputs are lucky so far."""
-    whole, started = make([0.5, 0.25], [1, 0], name="whole"), make([0.9, 0.9], name="started", expected=500)
+    whole, started = (
+        make([0.5, 0.25], [1, 0], name="whole"),
+        make([0.9, 0.9], name="started", expected=500),
+    )
     assert group_envelope_table([started, whole], [0, 0.5], by="all").rows == (
         ("all runs", "50.0 (50.0)", "50.0 (50.0)"),
     )
     assert {stretch.run for stretch in envelope_curve([started, whole]).stretches} == {1}
-    assert group_envelope_table([started], [0], by="all").rows == (("all runs (partial)", "100.0 (100.0)"),)
+    assert group_envelope_table([started], [0], by="all").rows == (
+        ("all runs (partial)", "100.0 (100.0)"),
+    )
     assert envelope_curve([started]).accuracy.tolist() == [1.0, 1.0]
 
 
@@ -185,7 +225,9 @@ def test_the_best_of_seeds_is_told_and_the_best_of_data_sets_is_refused(make):
     assert told in abstention_table(seeds, [0.0]).notes
     assert told not in group_envelope_table(seeds, [0.0], by="folder").notes
     others = [run("a", 0.5, 0), run("b", 1.0, 0, "cifar10")]
-    with pytest.raises(ConfigError, match=r"one data set, and a and b were certified on .*, mnist and cifar10"):
+    with pytest.raises(
+        ConfigError, match=r"one data set, and a and b were certified on .*, mnist and cifar10"
+    ):
         envelope_chart(others)
     envelope_chart(others, "folder")
 
@@ -194,7 +236,12 @@ def test_programs_are_told_the_best_runs_by_their_places(make, runs):
     """Found by hand; a run without labels stands before the others, and has no part in it."""
     unlabelled = make([2.0], name="unlabelled", label=np.array([-1]))
     cohen, macer = envelope_values([unlabelled, *runs], [0.0, 0.5, 0.75, 1.25])
-    assert (cohen["name"], cohen["rows"], macer["name"], macer["rows"]) == ("gaussian", [1, 2], "macer", [3])
+    assert (cohen["name"], cohen["rows"], macer["name"], macer["rows"]) == (
+        "gaussian",
+        [1, 2],
+        "macer",
+        [3],
+    )
     first = {"row": 1, "clean_accuracy": 1.0, "abstention_rate": 0.0, "tied": [1]}
     second = {"row": 2, "clean_accuracy": 0.5, "abstention_rate": 0.5, "tied": [2]}
     nothing = {"row": None, "clean_accuracy": None, "abstention_rate": None, "tied": []}
@@ -204,7 +251,10 @@ def test_programs_are_told_the_best_runs_by_their_places(make, runs):
         {"radius": 0.75, "accuracy": 0.5, **second},
         {"radius": 1.25, "accuracy": 0.0, **nothing},
     ]
-    assert cohen["stretches"] == [{"row": 1, "start": 0.0, "end": 0.5}, {"row": 2, "start": 0.5, "end": 1.0}]
+    assert cohen["stretches"] == [
+        {"row": 1, "start": 0.0, "end": 0.5},
+        {"row": 2, "start": 0.5, "end": 1.0},
+    ]
     assert [entry["accuracy"] for entry in macer["best"]] == [0.25, 0.25, 0.25, 0.0]
     (group,) = envelope_values(runs[::-1], [0.25], by="all")
     assert (group["name"], group["rows"], group["best"][0]["row"]) == ("all runs", [0, 1, 2], 2)
@@ -213,7 +263,15 @@ def test_programs_are_told_the_best_runs_by_their_places(make, runs):
 
 def test_programs_are_told_of_tested_radii_alone(make):
     """Which have no curve, so that there are no stretches."""
-    manifest = {"identity": {"procedure": "radius", "radii": [0.5], "noise_seed": 7}, "inputs": 2, "environment": {}}
-    (group,) = envelope_values([make([0.5, 0.0], [1, 0], name="tested", manifest=manifest)], [0.0, 0.5])
-    assert [(entry["radius"], entry["accuracy"], entry["row"]) for entry in group["best"]] == [(0.5, 0.5, 0)]
+    manifest = {
+        "identity": {"procedure": "radius", "radii": [0.5], "noise_seed": 7},
+        "inputs": 2,
+        "environment": {},
+    }
+    (group,) = envelope_values(
+        [make([0.5, 0.0], [1, 0], name="tested", manifest=manifest)], [0.0, 0.5]
+    )
+    assert [(entry["radius"], entry["accuracy"], entry["row"]) for entry in group["best"]] == [
+        (0.5, 0.5, 0)
+    ]
     assert group["stretches"] == []

@@ -15,7 +15,10 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 def points(svg):
     lines = ET.fromstring(svg).iter(f"{SVG}polyline")
-    return [np.array([[float(v) for v in p.split(",")] for p in line.get("points").split()]) for line in lines]
+    return [
+        np.array([[float(v) for v in p.split(",")] for p in line.get("points").split()])
+        for line in lines
+    ]
 
 
 def test_a_path_shows_both_confidences_and_the_mixed_images():
@@ -40,14 +43,20 @@ def test_mixing_ratios_are_a_histogram_of_all_inputs():
     a, b = points(svg)
     bottom = a[0, 1]
     heights = bottom - a[:, 1]
-    assert heights.max() == pytest.approx(2 * (heights[heights > 0].min()), rel=0.01)  # two of four and one of four
+    assert heights.max() == pytest.approx(
+        2 * (heights[heights > 0].min()), rel=0.01
+    )  # two of four and one of four
     assert (bottom - b[:, 1]).max() == pytest.approx(2 * heights.max(), rel=0.01)  # all four
     assert "a: median 0.12; b: median 0.90" in svg
     assert "median nan" in ratio_svg({"never": [np.nan]})
     colours = re.findall(
-        r'<polyline fill="none" stroke="(#\w+)"', ratio_svg({"smoothmix-0.50": [0.5], "gaussian": [0.5]})
+        r'<polyline fill="none" stroke="(#\w+)"',
+        ratio_svg({"smoothmix-0.50": [0.5], "gaussian": [0.5]}),
     )
-    assert colours == [COLOURS[METHODS.index("smoothmix")], COLOURS[METHODS.index("gaussian")]]  # as everywhere
+    assert colours == [
+        COLOURS[METHODS.index("smoothmix")],
+        COLOURS[METHODS.index("gaussian")],
+    ]  # as everywhere
     with pytest.raises(ConfigError, match="at least one model"):
         ratio_svg({})
 
@@ -57,4 +66,6 @@ def test_the_bound_falls_over_powers_of_ten():
     (line,) = points(dimension_svg(dimensions, np.minimum(1, 100 / dimensions), "levels"))
     assert np.all(np.diff(line[:, 1]) >= 0)
     assert np.allclose(np.diff(line[:, 0]), np.diff(line[:, 0]).mean(), atol=0.2)
-    assert re.search("log₁₀ of the input dimension", dimension_svg(dimensions, dimensions / 1e4, "x"))
+    assert re.search(
+        "log₁₀ of the input dimension", dimension_svg(dimensions, dimensions / 1e4, "x")
+    )

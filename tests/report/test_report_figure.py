@@ -15,7 +15,9 @@ from smoothcert.report.charts.curves import accuracy_chart
 @pytest.fixture
 def runs(make):
     rng = np.random.default_rng(0)
-    return [make(rng.exponential(0.5, 300), name=name, sigma=0.5) for name in ("gaussian", "smoothmix")]
+    return [
+        make(rng.exponential(0.5, 300), name=name, sigma=0.5) for name in ("gaussian", "smoothmix")
+    ]
 
 
 @pytest.mark.parametrize(("kind", "start"), [("pdf", b"%PDF-"), ("png", b"\x89PNG")])
@@ -36,7 +38,10 @@ def test_what_names_a_strip_in_an_svg_names_it_in_other_figures_too_and_fits(mak
     # the first is best up to a radius of 0.01 to 0.2, the second from there to 1: strips from narrow to wide
     named = []
     for end in np.linspace(0.01, 0.2, 20).tolist():
-        runs = [make([end] * 4, name="cohen", sigma=0.25), make([1.0] * 4, [1, 0, 0, 0], name="cohen", sigma=0.5)]
+        runs = [
+            make([end] * 4, name="cohen", sigma=0.25),
+            make([1.0] * 4, [1, 0, 0, 0], name="cohen", sigma=0.5),
+        ]
         charts = draw("envelope", Scene(runs))
         svg = ">σ=0.25</text>" in charts_svg(charts)
         figure = draw_charts(charts, "", None)
@@ -55,7 +60,9 @@ def test_a_legend_of_many_runs_lies_below_the_curves(make, count):
     from smoothcert.report.charts.axes import draw_charts
     from smoothcert.report.charts.drawings import Scene, draw
 
-    runs = [make([0.5, 1.0], name=f"a run with a number, {place}", sigma=0.5) for place in range(count)]
+    runs = [
+        make([0.5, 1.0], name=f"a run with a number, {place}", sigma=0.5) for place in range(count)
+    ]
     figure = draw_charts(draw("accuracy", Scene(runs)), "", None)
     figure.draw_without_rendering()  # lays it out
     (axes,) = figure.axes
@@ -100,7 +107,9 @@ def test_svg_is_our_own_drawing(runs, tmp_path):
 def test_without_matplotlib(runs, tmp_path, monkeypatch):
     for name in ("matplotlib", "matplotlib.figure", "matplotlib.ticker"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(MissingExtra, match=r"a figure as PDF needs the package 'matplotlib'.*smoothcert\[figures\]"):
+    with pytest.raises(
+        MissingExtra, match=r"a figure as PDF needs the package 'matplotlib'.*smoothcert\[figures\]"
+    ):
         save_figure(runs, tmp_path / "a.pdf")
     assert not (tmp_path / "a.pdf").exists()
     save_figure(runs, tmp_path / "a.svg")
@@ -118,4 +127,8 @@ def test_every_run_is_in_the_legend_of_matplotlib(make):
     pytest.importorskip("matplotlib")
     runs = [make([0.5, 1.0], name=name) for name in ("_first", "$second$", "third_")]
     (axes,) = draw_charts([accuracy_chart(runs)], "", None).axes
-    assert [text.get_text() for text in axes.get_legend().get_texts()] == [r"$\_$first", r"\$second\$", "third_"]
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+        r"$\_$first",
+        r"\$second\$",
+        "third_",
+    ]

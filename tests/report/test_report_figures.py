@@ -34,7 +34,8 @@ def test_corners_of_a_known_curve(make):
 def test_curve_in_pixels(make):
     root = ET.fromstring(curve_svg([make([0.5, 1.0])]))
     left, right, top, bottom, x_top, y_top = (
-        float(root.get(f"data-{key}")) for key in ("left", "right", "top", "bottom", "x-top", "y-top")
+        float(root.get(f"data-{key}"))
+        for key in ("left", "right", "top", "bottom", "x-top", "y-top")
     )
     assert (x_top, y_top) == (1.02, 1.0)
     (line,) = polylines(curve_svg([make([0.5, 1.0])]))
@@ -47,7 +48,9 @@ def test_curve_in_pixels(make):
 @given(seed=st.integers(0, 2**32 - 1), saturated=st.floats(0, 0.6))
 def test_thinned_curve_cannot_be_told_from_the_whole(make, seed, saturated):
     rng = np.random.default_rng(seed)
-    radius = np.minimum(rng.exponential(1.0, 3000), np.quantile(rng.exponential(1.0, 3000), 1 - saturated))
+    radius = np.minimum(
+        rng.exponential(1.0, 3000), np.quantile(rng.exponential(1.0, 3000), 1 - saturated)
+    )
     c = make(radius, correct=rng.random(3000) < 0.9)
     top = axis_top([c])
     x, y = thin(*step_corners(c), top=top, points=400)
@@ -61,24 +64,35 @@ def test_thinned_curve_cannot_be_told_from_the_whole(make, seed, saturated):
     assert ((y <= above + 1e-12) & (y >= below - 1e-12)).all()
     grid = np.linspace(0, x[-1], 2000)
     drawn = np.interp(grid, x, y)
-    near = certified_accuracy(c, np.maximum(grid - 0.01 * top[0], 0)), certified_accuracy(c, grid + 0.01 * top[0])
+    near = (
+        certified_accuracy(c, np.maximum(grid - 0.01 * top[0], 0)),
+        certified_accuracy(c, grid + 0.01 * top[0]),
+    )
     assert (drawn <= near[0] + 0.01).all()
     assert (drawn >= near[1] - 0.01).all()
 
 
 def test_figure_is_accessible_and_stands_alone(make):
-    text = curve_svg([make([0.5], name="a & <b>", sigma=0.5), make([0.7], name="c" * 90, sigma=1.0)], title="T & t")
+    text = curve_svg(
+        [make([0.5], name="a & <b>", sigma=0.5), make([0.7], name="c" * 90, sigma=1.0)],
+        title="T & t",
+    )
     root = ET.fromstring(text)
     assert root.get("role") == "img"
     titles = {e.get("id"): e.text for e in root if e.tag in (f"{SVG}title", f"{SVG}desc")}
     assert root.get("aria-labelledby").split() == list(titles)
     assert titles["curves-title"] == "T & t"
-    assert "a & <b> (σ=0.5): 100.0 % at radius 0, average certified radius 0.500" in titles["curves-desc"]
+    assert (
+        "a & <b> (σ=0.5): 100.0 % at radius 0, average certified radius 0.500"
+        in titles["curves-desc"]
+    )
     texts = [e.text for e in root.iter(f"{SVG}text")]
     assert "a & <b> (σ=0.5)" in texts
     assert "c" * 85 + "…" in texts  # 86 letters and a key are as wide as the axis
     assert root.find(f"{SVG}rect").get("fill") == "#fff"
-    assert "a & <b>" not in [e.text for e in ET.fromstring(curve_svg([make([1])], legend=False)).iter()]
+    assert "a & <b>" not in [
+        e.text for e in ET.fromstring(curve_svg([make([1])], legend=False)).iter()
+    ]
     for line in root.iter(f"{SVG}polyline"):
         assert line.get("stroke") in COLOURS
         assert "var(--run-" in line.get("style")
@@ -103,7 +117,10 @@ def test_no_runs():
 
 
 def test_forty_lines_are_distinct():
-    assert len({stroke(LineStyle(c, d)) for c in range(len(COLOURS)) for d in range(len(DASHES))}) == 40
+    assert (
+        len({stroke(LineStyle(c, d)) for c in range(len(COLOURS)) for d in range(len(DASHES))})
+        == 40
+    )
 
 
 @given(st.floats(1e-6, 1e6), st.integers(3, 12))
@@ -115,7 +132,9 @@ def test_ticks_are_few_round_and_within(top, most):
     assert f"{marks[1]:e}"[:3].strip("0") in {"1.", "2.", "2.5", "5."}
 
 
-@pytest.mark.parametrize(("start", "top", "marks"), [(0.5, 1.0, [0.5, 0.6, 0.7, 0.8, 0.9, 1.0]), (-3, 2, [-2, 0, 2])])
+@pytest.mark.parametrize(
+    ("start", "top", "marks"), [(0.5, 1.0, [0.5, 0.6, 0.7, 0.8, 0.9, 1.0]), (-3, 2, [-2, 0, 2])]
+)
 def test_ticks_of_an_axis_that_does_not_start_at_0(start, top, marks):
     assert ticks(top, 9 if start > 0 else 4, start) == pytest.approx(marks)
 
@@ -135,7 +154,9 @@ def test_loss_keeps_the_last_of_a_repeated_epoch_and_the_look_of_the_run():
 def test_accuracy_during_training_is_drawn_from_the_tenth_below_it():
     epochs = [{"epoch": e, "noisy_test_accuracy": a} for e, a in enumerate((0.86, 0.97))]
     text = training_svg({"a": epochs}, "noisy_test_accuracy", {})
-    shares = [e.text for e in ET.fromstring(text).iter(f"{SVG}text") if (e.text or "").endswith("%")]
+    shares = [
+        e.text for e in ET.fromstring(text).iter(f"{SVG}text") if (e.text or "").endswith("%")
+    ]
     assert (shares[0], shares[-1]) == ("80 %", "100 %")
     assert (polylines(text)[0] >= 0).all()
 

@@ -15,7 +15,9 @@ from tests.report.page import Page, report
 def test_seven_runs_of_ten_thousand_certificates_are_one_small_file(make, tmp_path):
     rng = np.random.default_rng(0)
     label = np.arange(10_000) % 10
-    noise = rng.integers(0, 256, (10_000, 3, 32, 32), np.uint8)  # the worst there is: nothing packs it
+    noise = rng.integers(
+        0, 256, (10_000, 3, 32, 32), np.uint8
+    )  # the worst there is: nothing packs it
 
     class Noise:
         def image(self, i):
@@ -34,13 +36,22 @@ def test_seven_runs_of_ten_thousand_certificates_are_one_small_file(make, tmp_pa
 
 
 @pytest.mark.parametrize(
-    "evil", ["<script>alert(1)</script>", "</script><script>alert(1)//", '" onload="alert(1)', "{{ 7*7 }}", "]]>"]
+    "evil",
+    [
+        "<script>alert(1)</script>",
+        "</script><script>alert(1)//",
+        '" onload="alert(1)',
+        "{{ 7*7 }}",
+        "]]>",
+    ],
 )
 def test_names_from_users_are_harmless(make, tmp_path, evil):
     manifest = {"identity": {"model": evil}}
     c = make([0.5], name=evil, noise=evil, warnings=(evil,), manifest=manifest)
     losses = [{"epoch": e, "loss": 1.0} for e in range(3)]
-    plain = Page(report(tmp_path, [make([0.5], manifest=manifest, warnings=("w",))], training={"a": losses}))
+    plain = Page(
+        report(tmp_path, [make([0.5], manifest=manifest, warnings=("w",))], training={"a": losses})
+    )
     page = Page(report(tmp_path, [c], title=evil, training={evil: losses}))
     assert page.tags == plain.tags  # the same elements: no name became one
     assert evil in page.text

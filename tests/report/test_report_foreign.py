@@ -22,7 +22,9 @@ def foreign(tmp_path_factory):
         model = nn.Sequential(nn.Flatten(), nn.Linear(75, 3)).eval()
     images = np.random.default_rng(0).integers(0, 256, (8, 3, 5, 5), np.uint8)
     data = Dataset("their-photos", "all", images, np.arange(8) % 3, 3)
-    RunFolder(run).save_model(model, ModelSpec("their.package:Net", 3, "none", 0.5, "their-photos", (3, 5, 5)))
+    RunFolder(run).save_model(
+        model, ModelSpec("their.package:Net", 3, "none", 0.5, "their-photos", (3, 5, 5))
+    )
     certify_dataset(
         model, data, run / "certify" / "test", CertifyConfig(sigma=0.5, n=200), device="cpu", quiet=True
     )  # fmt: skip
@@ -44,11 +46,18 @@ def test_it_is_reported_with_all_that_is_known(capsys, foreign, tmp_path):
     assert "smoothcert train" not in page  # nobody knows how it was trained
     assert 'id="gallery"' not in page
     (row,) = json.loads(printed(capsys, "report", foreign, "--json"))["rows"]
-    assert (row["dataset"], row["training_seed"], row["published"], row["inputs"]) == ("their-photos", None, None, 8)
+    assert (row["dataset"], row["training_seed"], row["published"], row["inputs"]) == (
+        "their-photos",
+        None,
+        None,
+        8,
+    )
 
 
 def test_its_state_is_told(capsys, foreign):
-    assert f"{foreign}: imported model\n  certify test: all 8 inputs done" in printed(capsys, "status", foreign)
+    assert f"{foreign}: imported model\n  certify test: all 8 inputs done" in printed(
+        capsys, "status", foreign
+    )
     (run,) = json.loads(printed(capsys, "status", foreign.parent, "--json"))["runs"]
     assert (run["state"], run["training"], run["finished"]) == ("imported", None, True)
 

@@ -74,7 +74,9 @@ def mixed(make):
     predict = np.array([0, 0, 0, 1, 1, 2, 1, 2, -1, -1])
     radius = [0.9, 0.8, 0.7, 0.3, 0.2, 0.1, 0.5, 0.6, 0.0, 0.0]
     counts = np.array(["1:30,0:70"] * 10, object)
-    return make(radius, predict == label, label=label, predict=predict, counts=counts, idx=np.arange(10) * 5)
+    return make(
+        radius, predict == label, label=label, predict=predict, counts=counts, idx=np.arange(10) * 5
+    )
 
 
 def test_pick(mixed):
@@ -112,13 +114,17 @@ def test_gallery_has_a_card_for_each_kind_and_one_picture_an_input(mixed):
 
 
 def test_the_same_runs_give_the_same_gallery(mixed):
-    assert build_gallery([mixed], {"run": Pictures()}) == build_gallery([mixed], {"run": Pictures()})
+    assert build_gallery([mixed], {"run": Pictures()}) == build_gallery(
+        [mixed], {"run": Pictures()}
+    )
 
 
 def test_gallery_keeps_to_its_budget(make):
     runs = [make(np.linspace(0, 1, 400), name=f"r{i}", label=np.arange(400) % 10, correct=np.arange(400) % 3 > i)
             for i in range(2)]  # fmt: skip
-    noise = np.random.default_rng(0).integers(0, 256, (400, 3, 64, 64), np.uint8)  # 16 kB each, however packed
+    noise = np.random.default_rng(0).integers(
+        0, 256, (400, 3, 64, 64), np.uint8
+    )  # 16 kB each, however packed
 
     class Noise:
         def image(self, i):
@@ -139,7 +145,10 @@ def test_images_of_another_data_set_are_noticed(mixed):
     labels[mixed.idx] = mixed.label
     assert build_gallery([mixed], {"run": Pictures(labels)}).problem == ""
     labels[5] = 2
-    assert "other labels than its certificates" in build_gallery([mixed], {"run": Pictures(labels)}).problem
+    assert (
+        "other labels than its certificates"
+        in build_gallery([mixed], {"run": Pictures(labels)}).problem
+    )
 
 
 def test_too_few_images_cost_the_gallery_not_the_page(make):

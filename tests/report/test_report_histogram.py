@@ -17,7 +17,9 @@ def test_histogram_known_answers(make):
     c = make([0.05, 0.15, 0.15, 0.95, 0.5], [1, 1, 0, 1, 0], predict=np.array([0, 0, 3, 0, -1]))
     found = radius_histogram(c, np.linspace(0, 1, 11))
     assert found.correct.tolist() == pytest.approx([0.2, 0.2, 0, 0, 0, 0, 0, 0, 0, 0.2])
-    assert found.wrong.tolist() == pytest.approx([0, 0.2, 0, 0, 0, 0, 0, 0, 0, 0])  # the abstention is nowhere
+    assert found.wrong.tolist() == pytest.approx(
+        [0, 0.2, 0, 0, 0, 0, 0, 0, 0, 0]
+    )  # the abstention is nowhere
     assert found.top == pytest.approx(0.4)
     assert (found.saturation, found.saturated) == (None, 0.0)
 
@@ -46,13 +48,17 @@ def test_bars_and_the_saturation_line_in_pixels(make):
     assert "25.0 % correct at the saturation radius 1.232" not in text
     assert "saturation 1.232" in text
     (last,) = (label for label in root.iter(f"{SVG}text") if label.text == "1.25")
-    assert float(last.get("x")) + 4 * 8 / 2 <= float(root.get("width"))  # four letters of 8 pixels are not cut
+    assert float(last.get("x")) + 4 * 8 / 2 <= float(
+        root.get("width")
+    )  # four letters of 8 pixels are not cut
 
 
 @pytest.mark.parametrize("radius", [[0.0], [5e-5], [400.0]])
 def test_extreme_radii_are_drawn(make, radius):
     c = make(radius)
-    ET.fromstring(histogram_svg(radius_histogram(c, radius_edges([c])), "x", LineStyle(0), 1.0, "r"))
+    ET.fromstring(
+        histogram_svg(radius_histogram(c, radius_edges([c])), "x", LineStyle(0), 1.0, "r")
+    )
 
 
 def test_trade_off_chart():
@@ -62,7 +68,9 @@ def test_trade_off_chart():
     (first, second) = root.iter(f"{SVG}circle")
     assert float(first.get("cx")) > float(second.get("cx"))  # more accurate: further right
     assert float(first.get("cy")) > float(second.get("cy"))  # less robust: lower
-    assert "eta = 5: accuracy 93.0 %, ACR 1.700" in [title.text for title in root.iter(f"{SVG}title")]
+    assert "eta = 5: accuracy 93.0 %, ACR 1.700" in [
+        title.text for title in root.iter(f"{SVG}title")
+    ]
 
 
 def test_trade_off_of_equal_values_is_drawn():

@@ -7,7 +7,13 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from smoothcert.report import certificate_table, confidence_table, report_values, run_intervals, share_intervals
+from smoothcert.report import (
+    certificate_table,
+    confidence_table,
+    report_values,
+    run_intervals,
+    share_intervals,
+)
 from smoothcert.report.measures.intervals import mean_interval
 from smoothcert.report.page.sections import with_budget
 
@@ -20,7 +26,9 @@ def rng(seed=0):
 def test_a_share_has_the_interval_of_the_binomial_law(inputs):
     """At each end the observed count, or one further out, has a probability of 2.5 %."""
     counts = sorted({0, 1, inputs // 3, inputs - 1, inputs})
-    for count, found in zip(counts, share_intervals([k / inputs for k in counts], inputs), strict=True):
+    for count, found in zip(
+        counts, share_intervals([k / inputs for k in counts], inputs), strict=True
+    ):
         assert found.low <= found.value <= found.high
         assert found.value == count / inputs
         if count == 0:
@@ -68,13 +76,18 @@ def test_a_mean_of_many_inputs_is_normal(make):
     values = radius * correct
     half = 1.96 * values.std() / math.sqrt(4000)
     assert found.value == pytest.approx(values.mean())
-    assert (found.low, found.high) == pytest.approx((values.mean() - half, values.mean() + half), abs=0.15 * half)
+    assert (found.low, found.high) == pytest.approx(
+        (values.mean() - half, values.mean() + half), abs=0.15 * half
+    )
 
 
 @pytest.fixture
 def table(make):
     """Of 8 inputs 6 and 4 are certified, which have the intervals 34.9 to 96.8 and 15.7 to 84.3 %."""
-    runs = [make([0.3] * 8, [1, 1, 1, 0] * 2, name="a", n=100), make([0.5] * 8, [1, 1, 0, 0] * 2, name="b", n=100)]
+    runs = [
+        make([0.3] * 8, [1, 1, 1, 0] * 2, name="a", n=100),
+        make([0.5] * 8, [1, 1, 0, 0] * 2, name="b", n=100),
+    ]
     return certificate_table(runs, [0.0, 0.5], intervals=True)
 
 
@@ -120,25 +133,40 @@ def test_cells_without_a_value_have_none(make):
     answers = {"label": np.full(6, -1), "predict": np.arange(6)}
     unlabelled = make([0.5, 0.6] * 3, [0] * 6, sigma=0.5, **answers)
     table = certificate_table([listed, unlabelled], [0.0, 0.5], intervals=True)
-    assert set(table.intervals) == {(0, table.columns.index("r=0.50")), (1, table.columns.index("abstain %"))}
+    assert set(table.intervals) == {
+        (0, table.columns.index("r=0.50")),
+        (1, table.columns.index("abstain %")),
+    }
     alone = certificate_table([unlabelled], [0.0, 0.5], intervals=True)
     assert alone.around(0, alone.columns.index("mean radius")).startswith("[0.5")
     assert alone.around(0, alone.columns.index("share r=0.50")) == "[54.1, 100.0]"
 
 
 def test_confidence_has_them_too(make):
-    runs = [make([0.3] * 4, [1, 1, 1, 0], name="a", sigma=0.5), make([0.3] * 4, name="b", sigma=0.5, norm="l1")]
+    runs = [
+        make([0.3] * 4, [1, 1, 1, 0], name="a", sigma=0.5),
+        make([0.3] * 4, name="b", sigma=0.5, norm="l1"),
+    ]
     plain, table = confidence_table(runs), confidence_table(runs, intervals=True)
     assert plain.intervals == {}
-    assert table.rows == plain.rows == (("a", "4", "75.0", "75.0", "75.0", "0.0", "0.0", "0.0", "0.0", "0.0"),)
+    assert (
+        table.rows
+        == plain.rows
+        == (("a", "4", "75.0", "75.0", "75.0", "0.0", "0.0", "0.0", "0.0", "0.0"),)
+    )
     assert table.around(0, 2) == "[19.4, 99.4]"
-    assert table.notes[0] == "b: p_A is not known: a log tells it by l2 radii alone, and its radii are in norm l1"
+    assert (
+        table.notes[0]
+        == "b: p_A is not known: a log tells it by l2 radii alone, and its radii are in norm l1"
+    )
     assert "Correct (\\%) with confidence of at least $p$" in table.to_latex()
 
 
 def test_values_for_programs(make):
     c = make([0.3] * 8, [1, 1, 1, 0] * 2, sigma=0.5)
-    (plain,), (row,) = (report_values([c], [0.0], intervals=asked)["rows"] for asked in (False, True))
+    (plain,), (row,) = (
+        report_values([c], [0.0], intervals=asked)["rows"] for asked in (False, True)
+    )
     assert (plain["acr_interval"], plain["confidence"][0]["interval"]) == (None, None)
     assert row["acr_interval"][0] < row["acr"] < row["acr_interval"][1]
     assert row["certified_accuracy"][0]["interval"] == pytest.approx([0.349, 0.968], abs=5e-4)

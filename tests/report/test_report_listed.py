@@ -162,9 +162,16 @@ def test_a_page_of_such_runs_alone(listed, usual, tmp_path):
     assert "Differences to listed" in text
     for name in ("listed", "again"):
         assert f"{name}: 75.0 % at radius 0.5" in text
-    assert not [word for word in ('id="classes"', 'id="radii"', "confidence of", ">nan", "NaN") if word in text]
+    assert not [
+        word
+        for word in ('id="classes"', 'id="radii"', "confidence of", ">nan", "NaN")
+        if word in text
+    ]
     write_report([listed(), usual], tmp_path / "page.html")
-    assert "<strong>75.0&nbsp;%</strong> at r&nbsp;=&nbsp;0.00 (usual)" in (tmp_path / "page.html").read_text()
+    assert (
+        "<strong>75.0&nbsp;%</strong> at r&nbsp;=&nbsp;0.00 (usual)"
+        in (tmp_path / "page.html").read_text()
+    )
     assert comparison([listed(), usual], [0.5], False, 1)["differences"].head[0] == "minus usual"
 
 

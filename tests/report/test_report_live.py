@@ -219,7 +219,9 @@ def test_a_port_in_use_is_named(harmless, tmp_path):
 
 def test_the_page_of_a_file_asks_nobody(make, tmp_path, write_store):
     results = [make([0.5])]
-    file, live = (render_report(results, "T", None, False, {}, {}, version=version) for version in (None, "7"))
+    file, live = (
+        render_report(results, "T", None, False, {}, {}, version=version) for version in (None, "7")
+    )
     assert "connect-src" not in file
     assert "fetch(" not in file
     assert "connect-src 'self'" in live
@@ -228,7 +230,9 @@ def test_the_page_of_a_file_asks_nobody(make, tmp_path, write_store):
 def test_the_command_serves_until_it_is_interrupted(write_store):
     store = write_store(ROWS)
     words = [sys.executable, "-m", "smoothcert", "report", str(store.parent.parent), "--serve"]
-    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(
+        words, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         address = next(line for line in process.stdout if line.startswith("serving "))

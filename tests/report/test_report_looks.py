@@ -6,23 +6,47 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smoothcert.report.charts.line_styles import COLOURS, DARK_COLOURS, DASHES, LineStyle, run_styles
+from smoothcert.report.charts.line_styles import (
+    COLOURS,
+    DARK_COLOURS,
+    DASHES,
+    LineStyle,
+    run_styles,
+)
 from smoothcert.report.read.methods import METHODS, method_of
 
 # Machado, Oliveira and Fernandes (2009), complete deficiency, on linear RGB.
 EYES = {
     "normal": np.eye(3),
     "protan": np.array(
-        [[0.152286, 1.052583, -0.204868], [0.114503, 0.786281, 0.099216], [-0.003882, -0.048116, 1.051998]]
+        [
+            [0.152286, 1.052583, -0.204868],
+            [0.114503, 0.786281, 0.099216],
+            [-0.003882, -0.048116, 1.051998],
+        ]
     ),
     "deutan": np.array(
-        [[0.367322, 0.860646, -0.227968], [0.280085, 0.672501, 0.047413], [-0.011820, 0.042940, 0.968881]]
+        [
+            [0.367322, 0.860646, -0.227968],
+            [0.280085, 0.672501, 0.047413],
+            [-0.011820, 0.042940, 0.968881],
+        ]
     ),
     "tritan": np.array(
-        [[1.255528, -0.076749, -0.178779], [-0.078411, 0.930809, 0.147602], [0.004733, 0.691367, 0.303900]]
+        [
+            [1.255528, -0.076749, -0.178779],
+            [-0.078411, 0.930809, 0.147602],
+            [0.004733, 0.691367, 0.303900],
+        ]
     ),
 }
-XYZ = np.array([[0.4124564, 0.3575761, 0.1804375], [0.2126729, 0.7151522, 0.072175], [0.0193339, 0.119192, 0.9503041]])
+XYZ = np.array(
+    [
+        [0.4124564, 0.3575761, 0.1804375],
+        [0.2126729, 0.7151522, 0.072175],
+        [0.0193339, 0.119192, 0.9503041],
+    ]
+)
 
 
 def linear(colour):
@@ -37,7 +61,9 @@ def lab(rgb):
 
 
 @pytest.mark.parametrize("eye", EYES)
-@pytest.mark.parametrize(("colours", "paper", "contrast"), [(COLOURS, "#ffffff", 2.9), (DARK_COLOURS, "#15181c", 3.5)])
+@pytest.mark.parametrize(
+    ("colours", "paper", "contrast"), [(COLOURS, "#ffffff", 2.9), (DARK_COLOURS, "#15181c", 3.5)]
+)
 def test_colours_are_told_apart(colours, paper, contrast, eye):
     assert len(colours) == len(METHODS)
     seen = [lab(EYES[eye] @ linear(colour)) for colour in colours]
@@ -78,7 +104,9 @@ def test_method_of_a_run_is_the_configured_one(make):
 
 def test_a_method_keeps_its_colour_whatever_stands_beside_it(make):
     alone = run_styles([make([0.5], name="smoothmix")])
-    crowd = run_styles([make([0.5], name=name) for name in ("mine", "gaussian", "smoothmix", "other", "mine")])
+    crowd = run_styles(
+        [make([0.5], name=name) for name in ("mine", "gaussian", "smoothmix", "other", "mine")]
+    )
     assert alone == [LineStyle(METHODS.index("smoothmix"))]
     assert crowd[2] == alone[0]
     assert crowd[1].colour == METHODS.index("gaussian")

@@ -29,7 +29,9 @@ L1 = {"noise": "laplace", "norm": "l1", "sigma": 0.5, "n": 1000, "alpha": 0.001}
 
 @pytest.fixture
 def laplace(write_store):
-    return read_store(write_store([(0, 1, 1, 0.5), (1, 2, 2, 1.5)], inputs=2, noise="laplace", norm="l1"))
+    return read_store(
+        write_store([(0, 1, 1, 0.5), (1, 2, 2, 1.5)], inputs=2, noise="laplace", norm="l1")
+    )
 
 
 def page(tmp_path, *results):
@@ -48,7 +50,9 @@ def test_the_tables_of_one_run_name_a_norm_other_than_l2(laplace, make):
     table = certificate_table([laplace])
     assert "all radii are in l1 norm, not l2" in table.notes
     assert table.to_csv().splitlines()[0].startswith("run,sigma,norm,inputs,ACR,")
-    assert all("l1 norm" in text for text in (table.to_text(), table.to_markdown(), table.to_latex()))
+    assert all(
+        "l1 norm" in text for text in (table.to_text(), table.to_markdown(), table.to_latex())
+    )
     usual = certificate_table([make([0.5])])
     assert usual.notes == ()
     assert "norm" not in usual.head
@@ -83,7 +87,9 @@ def test_runs_in_two_norms_are_not_compared(make, tmp_path):
 
 def test_saturation_follows_the_law_of_the_noise(make):
     rest = 1 - 0.001 ** (1 / 1000)
-    assert saturation(make([0.5], **L1)) == pytest.approx(-0.5 * math.sqrt(0.5) * math.log(2 * rest))
+    assert saturation(make([0.5], **L1)) == pytest.approx(
+        -0.5 * math.sqrt(0.5) * math.log(2 * rest)
+    )
     uniform = make([0.5], **(L1 | {"noise": "uniform"}))
     assert saturation(uniform) == pytest.approx(math.sqrt(3) * (0.5 - rest))
     assert saturation(make([0.01], norm="linf", sigma=0.5, n=1000, alpha=0.001)) is None
@@ -104,12 +110,16 @@ def test_published_values_are_l2(make):
 
 
 def test_corruption_tables_name_the_norm(laplace):
-    assert corruption_table([Corrupted("m", "fog", 1, laplace)]).notes == ("all radii are in l1 norm, not l2",)
+    assert corruption_table([Corrupted("m", "fog", 1, laplace)]).notes == (
+        "all radii are in l1 norm, not l2",
+    )
 
 
 def test_l1_radii_betray_no_budget(make):
     log = make([0.5, 1.9], name="log", sigma=0.5)
-    assert not any("records no n" in note for note in certificate_table([make([0.5, 0.6], **L1), log]).notes)
+    assert not any(
+        "records no n" in note for note in certificate_table([make([0.5, 0.6], **L1), log]).notes
+    )
 
 
 @pytest.mark.parametrize(
@@ -141,8 +151,17 @@ def test_a_log_of_unknown_dimension_has_no_l_infinity_radii(make, folder, found)
 
 
 def test_l_infinity_radii_are_shown_in_steps_of_8_bit_images(make):
-    table = certificate_table([make([3.2 / 255, 2.1 / 255], norm="linf"), make([2 / 255], norm="linf")])
+    table = certificate_table(
+        [make([3.2 / 255, 2.1 / 255], norm="linf"), make([2 / 255], norm="linf")]
+    )
     assert table.radii == ("0.00", "1/255", "2/255", "3/255")
-    assert [row[-4:] for row in table.rows] == [("100.0", "100.0", "100.0", "50.0"), ("100.0", "100.0", "100.0", "0.0")]
+    assert [row[-4:] for row in table.rows] == [
+        ("100.0", "100.0", "100.0", "50.0"),
+        ("100.0", "100.0", "100.0", "0.0"),
+    ]
     assert table.rows[0][table.head.index("ACR")] == f"{2.65 / 255:.5f}"
-    assert certificate_table([make([0.5])], [0.5, 2 / 255, 0.123456]).radii == ("0.50", "2/255", "0.123456")
+    assert certificate_table([make([0.5])], [0.5, 2 / 255, 0.123456]).radii == (
+        "0.50",
+        "2/255",
+        "0.123456",
+    )

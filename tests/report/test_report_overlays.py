@@ -20,13 +20,24 @@ def run(make):
         method = {"name": "consistency", "lam": lam}
         config = {"dataset": "mnist", "sigma": sigma, "method": method, "seed": seed}
         manifest = {"identity": {"sigma": sigma, "n": 1000}}
-        return make(radius, correct, name=f"c{lam}-{sigma}-{seed}", sigma=sigma, config=config, manifest=manifest)
+        return make(
+            radius,
+            correct,
+            name=f"c{lam}-{sigma}-{seed}",
+            sigma=sigma,
+            config=config,
+            manifest=manifest,
+        )
 
     return build
 
 
 def test_runs_along_a_hyperparameter_with_means_over_seeds(run):
-    runs = [run([1.0, 0.6], lam=9.0), run([0.4, 0.8], [0, 1], lam=1.0), run([0.4, 0.6], lam=1.0, seed=1)]
+    runs = [
+        run([1.0, 0.6], lam=9.0),
+        run([0.4, 0.8], [0, 1], lam=1.0),
+        run([0.4, 0.6], lam=1.0, seed=1),
+    ]
     (series,) = overlays(runs, [0.5])
     assert (series.name, series.parameter, series.published) == ("consistency", "lam", False)
     assert [spot.value for spot in series.spots] == [1.0, 9.0]
@@ -38,23 +49,43 @@ def test_hyperparameters_come_before_sigma_and_every_run_is_in_one_series(run):
     grid = [run([0.5], lam=lam, sigma=sigma) for lam in (1.0, 2.0, 3.0) for sigma in (0.25, 0.5)]
     alone = run([0.5], lam=1.0, sigma=1.0)
     found = overlays([*grid, alone], [])
-    assert [(series.parameter, len(series.spots)) for series in found] == [("lam", 3), ("lam", 3), ("", 1)]
+    assert [(series.parameter, len(series.spots)) for series in found] == [
+        ("lam", 3),
+        ("lam", 3),
+        ("", 1),
+    ]
     found = overlays([run([0.5], sigma=sigma) for sigma in (1.0, 0.25)], [])
-    assert [(series.parameter, [spot.value for spot in series.spots]) for series in found] == [("sigma", [0.25, 1.0])]
+    assert [(series.parameter, [spot.value for spot in series.spots]) for series in found] == [
+        ("sigma", [0.25, 1.0])
+    ]
 
 
 def test_a_setting_for_each_sigma_is_joined_along_sigma(run):
-    ours = [run([0.5], lam=10.0, sigma=0.25), run([0.5], lam=5.0, sigma=0.5), run([0.6], lam=5.0, sigma=0.5, seed=1)]
+    ours = [
+        run([0.5], lam=10.0, sigma=0.25),
+        run([0.5], lam=5.0, sigma=0.5),
+        run([0.6], lam=5.0, sigma=0.5, seed=1),
+    ]
     found = overlays(ours, [], ["catrs-supplement/table-3"])
-    assert {(series.parameter, len(series.spots)) for series in found} == {("sigma", 2), ("sigma", 3)}
+    assert {(series.parameter, len(series.spots)) for series in found} == {
+        ("sigma", 2),
+        ("sigma", 3),
+    }
     assert [series.name for series in found if series.published][-1] == "CAT-RS"
     with pytest.raises(ConfigError, match="table-13 prints no clean accuracies"):
         overlays(ours, [], ["catrs-supplement/table-13"])
 
 
 def test_logs_vary_in_what_their_folders_name(make):
-    places = ["cohen/num_2/lbd_1.0/noise_0.50_0", "cohen/num_2/lbd_5.0/noise_0.50_0", "salman/num_2/noise_0.5"]
-    runs = [make([0.5], name=place, sigma=0.5, source=Path("/logs/consistency", place)) for place in places]
+    places = [
+        "cohen/num_2/lbd_1.0/noise_0.50_0",
+        "cohen/num_2/lbd_5.0/noise_0.50_0",
+        "salman/num_2/noise_0.5",
+    ]
+    runs = [
+        make([0.5], name=place, sigma=0.5, source=Path("/logs/consistency", place))
+        for place in places
+    ]
     found = overlays(runs, [])
     assert [(series.key, series.parameter, len(series.spots)) for series in found] == [
         ("consistency", "lam", 2),
@@ -63,10 +94,14 @@ def test_logs_vary_in_what_their_folders_name(make):
 
 
 @pytest.mark.parametrize(
-    ("folders", "method"), [("consistency/num_2/lbd_{}.0", "consistency"), ("smix_1.0_8_m0/tau_{}.0", "smoothmix")]
+    ("folders", "method"),
+    [("consistency/num_2/lbd_{}.0", "consistency"), ("smix_1.0_8_m0/tau_{}.0", "smoothmix")],
 )
 def test_settings_of_logs_are_called_as_those_of_published_rows(make, folders, method):
-    logs = [make([0.5], sigma=1.0, source=Path("/logs", folders.format(k), "noise_1.0.tsv")) for k in (1, 16)]
+    logs = [
+        make([0.5], sigma=1.0, source=Path("/logs", folders.format(k), "noise_1.0.tsv"))
+        for k in (1, 16)
+    ]
     ours, *published = [entry for entry in overlays(logs, [], [TABLE]) if entry.key == method]
     assert [spot.value for spot in ours.spots] == [1.0, 16.0]
     assert [ours.parameter] == [entry.parameter for entry in published]
@@ -98,7 +133,9 @@ def test_published_rows_beside_ours(run):
 
 
 def test_series_on_other_data_or_of_another_sigma_say_so(make):
-    log = make([0.5], name="cohen", sigma=0.5, source=Path("/logs/cifar10/noise_0.5/cohen/noise_0.5.tsv"))
+    log = make(
+        [0.5], name="cohen", sigma=0.5, source=Path("/logs/cifar10/noise_0.5/cohen/noise_0.5.tsv")
+    )
     (chart,) = overlay_charts(overlays([log], [], [TABLE]), [])
     assert [line.label for line in chart.lines[:3]] == [
         "cohen (cifar10, σ=0.5)",
@@ -107,7 +144,11 @@ def test_series_on_other_data_or_of_another_sigma_say_so(make):
     ]
     ours, *published = trade_off_values([log], [], [TABLE])["series"]
     assert (ours["notes"], published[0]["notes"]) == (["cifar10, σ=0.5"], ["mnist, σ=1"])
-    for place, notes in (("mnist/noise_1.0", ()), ("FMNIST/noise_1.0", ("fashion-mnist",)), ("noise_1.0", ())):
+    for place, notes in (
+        ("mnist/noise_1.0", ()),
+        ("FMNIST/noise_1.0", ("fashion-mnist",)),
+        ("noise_1.0", ()),
+    ):
         log = make([0.5], sigma=1.0, source=Path("/logs", place, "noise_1.0.tsv"))
         assert overlays([log], [], [TABLE])[0].notes == notes
 
@@ -123,13 +164,28 @@ def numbers_of_rings(runs, name):
 
 def test_published_numbers_are_left_out_only_where_ours_carry_them(run, make):
     every = ["1", "5", "10", "15", "20", "25"]
-    assert numbers_of_rings([run([0.5], lam=lam, sigma=1.0) for lam in (1.0, 5.0)], "Consistency") == every[2:]
-    assert numbers_of_rings([run([0.5], lam=5.0, sigma=1.0)], "Consistency") == every  # a single one has no number
-    assert numbers_of_rings([run([0.5], lam=lam, sigma=0.5) for lam in (1.0, 5.0)], "Consistency") == every
-    assert numbers_of_rings([run([0.5], lam=5.0, sigma=sigma) for sigma in (0.5, 1.0)], "Consistency") == every
+    assert (
+        numbers_of_rings([run([0.5], lam=lam, sigma=1.0) for lam in (1.0, 5.0)], "Consistency")
+        == every[2:]
+    )
+    assert (
+        numbers_of_rings([run([0.5], lam=5.0, sigma=1.0)], "Consistency") == every
+    )  # a single one has no number
+    assert (
+        numbers_of_rings([run([0.5], lam=lam, sigma=0.5) for lam in (1.0, 5.0)], "Consistency")
+        == every
+    )
+    assert (
+        numbers_of_rings([run([0.5], lam=5.0, sigma=sigma) for sigma in (0.5, 1.0)], "Consistency")
+        == every
+    )
     for data, numbers in (("cifar10", every), ("mnist", every[2:])):
         logs = [
-            make([0.5], sigma=1.0, source=Path("/logs", data, "consistency", f"lbd_{lam}", "noise_1.0.tsv"))
+            make(
+                [0.5],
+                sigma=1.0,
+                source=Path("/logs", data, "consistency", f"lbd_{lam}", "noise_1.0.tsv"),
+            )
             for lam in (1, 5)
         ]
         assert numbers_of_rings(logs, "Consistency") == numbers
@@ -137,7 +193,9 @@ def test_published_numbers_are_left_out_only_where_ours_carry_them(run, make):
 
 def test_a_table_without_acr_needs_radii_that_it_prints(run):
     table = "smoothmix-supplement/table-4"
-    with pytest.raises(ConfigError, match=r"no ACR, but accuracies at radii 0.5 1 1.5 2 2.5: name some by --radii$"):
+    with pytest.raises(
+        ConfigError, match=r"no ACR, but accuracies at radii 0.5 1 1.5 2 2.5: name some by --radii$"
+    ):
         overlays([run([0.5])], [], [table])
     with pytest.raises(ConfigError, match=r"name some by --radii, found 0.3$"):
         overlays([run([0.5])], [0.3], [table])
@@ -158,7 +216,12 @@ def test_seeds_of_logs_are_averaged_and_series_of_one_method_told_apart(make):
         place = f"{data}/consistency/lbd_{lam}/seed_{seed}"
         return make([radius], name=place, source=Path("/logs", place, "noise_0.5.tsv"), sigma=0.5)
 
-    runs = [log(d, lam, seed, lam + seed + k) for k, d in enumerate("ab") for lam in (1, 2) for seed in (0, 1)]
+    runs = [
+        log(d, lam, seed, lam + seed + k)
+        for k, d in enumerate("ab")
+        for lam in (1, 2)
+        for seed in (0, 1)
+    ]
     found = overlays(runs, [])
     assert [entry.name for entry in found] == ["consistency (a)", "consistency (b)"]
     assert [[(s.value, s.values[1]) for s in entry.spots] for entry in found] == [
@@ -169,7 +232,9 @@ def test_seeds_of_logs_are_averaged_and_series_of_one_method_told_apart(make):
 
 def test_values_that_differ_by_rounding_have_an_axis_as_equal_ones_have(run):
     """Its ticks were a million and more, since a last digit was taken for a difference."""
-    almost = [run([radius, 0.6], lam=lam) for lam, radius in ((1.0, 0.7), (2.0, np.nextafter(0.7, 1)))]
+    almost = [
+        run([radius, 0.6], lam=lam) for lam, radius in ((1.0, 0.7), (2.0, np.nextafter(0.7, 1)))
+    ]
     assert overlays(almost, [])[0].spots[0].values[1] != overlays(almost, [])[0].spots[1].values[1]
     (chart,) = overlay_charts(overlays(almost, []), [])
     low, high = chart.frame.y
@@ -178,7 +243,11 @@ def test_values_that_differ_by_rounding_have_an_axis_as_equal_ones_have(run):
 
 
 def test_programs_are_told_the_spots_and_how_many_are_left_out(run):
-    runs = [run([1.0, 0.6], lam=9.0), run([0.4, 0.8], [0, 1], lam=1.0), run([0.4, 0.6], lam=1.0, seed=1)]
+    runs = [
+        run([1.0, 0.6], lam=9.0),
+        run([0.4, 0.8], [0, 1], lam=1.0),
+        run([0.4, 0.6], lam=1.0, seed=1),
+    ]
     told = trade_off_values(runs, [0.5], [TABLE])
     assert told["left_out"] == 0
     ours, *published = told["series"]
@@ -192,13 +261,23 @@ def test_programs_are_told_the_spots_and_how_many_are_left_out(run):
             "acr": pytest.approx(0.45),
             "at_radii": [{"radius": 0.5, "accuracy": 0.5}],
         },
-        {"value": 9.0, "clean_accuracy": 1.0, "acr": 0.8, "at_radii": [{"radius": 0.5, "accuracy": 1.0}]},
+        {
+            "value": 9.0,
+            "clean_accuracy": 1.0,
+            "acr": 0.8,
+            "at_radii": [{"radius": 0.5, "accuracy": 1.0}],
+        },
     ]
     assert all(entry["published"] for entry in published)
     printed = {(row.accuracy[0] / 100, row.acr) for row in load_table(TABLE).rows}
-    assert {(spot["clean_accuracy"], spot["acr"]) for entry in published for spot in entry["spots"]} == printed
+    assert {
+        (spot["clean_accuracy"], spot["acr"]) for entry in published for spot in entry["spots"]
+    } == printed
     fewer = trade_off_values(runs, least_accuracy=0.8)
     assert fewer["left_out"] == 1
     (ours,) = fewer["series"]
     assert [(spot["value"], spot["at_radii"]) for spot in ours["spots"]] == [(9.0, [])]
-    assert trade_off_values([run([0.4, 0.8], [0, 0])], least_accuracy=0.8) == {"series": [], "left_out": 1}
+    assert trade_off_values([run([0.4, 0.8], [0, 0])], least_accuracy=0.8) == {
+        "series": [],
+        "left_out": 1,
+    }

@@ -22,11 +22,22 @@ def test_page_has_everything_and_loads_nothing(make, tmp_path, write_store):
     assert "@import" not in text
     assert "url(" not in text
     assert len(page.ids) == len(set(page.ids))
-    for part in ("A & B", "run/test", "0.650", "2 of 4", "How to read this.", "Before you compare", "not recorded"):
+    for part in (
+        "A & B",
+        "run/test",
+        "0.650",
+        "2 of 4",
+        "How to read this.",
+        "Before you compare",
+        "not recorded",
+    ):
         assert part in page.text
     assert "run/test: partial, 2 of 4 inputs" in page.text
     assert any('"environment"' in part for part in page.text)
-    for chart in ("with a certified radius of at least r.", "with a lower bound of p_A of at least p."):
+    for chart in (
+        "with a certified radius of at least r.",
+        "with a lower bound of p_A of at least p.",
+    ):
         (told,) = [part for part in page.text if chart in part]
         assert "run/test (partial, 2 of 4 inputs): " in told
         assert "log: " in told
@@ -59,9 +70,13 @@ def test_every_section_is_there_and_linked(make, tmp_path, pictures):
             predict=np.arange(60) % 10, config=config | {"method": method}, manifest={"identity": DATA},
         )  # fmt: skip
 
-    runs = [replace(c, correct=c.predict == c.label) for c in (run(1.0, 0), run(5.0, 0), run(5.0, 1))]
+    runs = [
+        replace(c, correct=c.predict == c.label) for c in (run(1.0, 0), run(5.0, 0), run(5.0, 1))
+    ]
     losses = [{"epoch": e, "loss": 1 / (e + 1), "noisy_test_accuracy": 0.9} for e in range(5)]
-    text = report(tmp_path, runs, training={runs[0].name: losses}, images={c.name: pictures for c in runs})
+    text = report(
+        tmp_path, runs, training={runs[0].name: losses}, images={c.name: pictures for c in runs}
+    )
     page = Page(text)
     links = re.findall(r'<a href="#([^"]+)">', text)
     assert links == ["results", "curves-head", "confidence-head", "compare", "radii", "classes", "gallery",
@@ -79,7 +94,10 @@ def test_every_section_is_there_and_linked(make, tmp_path, pictures):
 
 
 def test_intervals_and_the_reference_are_those_asked_for(make, tmp_path):
-    runs = [make([0.3] * 4, [1, 1, 1, 0], name="a", sigma=0.5), make([0.5] * 4, name="b", sigma=0.5)]
+    runs = [
+        make([0.3] * 4, [1, 1, 1, 0], name="a", sigma=0.5),
+        make([0.5] * 4, name="b", sigma=0.5),
+    ]
     text = report(tmp_path, runs, radii=[0.0], intervals=True, reference="b")
     assert '<td>75.0 <span class="around">[19.4, 99.4]</span></td>' in text
     assert "Differences to b" in text
@@ -92,8 +110,13 @@ def test_intervals_and_the_reference_are_those_asked_for(make, tmp_path):
 
 def test_the_page_begins_with_accuracies_and_confidence_of_one_sigma(make, tmp_path):
     """Of four inputs three and four are certified at 0, and p_A is 0.99 at 2.33 sigma."""
-    runs = [make([0.3] * 3 + [9], [1, 1, 1, 0], name="a", sigma=0.1), make([0.2] * 4, name="b", sigma=0.1)]
-    lead = re.search(r'<p class="lead">(.*?)</p>', report(tmp_path, runs, radii=[0.0, 0.25]), re.DOTALL)[1]
+    runs = [
+        make([0.3] * 3 + [9], [1, 1, 1, 0], name="a", sigma=0.1),
+        make([0.2] * 4, name="b", sigma=0.1),
+    ]
+    lead = re.search(
+        r'<p class="lead">(.*?)</p>', report(tmp_path, runs, radii=[0.0, 0.25]), re.DOTALL
+    )[1]
     shown = " ".join(re.sub(r"<[^>]+>", "", lead).replace("&nbsp;", " ").split())
     assert shown == (
         "2 runs, 4 inputs each, noise level σ = 0.1. Highest certified accuracy: 100.0 % at r = 0.00 (b), 75.0 % at "
@@ -125,7 +148,9 @@ def test_the_main_table_has_the_budget_of_each_run(make, tmp_path):
     table = text[text.index('aria-label="Results"') : text.index("</table>")]
     assert re.findall(r"<th scope=.col.>([^<]*)</th>", table) == ["run", "σ", "inputs", "n", "α", "ACR", "abstain %",
                                                                   "0.25"]  # fmt: skip
-    cells = [re.findall(r"<td(?: class=best)?>([^<]*)</td>", row) for row in table.split("<tr>")[2:]]
+    cells = [
+        re.findall(r"<td(?: class=best)?>([^<]*)</td>", row) for row in table.split("<tr>")[2:]
+    ]
     assert [row[1:5] for row in cells] == [
         ["2", "2000", "1e-05", "0.500"], ["2", "≤ 2000", "1e-05", "0.900"], ["2", "-", "-", "0.100"]
     ]  # fmt: skip

@@ -19,7 +19,11 @@ from smoothcert.report import (
 )
 from smoothcert.report.measures.across_seeds import seed_summary
 from smoothcert.report.read.methods import METHODS, method_of
-from smoothcert.report.tables.corruptions import corruption_means, corruption_table, corruption_types_table
+from smoothcert.report.tables.corruptions import (
+    corruption_means,
+    corruption_table,
+    corruption_types_table,
+)
 from tests.report.papers import paper_columns, paper_table
 
 LOGS = os.environ.get("SMOOTHCERT_PUBLISHED_LOGS", "")
@@ -73,11 +77,15 @@ def test_catrs_tables_of_each_corruption(cifar10c, number):
     table = corruption_types_table(cifar10c, severity, accuracy=accuracy)
     models = [name(model) for model in table.head[1:]]
     ours = {
-        (kind.removesuffix(" %"), m): cell for kind, *row in table.rows for m, cell in zip(models, row, strict=True)
+        (kind.removesuffix(" %"), m): cell
+        for kind, *row in table.rows
+        for m, cell in zip(models, row, strict=True)
     }
     methods = paper_columns("catrs", number)[1:]
     theirs = {
-        (kind, m): cell for kind, *row in paper_table("catrs", number) for m, cell in zip(methods, row, strict=True)
+        (kind, m): cell
+        for kind, *row in paper_table("catrs", number)
+        for m, cell in zip(methods, row, strict=True)
     }
     assert len(theirs) == 16 * 7
     assert ours == theirs
@@ -102,7 +110,14 @@ def smoothmix_log(method, sigma, seed="0"):
     """The paper says 2 steps at sigma 0.25; for eta 1 the row is that of 3 steps, as its columns show."""
     eta, _, one_step = method.partition("-")
     steps = STEPS.get((eta, sigma), 8)
-    place = MNIST / "smoothmix" / f"smix_1.0_{steps}_m{int(bool(one_step))}" / f"tau_{eta[3:]}.0" / "num_4" / seed
+    place = (
+        MNIST
+        / "smoothmix"
+        / f"smix_1.0_{steps}_m{int(bool(one_step))}"
+        / f"tau_{eta[3:]}.0"
+        / "num_4"
+        / seed
+    )
     return place / f"noise_{float(sigma)}"
 
 
@@ -151,7 +166,10 @@ def test_baseline_rows_of_table_2():
         if BASELINES[method, sigma] is None:
             logs = list(MNIST.glob(PATTERNS[method].format(float(sigma))))
             assert len(logs) == 5
-            assert cells[1:] not in [printed(log, len(cells) - 1)[1:] for log in logs], (method, sigma)
+            assert cells[1:] not in [printed(log, len(cells) - 1)[1:] for log in logs], (
+                method,
+                sigma,
+            )
             continue
         path, seed = BASELINES[method, sigma]
         ours = printed(MNIST / path, len(cells) - 1)
@@ -177,7 +195,17 @@ def test_cohens_rows_of_smoothadv_tables_2_and_4():
         "7",
         "4",
     ]
-    assert list(abstained[1:]) == ["8.0", "15.2", "15.2", "29.5", "29.5", "29.5", "29.5", "29.5", "29.5"]
+    assert list(abstained[1:]) == [
+        "8.0",
+        "15.2",
+        "15.2",
+        "29.5",
+        "29.5",
+        "29.5",
+        "29.5",
+        "29.5",
+        "29.5",
+    ]
 
 
 def test_training_logs():
@@ -186,8 +214,14 @@ def test_training_logs():
     assert (training.key, len(training.epochs)) == ("catrs", 150)
     shown = [training.epochs[finished - 1] for finished in (1, 5, 10, 20)]
     assert [epoch["loss"] for epoch in shown] == [0.658, 0.507, 0.461, 0.430]
-    assert [epoch["noisy_test_accuracy"] for epoch in shown] == pytest.approx([0.284, 0.430, 0.450, 0.511])
-    assert sum(map(is_training_log, DATA.glob("**/log.txt"))) == len(list(DATA.glob("**/log.txt"))) > 30
+    assert [epoch["noisy_test_accuracy"] for epoch in shown] == pytest.approx(
+        [0.284, 0.430, 0.450, 0.511]
+    )
+    assert (
+        sum(map(is_training_log, DATA.glob("**/log.txt")))
+        == len(list(DATA.glob("**/log.txt")))
+        > 30
+    )
 
 
 SETUPS = {

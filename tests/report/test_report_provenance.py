@@ -13,11 +13,16 @@ from tests.report.page import Page, report
 
 def options(line):
     """Each option of a command with the words after it."""
-    return {option: words.split() for option, words in re.findall(r"(--[a-z0-9-]+)((?: (?!--)\S+)*)", line)}
+    return {
+        option: words.split()
+        for option, words in re.findall(r"(--[a-z0-9-]+)((?: (?!--)\S+)*)", line)
+    }
 
 
 def test_provenance_tells_how_to_do_it_again(make, tmp_path, write_store):
-    folder = write_store([(0, 1, 1, 0.5)], inputs=1, dataset="mnist", split="test", every=20, max=None)
+    folder = write_store(
+        [(0, 1, 1, 0.5)], inputs=1, dataset="mnist", split="test", every=20, max=None
+    )
     config = "dataset: mnist\nmethod:\n  name: gaussian\nsigma: 0.5\nseed: 7\n"
     (folder.parent.parent / "config.yaml").write_text(config)
     page = Page(report(tmp_path, [read_store(folder)]))
@@ -44,10 +49,15 @@ def test_provenance_tells_how_to_do_it_again(make, tmp_path, write_store):
             {"procedure": "tolerance", "tolerance": 0.01, "precision": "bfloat16"},
             "--precision bfloat16 --tolerance 0.01",
         ),
-        ({"skip_wrong": True, "simultaneous": True, "alpha_each": 0.001}, "--skip-wrong --simultaneous"),
+        (
+            {"skip_wrong": True, "simultaneous": True, "alpha_each": 0.001},
+            "--skip-wrong --simultaneous",
+        ),
     ],
 )
-def test_the_command_has_all_that_decides_the_certificates(make, tmp_path, write_store, settings, words):
+def test_the_command_has_all_that_decides_the_certificates(
+    make, tmp_path, write_store, settings, words
+):
     folder = write_store([(0, 1, 1, 0.5)], inputs=1, dataset="mnist", split="test", **settings)
     page = Page(report(tmp_path, [read_store(folder)]))
     (commands,) = (part for part in page.text if part.startswith("smoothcert certify"))
@@ -58,12 +68,22 @@ def test_the_command_has_all_that_decides_the_certificates(make, tmp_path, write
     ("again", "shown", "words"),
     [
         ({}, {}, ""),
-        ({}, {"rounded": True, "radii": [0.0, 0.5], "intervals": True}, "--radii 0.0 0.5 --rounded --intervals"),
+        (
+            {},
+            {"rounded": True, "radii": [0.0, 0.5], "intervals": True},
+            "--radii 0.0 0.5 --rounded --intervals",
+        ),
         ({"alpha": 0.01, "bound": "multiclass"}, {}, "--alpha 0.01 --bound multiclass"),
-        ({"norm": "linf", "values": 784}, {"rounded": True}, "--norm linf --dimension 784 --rounded"),
+        (
+            {"norm": "linf", "values": 784},
+            {"rounded": True},
+            "--norm linf --dimension 784 --rounded",
+        ),
     ],
 )
-def test_the_command_of_the_report_has_all_that_changes_what_is_shown(tmp_path, write_store, again, shown, words):
+def test_the_command_of_the_report_has_all_that_changes_what_is_shown(
+    tmp_path, write_store, again, shown, words
+):
     folder = write_store([(0, 1, 1, 0.5)], inputs=1, dataset="mnist", split="test")
     results = [reanalyse(folder, **again)]
     page = Page(report(tmp_path, results, **shown))

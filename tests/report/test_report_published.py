@@ -9,7 +9,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smoothcert.report import average_certified_radius, certificate_table, certified_accuracy, read_log, read_results
+from smoothcert.report import (
+    average_certified_radius,
+    certificate_table,
+    certified_accuracy,
+    read_log,
+    read_results,
+)
 
 LOGS = os.environ.get("SMOOTHCERT_PUBLISHED_LOGS", "")
 pytestmark = pytest.mark.skipif(not LOGS, reason="SMOOTHCERT_PUBLISHED_LOGS is not set")
@@ -53,7 +59,9 @@ data/certify/cifar10/smoothmix/noise_0.5_adv | 10000 | 838 | 0.7356 | 63.5 57.2 
 CASES = [[part.strip() for part in line.split("|")] for line in GOLDEN.strip().splitlines()]
 
 
-@pytest.mark.parametrize(("path", "rows", "abstentions", "acr", "accuracies"), CASES, ids=[case[0] for case in CASES])
+@pytest.mark.parametrize(
+    ("path", "rows", "abstentions", "acr", "accuracies"), CASES, ids=[case[0] for case in CASES]
+)
 def test_golden(path, rows, abstentions, acr, accuracies):
     c = read_log(Path(LOGS) / path)
     step = 0.5 if "imagenet" in path else 0.25
@@ -61,7 +69,9 @@ def test_golden(path, rows, abstentions, acr, accuracies):
     assert (str(c.rows), str(int(c.abstained.sum()))) == (rows, abstentions)
     assert f"{average_certified_radius(c):.4f}" == acr
     assert " ".join(table.rows[0][5:]) == accuracies
-    assert certificate_table([c], table_radii(table), rounded=True).rows == table.rows  # they are rounded already
+    assert (
+        certificate_table([c], table_radii(table), rounded=True).rows == table.rows
+    )  # they are rounded already
     assert c.warnings == table.notes == ()
 
 
@@ -84,6 +94,14 @@ def test_side_files_of_the_authors():
 def test_seven_methods_by_name():
     folder = Path(LOGS) / "data" / "fmnist" / "noise_0.5"
     results = read_results(*sorted(folder.glob("*/noise_0.5.tsv")))
-    assert [c.name for c in results] == ["cat-rs", "cohen", "consistency", "macer", "salman", "smoothmix", "stab"]
+    assert [c.name for c in results] == [
+        "cat-rs",
+        "cohen",
+        "consistency",
+        "macer",
+        "salman",
+        "smoothmix",
+        "stab",
+    ]
     assert {c.sigma for c in results} == {0.5}
     assert certificate_table(results).notes == ()

@@ -9,7 +9,11 @@ from smoothcert.recipes.published import published_row, training_differences
 from smoothcert.recipes.recipe import load_recipe
 from smoothcert.recipes.tables import tables_by_preference
 from smoothcert.report import certificate_table, find_published, report_values
-from smoothcert.report.measures.published_comparison import OF_ROUNDED, deviation, differences_in_making
+from smoothcert.report.measures.published_comparison import (
+    OF_ROUNDED,
+    deviation,
+    differences_in_making,
+)
 from smoothcert.report.tables.tables import published_table
 
 
@@ -18,14 +22,24 @@ def of_settings(make, config, rows=10_000, **changes):
 
 
 def mnist(**method):
-    return {"dataset": "mnist", "model": "lenet", "sigma": 0.5, "method": method, "epochs": 90, "seed": 3}
+    return {
+        "dataset": "mnist",
+        "model": "lenet",
+        "sigma": 0.5,
+        "method": method,
+        "epochs": 90,
+        "seed": 3,
+    }
 
 
 @pytest.mark.parametrize(
     ("changes", "acr"),
     [
         ({"method": {"name": "consistency", "noises": 2, "lam": 5, "eta": 0.5}}, 1.657),
-        ({"method": {"name": "consistency", "lam": 5.0}}, 1.657),  # what is not said has its default
+        (
+            {"method": {"name": "consistency", "lam": 5.0}},
+            1.657,
+        ),  # what is not said has its default
         ({"method": {"name": "consistency"}}, None),  # lam 10 is the row of sigma 0.25
         ({"method": {"name": "smoothmix"}}, 1.694),
         ({"method": {"name": "smoothmix", "one_step": True}}, 1.685),
@@ -51,18 +65,28 @@ def test_no_row_for_a_log_or_for_another_noise_than_trained_with(make):
     more = {"self_training": {"path": "more.npz", "weight": 0.5}}, {"init_from": "runs/before"}
     for settings in more:
         assert find_published(of_settings(make, mnist(name="gaussian") | settings)) is None
-    assert find_published(of_settings(make, mnist(name="gaussian") | {"self_training": {}, "init_from": None}))
+    assert find_published(
+        of_settings(make, mnist(name="gaussian") | {"self_training": {}, "init_from": None})
+    )
 
 
 def test_the_row_on_as_many_inputs_is_preferred(make):
-    config = {"dataset": "cifar10", "model": "resnet110", "sigma": 1.0, "method": {"name": "gaussian"}}
+    config = {
+        "dataset": "cifar10",
+        "model": "resnet110",
+        "sigma": 1.0,
+        "method": {"name": "gaussian"},
+    }
     assert find_published(of_settings(make, config)).acr == 0.5105
     assert find_published(of_settings(make, config, 500)).acr == 0.542
     assert find_published(of_settings(make, config, 3, expected=500)).acr == 0.542
     assert find_published(of_settings(make, config, 77)).acr == 0.5105
     method = {"name": "smoothadv", "noises": 1, "epsilon": 1.0, "steps": 1}
     config = {"dataset": "imagenet", "model": "resnet50", "sigma": 0.5, "method": method}
-    assert [find_published(of_settings(make, config, inputs)).acr for inputs in (427, 500)] == [0.825, 0.849]
+    assert [find_published(of_settings(make, config, inputs)).acr for inputs in (427, 500)] == [
+        0.825,
+        0.849,
+    ]
 
 
 def test_deviation_is_in_standard_deviations_where_they_are_known(make):
@@ -75,7 +99,10 @@ def test_deviation_is_in_standard_deviations_where_they_are_known(make):
     assert (row.printed(), found.printed()) == ("1.5581 ± 0.0016", "-661.3 s.d.")
     fashion = {**config, "dataset": "fashion-mnist"}
     c = of_settings(make, fashion)
-    assert (find_published(c).printed(), deviation(c, find_published(c)).printed()) == ("1.056", "-0.556")
+    assert (find_published(c).printed(), deviation(c, find_published(c)).printed()) == (
+        "1.056",
+        "-0.556",
+    )
 
 
 def test_deviation_rounds_radii_as_the_papers_do(make):
@@ -100,7 +127,9 @@ def test_table_shows_published_beside_ours_and_says_what_differs(make):
     assert [row[4:6] for row in table.rows] == beside
     assert table.best == frozenset()  # other numbers of inputs
     assert (0, 3) in certificate_table([ours, other], [0.0, 0.5]).best
-    assert any("inputs = 4 here, 10000 there; n = 1000 here, 100000 there" in note for note in table.notes)
+    assert any(
+        "inputs = 4 here, 10000 there; n = 1000 here, 100000 there" in note for note in table.notes
+    )
     assert published_table([ours], [0.0]) is None
     assert r"$\pm$" in table.to_latex()
     assert len(certificate_table([other], [0.0]).head) == 5
@@ -127,14 +156,38 @@ def trained(recipe, **changes):
     [
         ("mnist/gaussian-0.50", {"epochs": 1}, ["epochs = 1 here, 90 there"]),
         ("mnist/gaussian-0.50", {"epochs": 91}, ["epochs = 91 here, 90 there"]),
-        ("mnist/gaussian-0.50", {"lr": 0.1, "lr_step": 9}, ["lr = 0.1 here, 0.01 there", "lr_step = 9 here, 30 there"]),
-        ("mnist/gaussian-0.50", {"batch_size": 64, "lr_late": False}, ["batch_size = 64 here, 256 there"]),
+        (
+            "mnist/gaussian-0.50",
+            {"lr": 0.1, "lr_step": 9},
+            ["lr = 0.1 here, 0.01 there", "lr_step = 9 here, 30 there"],
+        ),
+        (
+            "mnist/gaussian-0.50",
+            {"batch_size": 64, "lr_late": False},
+            ["batch_size = 64 here, 256 there"],
+        ),
         ("mnist/gaussian-0.50", {"augment": "crop-flip"}, ["augment = crop-flip here, none there"]),
-        ("mnist/gaussian-0.50", {"optimizer": "adam", "lr_factor": 0.5}, ["optimizer = adam here, sgd there"]),
-        ("mnist/catrs-0.50", {"soft_labels": {"epochs": 1}}, ["soft_labels = epochs=1 here, as the run there"]),
+        (
+            "mnist/gaussian-0.50",
+            {"optimizer": "adam", "lr_factor": 0.5},
+            ["optimizer = adam here, sgd there"],
+        ),
+        (
+            "mnist/catrs-0.50",
+            {"soft_labels": {"epochs": 1}},
+            ["soft_labels = epochs=1 here, as the run there"],
+        ),
         # what no paper fixes
-        ("mnist/gaussian-0.50", {"seed": 7, "precision": "bfloat16", "kernels": "off", "evaluate_every": 5}, []),
-        ("mnist/catrs-0.50", {"soft_labels": {"n": 50, "folder": "votes", "precision": "bfloat16"}}, []),
+        (
+            "mnist/gaussian-0.50",
+            {"seed": 7, "precision": "bfloat16", "kernels": "off", "evaluate_every": 5},
+            [],
+        ),
+        (
+            "mnist/catrs-0.50",
+            {"soft_labels": {"n": 50, "folder": "votes", "precision": "bfloat16"}},
+            [],
+        ),
     ],
 )
 def test_a_run_that_was_trained_otherwise_shows_no_difference(make, recipe, changes, told):
@@ -145,7 +198,9 @@ def test_a_run_that_was_trained_otherwise_shows_no_difference(make, recipe, chan
     table, values = certificate_table([c]), report_values([c])
     assert ("difference" in table.head) == (not told)
     assert (values["rows"][0]["published"]["difference"] is None) == bool(told)
-    notes = [note for note in table.notes if "not trained or measured as the published value" in note]
+    notes = [
+        note for note in table.notes if "not trained or measured as the published value" in note
+    ]
     assert len(notes) == bool(told)
     assert all(part in notes[0] for part in told)
     assert (published_table([c], [0.0]) is None) == bool(told)
@@ -155,7 +210,10 @@ def test_every_row_was_trained_as_its_recipe_with_its_changes_says():
     for table in tables_by_preference():
         for printed in table.rows:
             config = trained(printed.recipe, **printed.change)
-            assert training_differences(config, published_row(table, printed)) == [], (table.name, printed.label)
+            assert training_differences(config, published_row(table, printed)) == [], (
+                table.name,
+                printed.label,
+            )
 
 
 @pytest.mark.parametrize(
@@ -164,8 +222,14 @@ def test_every_row_was_trained_as_its_recipe_with_its_changes_says():
         ({"idx": np.arange(500) * 20}, None),
         ({"idx": np.arange(500)}, "images = 0, 1, 2, ... here, 0, 20, 40, ... there"),
         ({"idx": np.arange(500) * 20 + 1}, "images = 1, 21, 41, ... here, 0, 20, 40, ... there"),
-        ({"idx": np.append(np.arange(499) * 20, 9999)}, "images = 9960, 9999, ... here, 9960, 9980, ... there"),
-        ({"idx": np.arange(500) * 20, "bound": "multiclass"}, "bound = multiclass here, binary there"),
+        (
+            {"idx": np.append(np.arange(499) * 20, 9999)},
+            "images = 9960, 9999, ... here, 9960, 9980, ... there",
+        ),
+        (
+            {"idx": np.arange(500) * 20, "bound": "multiclass"},
+            "bound = multiclass here, binary there",
+        ),
         ({"split": "train"}, "split = train here, test there"),
         ({"simultaneous": True}, "alpha = 2e-06 here, 0.001 there"),
         ({"tolerance": 0.01}, "tolerance = 0.01 here, 0 there"),
@@ -173,7 +237,9 @@ def test_every_row_was_trained_as_its_recipe_with_its_changes_says():
 )
 def test_a_run_that_was_measured_otherwise_shows_no_difference(make, changes, told):
     """SmoothAdv's logs of CIFAR-10 have every 20th image."""
-    identity = {key: changes.pop(key) for key in ("split", "simultaneous", "tolerance") if key in changes}
+    identity = {
+        key: changes.pop(key) for key in ("split", "simultaneous", "tolerance") if key in changes
+    }
     changes = {"idx": np.arange(500) * 20, "manifest": {"identity": identity}} | changes
     c = of_settings(make, trained("cifar10/gaussian-1.00"), 500, n=100_000, alpha=0.001, **changes)
     assert find_published(c).inputs == 500

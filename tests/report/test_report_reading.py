@@ -26,7 +26,14 @@ from tests.report.rows import ROWS, check_rows
 def test_log_in_any_column_order(write_log, columns, newline):
     c = read_log(write_log(ROWS, columns=columns.split(), newline=newline))
     check_rows(c)
-    assert (c.sigma, c.n, c.alpha, c.expected, c.manifest, c.warnings) == (0.5, None, None, None, None, ())
+    assert (c.sigma, c.n, c.alpha, c.expected, c.manifest, c.warnings) == (
+        0.5,
+        None,
+        None,
+        None,
+        None,
+        (),
+    )
     assert not c.partial
 
 
@@ -74,7 +81,9 @@ def test_store_still_being_written(write_store):
     (folder / "part-2-of-3.tsv").write_text("idx\tla")
     c = read_store(folder)
     assert (c.rows, c.expected, c.partial) == (2, 4, True)
-    assert c.warnings == tuple(f"part-{i}-of-{n}.tsv: unfinished last line left out" for i, n in ((0, 2), (2, 3)))
+    assert c.warnings == tuple(
+        f"part-{i}-of-{n}.tsv: unfinished last line left out" for i, n in ((0, 2), (2, 3))
+    )
 
 
 def test_store_with_repeated_index(write_store):
@@ -94,7 +103,8 @@ def test_repeated_rows_with_missing_numbers_are_equal(write_store):
 
 def test_store_with_more_than_promised(write_store):
     with pytest.raises(
-        StoreError, match="line 5: column idx: expected one of 3 inputs, from 0 on every 20, found '60'"
+        StoreError,
+        match="line 5: column idx: expected one of 3 inputs, from 0 on every 20, found '60'",
     ):
         read_store(write_store(ROWS, inputs=3))
     unknown, promised = read_store(write_store(ROWS, inputs=3, every=None, run="unknown")).warnings
@@ -106,7 +116,9 @@ def test_store_with_more_than_promised(write_store):
 def test_damaged_manifest(write_store, text):
     folder = write_store(ROWS)
     (folder / "manifest.json").write_text(text)
-    with pytest.raises(StoreError, match=r"manifest\.json is damaged: expected an object with identity"):
+    with pytest.raises(
+        StoreError, match=r"manifest\.json is damaged: expected an object with identity"
+    ):
         read_store(folder)
 
 
@@ -124,7 +136,9 @@ def test_results_of_runs_stores_and_logs(write_store, write_log, tmp_path):
     store = write_store(ROWS, run="a", name="all")
     write_store(ROWS, run="a", name="every20")
     log = write_log(ROWS, "published/noise_0.5.tsv")
-    results = read_results(tmp_path / "a", store, str(log))  # the store is named twice, and counts once
+    results = read_results(
+        tmp_path / "a", store, str(log)
+    )  # the store is named twice, and counts once
     assert [c.name for c in results] == ["a/all", "a/every20", "published"]
     assert [c.name for c in read_results(tmp_path / "a")] == ["all", "every20"]
     assert [c.name for c in read_results(store)] == ["a/all"]
@@ -155,7 +169,13 @@ def test_results_of_something_else(tmp_path):
 
 def test_certificates_by_hand_are_checked(make):
     with pytest.raises(DataError, match="one entry per input, found 2, 2, 2, 2, 1"):
-        make([0.1, 0.2], correct=[1], idx=np.arange(2), label=np.zeros(2, int), predict=np.zeros(2, int))
+        make(
+            [0.1, 0.2],
+            correct=[1],
+            idx=np.arange(2),
+            label=np.zeros(2, int),
+            predict=np.zeros(2, int),
+        )
     with pytest.raises(NoCertificates):
         make([])
 
@@ -163,9 +183,18 @@ def test_certificates_by_hand_are_checked(make):
 @pytest.mark.parametrize(
     ("places", "names"),
     [
-        ([("d/noise_0.5/cohen/noise_0.5", 0.5), ("d/noise_0.5/cat-rs/noise_0.5", 0.5)], ["cohen", "cat-rs"]),
-        ([("d/noise_0.5/cohen/noise_0.5", 0.5), ("d/noise_1.0/cohen/noise_1.0", 1.0)], ["cohen", "cohen"]),
-        ([("noise_0.12/test/sigma_0.50", 0.5), ("noise_0.50/test/sigma_0.50", 0.5)], ["noise_0.12/test", "test"]),
+        (
+            [("d/noise_0.5/cohen/noise_0.5", 0.5), ("d/noise_0.5/cat-rs/noise_0.5", 0.5)],
+            ["cohen", "cat-rs"],
+        ),
+        (
+            [("d/noise_0.5/cohen/noise_0.5", 0.5), ("d/noise_1.0/cohen/noise_1.0", 1.0)],
+            ["cohen", "cohen"],
+        ),
+        (
+            [("noise_0.12/test/sigma_0.50", 0.5), ("noise_0.50/test/sigma_0.50", 0.5)],
+            ["noise_0.12/test", "test"],
+        ),
         ([("runs/a/test", None), ("runs/b/test", None)], ["a", "b"]),
         ([("runs/a/x/test", None), ("runs/test", None)], ["a/x/test", "test"]),
         ([("noise_0.5", 0.5), ("sigma_0.5", 0.5)], ["noise_0.5", "sigma_0.5"]),

@@ -47,7 +47,9 @@ def test_what_the_counts_prove_is_read_without_a_word(write_store, kind):
 def test_no_radius_is_believed_that_the_counts_do_not_prove(write_store, kind, radius):
     folder = write_store(ROWS[:1], **SETTINGS[kind])
     edit(folder, 0, radius=radius)
-    with pytest.raises(StoreError, match=rf"part-0-of-1\.tsv, line 2: column radius: expected .* found '{radius}'"):
+    with pytest.raises(
+        StoreError, match=rf"part-0-of-1\.tsv, line 2: column radius: expected .* found '{radius}'"
+    ):
         read_store(folder)
 
 
@@ -97,7 +99,9 @@ def test_edited_rows_are_refused(write_store, row, cells, column):
 def test_a_part_of_another_seed_is_refused(write_store):
     folder = write_store(ROWS[:2], ROWS[2:])
     edit(folder, 1, part=1, seed=7)
-    with pytest.raises(StoreError, match=r"part-1-of-2\.tsv, line 3: column seed: expected 0, as in the manifest"):
+    with pytest.raises(
+        StoreError, match=r"part-1-of-2\.tsv, line 3: column seed: expected 0, as in the manifest"
+    ):
         read_store(folder)
 
 
@@ -105,14 +109,34 @@ def test_a_part_of_another_seed_is_refused(write_store):
     ("kind", "row", "cells", "column"),
     [
         ("early", 0, {"radius": 0.75}, "radius"),  # no tested radius
-        ("early", 0, {"radius": 0.5, "p_lower": 0.8413447460686874}, "radius"),  # it went on, and passed the next
-        ("early", 1, {"predict": 2, "correct": 1, "radius": 0.25, "p_lower": 0.6914624612749}, "radius"),
+        (
+            "early",
+            0,
+            {"radius": 0.5, "p_lower": 0.8413447460686874},
+            "radius",
+        ),  # it went on, and passed the next
+        (
+            "early",
+            1,
+            {"predict": 2, "correct": 1, "radius": 0.25, "p_lower": 0.6914624612749},
+            "radius",
+        ),
         ("early", 0, {"p_lower": 0.5}, "p_lower"),
-        ("early", 0, {"n": 1000, "counts": "7:1000"}, "radius"),  # sampling would have stopped before
+        (
+            "early",
+            0,
+            {"n": 1000, "counts": "7:1000"},
+            "radius",
+        ),  # sampling would have stopped before
         ("early", 0, {"counts": "7:33"}, "counts"),  # no look at 33 samples
         ("early", 0, {"multiclass_radius": 0.7}, "multiclass_radius"),
         ("rough", 0, {"p_lower": 0.9999, "radius": 1.8595082404}, "p_lower"),
-        ("rough", 0, {"p_lower": 0.6, "radius": 0.12667355156}, "p_lower"),  # below the bound of the last look
+        (
+            "rough",
+            0,
+            {"p_lower": 0.6, "radius": 0.12667355156},
+            "p_lower",
+        ),  # below the bound of the last look
         ("rough", 0, {"n": 20, "counts": "7:20"}, "counts"),
         ("skipping", 2, {}, "counts"),  # the selected class is not the label, yet there are samples
     ],
@@ -130,14 +154,20 @@ def test_a_skipped_input_claims_nothing(write_store):
     edit(folder, 0, **skipped, multiclass_radius="nan")
     assert read_store(folder).warnings == ()
     edit(folder, 0, predict=3, radius=0.5)
-    with pytest.raises(StoreError, match="line 2: column predict: expected -1 for an input without estimation samples"):
+    with pytest.raises(
+        StoreError,
+        match="line 2: column predict: expected -1 for an input without estimation samples",
+    ):
         read_store(folder)
 
 
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"alpha_each": 0.01}, "manifest.json contradicts itself: .* expected alpha_each 0.001, found 0.01"),
+        (
+            {"alpha_each": 0.01},
+            "manifest.json contradicts itself: .* expected alpha_each 0.001, found 0.01",
+        ),
         ({"norm": "linf"}, "expected norm l2, found linf"),
         ({"sigma": 5.0}, "line 2: column radius: expected 12.3"),
         ({"alpha": 0.5}, "line 2: column radius: expected"),
@@ -154,7 +184,10 @@ def test_an_edited_manifest_is_refused(write_store, change, words):
 
 
 ODD = {
-    "procedure": ({"procedure": "magic"}, "it was certified by a procedure with procedure magic, here it is fixed"),
+    "procedure": (
+        {"procedure": "magic"},
+        "it was certified by a procedure with procedure magic, here it is fixed",
+    ),
     "beta": ({"procedure": "tolerance", "tolerance": 0.05, "beta": 0.002}, "here it is"),
     "n": ({"n": None}, "the manifest does not say n"),
     "sigma": ({"sigma": None}, "sigma"),
@@ -168,8 +201,13 @@ def changed(folder, change, environment=None):
     """Another manifest; without what is None."""
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
-    identity = {name: value for name, value in (manifest["identity"] | change).items() if value is not None}
-    manifest |= {"identity": identity, "environment": manifest["environment"] if environment is None else environment}
+    identity = {
+        name: value for name, value in (manifest["identity"] | change).items() if value is not None
+    }
+    manifest |= {
+        "identity": identity,
+        "environment": manifest["environment"] if environment is None else environment,
+    }
     path.write_text(json.dumps(manifest))
 
 
@@ -183,12 +221,16 @@ def without_counts(folder):
 def test_radii_that_cannot_be_checked_are_not_reported(write_store, kind):
     """Neither where a certification of ours wrote the manifest, nor where there are counts to check them by."""
     change, words = ODD[kind]
-    for place, (environment, counts) in enumerate((({"smoothcert": "0.1.0"}, True), ({}, True), (None, False))):
+    for place, (environment, counts) in enumerate(
+        (({"smoothcert": "0.1.0"}, True), ({}, True), (None, False))
+    ):
         folder = write_store(ROWS, run=f"run{place}")
         changed(folder, change, environment)
         if not counts:
             without_counts(folder)
-        with pytest.raises(StoreError, match=rf"manifest\.json: no radius of this store can be checked: .*{words}"):
+        with pytest.raises(
+            StoreError, match=rf"manifest\.json: no radius of this store can be checked: .*{words}"
+        ):
             read_store(folder)
 
 
@@ -199,11 +241,14 @@ def test_a_store_made_elsewhere_is_held_to_what_the_field_can_certify(write_stor
     assert read_store(folder).warnings == ("radii were not checked: the manifest does not say n",)
     edit(folder, 0, radius=99.0)
     with pytest.raises(
-        StoreError, match=r"line 2: column radius: expected at most 1\.905.*, which equal answers prove"
+        StoreError,
+        match=r"line 2: column radius: expected at most 1\.905.*, which equal answers prove",
     ):
         read_store(folder)
     changed(folder, {"sigma": None}, {})
-    assert read_store(folder).warnings == ("radii were not checked: the manifest does not say sigma",)
+    assert read_store(folder).warnings == (
+        "radii were not checked: the manifest does not say sigma",
+    )
 
 
 def test_a_store_without_counts_is_held_to_the_largest_possible_radius(write_store):
@@ -213,7 +258,8 @@ def test_a_store_without_counts_is_held_to_the_largest_possible_radius(write_sto
     assert told == "without counts0 and counts, radii are only known to be possible (at most 1.232)"
     edit(folder, 0, radius=1.24)
     with pytest.raises(
-        StoreError, match=r"line 2: column radius: expected at most 1\.2316.*, which 1000 equal answers"
+        StoreError,
+        match=r"line 2: column radius: expected at most 1\.2316.*, which 1000 equal answers",
     ):
         read_store(folder)
 
@@ -221,7 +267,10 @@ def test_a_store_without_counts_is_held_to_the_largest_possible_radius(write_sto
 def test_a_log_with_radii_beyond_the_fields_samples_is_told(write_log):
     assert read_log(write_log([(0, 1, 1, "1.91")])).warnings == ()  # 1.9057, rounded as logs are
     (told,) = read_log(write_log([(0, 1, 1, "0.5"), (1, 1, 1, "9.75")])).warnings
-    assert re.match(r"its largest radius 9\.75 is more than 100000 samples give at alpha 0\.001 \(1\.906\)", told)
+    assert re.match(
+        r"its largest radius 9\.75 is more than 100000 samples give at alpha 0\.001 \(1\.906\)",
+        told,
+    )
 
 
 def test_stores_of_older_versions_are_read(tmp_path):
@@ -231,7 +280,9 @@ def test_stores_of_older_versions_are_read(tmp_path):
 
 
 COUNTS = st.lists(
-    st.tuples(*(st.dictionaries(st.integers(0, 12), st.integers(0, 10**6), max_size=5) for _ in range(2))),
+    st.tuples(
+        *(st.dictionaries(st.integers(0, 12), st.integers(0, 10**6), max_size=5) for _ in range(2))
+    ),
     min_size=1,
     max_size=6,
 )
@@ -240,12 +291,20 @@ COUNTS = st.lists(
 @given(COUNTS)
 @settings(max_examples=200)
 def test_votes_are_those_of_the_rows_one_by_one(rows):
-    cells = np.array([[",".join(f"{k}:{c[k]}" for k in sorted(c)) for c in row] for row in rows], dtype=object)
+    cells = np.array(
+        [[",".join(f"{k}:{c[k]}" for k in sorted(c)) for c in row] for row in rows], dtype=object
+    )
     votes = read_votes(cells[:, 0], cells[:, 1])
     for place, (first, second) in enumerate(rows):
         selected = min(first, key=lambda k: (-first[k], k), default=-1)
         others = [count for k, count in second.items() if k != selected]
-        wanted = (selected, second.get(selected, 0), max(others, default=0), sum(first.values()), sum(second.values()))
+        wanted = (
+            selected,
+            second.get(selected, 0),
+            max(others, default=0),
+            sum(first.values()),
+            sum(second.values()),
+        )
         found = votes.selected, votes.top, votes.other, votes.n0, votes.n
         assert tuple(int(column[place]) for column in found) == wanted
         assert votes.highest[place] == max([0, *first, *second])

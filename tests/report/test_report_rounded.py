@@ -36,10 +36,17 @@ def runs(make):
 @pytest.mark.parametrize("rounded", [False, True])
 def test_every_table_of_rounded_radii_says_so(runs, rounded):
     corrupted = [[Corrupted("m", "fog", 1, runs[0])]]
-    tables = report_tables(Material(runs, rounded=rounded, corrupted=corrupted), [*OF_RADII, "corruption-types"])
-    assert [tables[name][0].notes.count(ROUNDED) for name in OF_RADII] == [int(rounded)] * len(OF_RADII)
+    tables = report_tables(
+        Material(runs, rounded=rounded, corrupted=corrupted), [*OF_RADII, "corruption-types"]
+    )
+    assert [tables[name][0].notes.count(ROUNDED) for name in OF_RADII] == [int(rounded)] * len(
+        OF_RADII
+    )
     radii, accuracies = tables["corruption-types"]
-    assert [ROUNDED in radii.notes, ROUNDED in accuracies.notes] == [rounded, False]  # no radius is in an accuracy
+    assert [ROUNDED in radii.notes, ROUNDED in accuracies.notes] == [
+        rounded,
+        False,
+    ]  # no radius is in an accuracy
 
 
 @pytest.mark.parametrize("form", [Table.to_text, Table.to_markdown, Table.to_latex])
@@ -53,7 +60,9 @@ def test_the_note_is_in_every_format_that_has_notes(runs, form):
 def test_an_axis_of_rounded_radii_says_so(runs, name):
     for rounded in (False, True):
         for chart in draw(name, Scene(runs, rounded)):
-            assert any("3 digits" in label or "3-digit" in label for label in chart.labels) == rounded
+            assert (
+                any("3 digits" in label or "3-digit" in label for label in chart.labels) == rounded
+            )
 
 
 @pytest.fixture(params=["l2", "linf"])
@@ -61,7 +70,9 @@ def store_and_log(write_store, write_log, request):
     """A store, and its own rows as a log of the field, whose l2 radii have 3 digits."""
     rows = [(i, 1, 1, radius) for i, radius in enumerate(np.linspace(0.1, 1.2, 40))]
     store = read_store(write_store(rows, inputs=40, every=1))
-    log = read_log(write_log([(*row[:3], f"{r:.3}") for row, r in zip(rows, store.radius, strict=True)]))
+    log = read_log(
+        write_log([(*row[:3], f"{r:.3}") for row, r in zip(rows, store.radius, strict=True)])
+    )
     if request.param == "l2":
         return store, log
     return reanalyse(store.source, norm="linf", values=784), log_in_linf(log, 784)
@@ -81,7 +92,9 @@ def test_a_store_and_its_own_rows_as_a_log_do_not_differ(store_and_log, referenc
     assert {each["difference"] for each in values["compared"][0]["accuracies"]} == {0.0}
     chart = difference_chart(store_and_log, reference)
     assert not chart.lines[0].y.any()
-    assert [*-chart.lines[0].band[0], *chart.lines[0].band[1]] == [1 - 0.05 ** (1 / 40)] * 2 * len(chart.lines[0].x)
+    assert [*-chart.lines[0].band[0], *chart.lines[0].band[1]] == [1 - 0.05 ** (1 / 40)] * 2 * len(
+        chart.lines[0].x
+    )
     assert "rounded to 3 digits" in chart.labels[0]
     write_report(store_and_log, tmp_path / "page.html")
     assert ALL_ROUNDED in (tmp_path / "page.html").read_text()
@@ -90,10 +103,17 @@ def test_a_store_and_its_own_rows_as_a_log_do_not_differ(store_and_log, referenc
 def test_radii_in_l_infinity_norm_are_those_of_rounded_l2_radii(make):
     """0.1236 / 28 becomes 0.124 / 28, whatever 3 digits of the quotient are."""
     c = make([0.1236, 1.7456], source=Path("/logs/mnist/noise_0.5.tsv"))
-    table = certificate_table([log_in_linf(c)], [0.124 / 28.001, 0.124 / 27.999, 1.75 / 28.001], rounded=True)
+    table = certificate_table(
+        [log_in_linf(c)], [0.124 / 28.001, 0.124 / 27.999, 1.75 / 28.001], rounded=True
+    )
     assert table.rows[0][-3:] == ("100.0", "50.0", "50.0")
     at = [float(cell) / 100 for cell in table.rows[0][-3:]]
-    assert certified_accuracy_linf(c, [0.124 / 28.001, 0.124 / 27.999, 1.75 / 28.001], 784, rounded=True).tolist() == at
+    assert (
+        certified_accuracy_linf(
+            c, [0.124 / 28.001, 0.124 / 27.999, 1.75 / 28.001], 784, rounded=True
+        ).tolist()
+        == at
+    )
     (chart,) = draw("accuracy", Scene([log_in_linf(c)], rounded=True))
     assert chart.labels[0] == "radius r (ℓ∞, ℓ₂ radii rounded to 3 digits)"
 

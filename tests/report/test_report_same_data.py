@@ -6,11 +6,19 @@ import numpy as np
 import pytest
 
 from smoothcert.errors import ConfigError
-from smoothcert.report import abstention_table, certificate_table, envelope_values, group_envelope_table, write_report
+from smoothcert.report import (
+    abstention_table,
+    certificate_table,
+    envelope_values,
+    group_envelope_table,
+    write_report,
+)
 from smoothcert.report.charts.envelopes import envelope_chart
 from smoothcert.report.measures.same_data import comparable, data_apart, labels_apart
 
-MNIST, CIFAR10 = ({"identity": {"dataset": name, "split": "test"}, "inputs": 3} for name in ("mnist", "cifar10"))
+MNIST, CIFAR10 = (
+    {"identity": {"dataset": name, "split": "test"}, "inputs": 3} for name in ("mnist", "cifar10")
+)
 ENVELOPES = [
     lambda runs: group_envelope_table(runs, [0.0]),
     lambda runs: abstention_table(runs, [0.0]),
@@ -36,8 +44,14 @@ def test_an_envelope_of_runs_with_other_labels_is_refused(unlike, envelope):
 
 @pytest.mark.parametrize("envelope", ENVELOPES)
 def test_an_envelope_of_two_data_sets_is_refused(make, envelope):
-    runs = [make([0.5] * 3, name=f"gaussian/{i}", manifest=manifest) for i, manifest in enumerate((MNIST, CIFAR10))]
-    with pytest.raises(ConfigError, match="gaussian/0 and gaussian/1 were certified on different data sets, mnist and"):
+    runs = [
+        make([0.5] * 3, name=f"gaussian/{i}", manifest=manifest)
+        for i, manifest in enumerate((MNIST, CIFAR10))
+    ]
+    with pytest.raises(
+        ConfigError,
+        match="gaussian/0 and gaussian/1 were certified on different data sets, mnist and",
+    ):
         envelope(runs)
 
 
@@ -59,12 +73,23 @@ def test_groups_of_different_data_have_their_own_envelopes_and_no_best_one(unlik
         ({"n": 100_000, "alpha": 0.001}, True),
         ({"n": 10_000}, False),
         ({"alpha": 0.01}, False),
-        ({"alpha": 0.001, "manifest": {"identity": MNIST["identity"] | {"simultaneous": True}, "inputs": 3}}, False),
+        (
+            {
+                "alpha": 0.001,
+                "manifest": {"identity": MNIST["identity"] | {"simultaneous": True}, "inputs": 3},
+            },
+            False,
+        ),
         ({"idx": np.array([0, 20, 40])}, False),
-        ({"idx": np.array([0, 20, 40]), "expected": 9}, True),  # partial: no best run, and none of the inputs to blame
+        (
+            {"idx": np.array([0, 20, 40]), "expected": 9},
+            True,
+        ),  # partial: no best run, and none of the inputs to blame
     ],
 )
-def test_values_are_best_and_to_best_only_among_runs_that_can_be_compared(make, tmp_path, changes, compared):
+def test_values_are_best_and_to_best_only_among_runs_that_can_be_compared(
+    make, tmp_path, changes, compared
+):
     other = {"label": np.zeros(3, np.int64), "manifest": MNIST} | changes
     ours = {"manifest": MNIST, "n": 100_000, "alpha": 0.001}
     runs = [make([0.5] * 3, name="a", **ours), make([0.7] * 3, name="b", **ours)]
@@ -73,7 +98,10 @@ def test_values_are_best_and_to_best_only_among_runs_that_can_be_compared(make, 
     assert bool(certificate_table(runs, [0.0]).best) == compared
     write_report(runs, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    shown = [words in page for words in ("to best", '<td class="gap">', "Bold: the best", "Highest certified")]
+    shown = [
+        words in page
+        for words in ("to best", '<td class="gap">', "Bold: the best", "Highest certified")
+    ]
     assert shown == [compared] * 4
     assert ("Best run for each radius" in page) == compared
 
@@ -99,5 +127,7 @@ def test_the_runs_with_other_labels_are_found_wherever_they_stand(make):
 
 
 def test_runs_without_labels_say_nothing_of_the_data(make):
-    unlabelled = make([0.5] * 3, label=np.full(3, -1), predict=np.zeros(3, np.int64), correct=[0, 0, 0])
+    unlabelled = make(
+        [0.5] * 3, label=np.full(3, -1), predict=np.zeros(3, np.int64), correct=[0, 0, 0]
+    )
     assert labels_apart([unlabelled, make([0.5] * 3)]) is None

@@ -19,11 +19,16 @@ print(len(table.rows), len(set(table.rows)), round(peak() - before))
 
 
 def test_a_hundred_runs(write_log, tmp_path):
-    first = write_log([(i, i % 10, i % 10, f"{i % 997 / 500:.3}") for i in range(10_000)], "logs/run-000.tsv")
+    first = write_log(
+        [(i, i % 10, i % 10, f"{i % 997 / 500:.3}") for i in range(10_000)], "logs/run-000.tsv"
+    )
     for k in range(1, 100):
         os.link(first, first.with_name(f"run-{k:03}.tsv"))  # another path, the same 300 kB
     done = subprocess.run(
-        [sys.executable, "-c", CODE, str(tmp_path / "logs")], capture_output=True, text=True, check=True
+        [sys.executable, "-c", CODE, str(tmp_path / "logs")],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     rows, distinct, grown = map(int, done.stdout.split())
     assert (rows, distinct) == (100, 100)  # the names differ

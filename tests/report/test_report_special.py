@@ -21,7 +21,9 @@ def test_a_constant_classifier_is_called_collapsed(make):
     (note,) = comparison_notes([run(make, {}, predict=[2] * 40)])
     assert note.startswith("mine: COLLAPSED, 100 % of the inputs get one and the same answer")
     assert comparison_notes([run(make, {})]) == []
-    assert comparison_notes([run(make, {}, predict=[2] * 30 + [-1] * 10)]) == []  # abstentions are no answers
+    assert (
+        comparison_notes([run(make, {}, predict=[2] * 30 + [-1] * 10)]) == []
+    )  # abstentions are no answers
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,9 @@ def test_latex(runs):
 
 
 def test_latex_escapes_every_special_character_and_prints_notes(make):
-    text = certificate_table([make([1.0], name=r"\~^{}#&$|`\input{x}" + "\n%", expected=2)], []).to_latex()
+    text = certificate_table(
+        [make([1.0], name=r"\~^{}#&$|`\input{x}" + "\n%", expected=2)], []
+    ).to_latex()
     name = (
         r"\textbackslash{}\textasciitilde{}\textasciicircum{}\{\}\#\&\$\textbar{}\textasciigrave{}"
         r"\textbackslash{}input\{x\} \%"
@@ -96,7 +98,12 @@ def test_latex_escapes_every_special_character_and_prints_notes(make):
     assert "multicolumn" not in text
     assert [line for line in lines if line.startswith("%")] == [r"% needs \usepackage{booktabs}"]
     below = lines[lines.index(r"\end{tabular}") + 1 :]
-    assert below == [r"\par\smallskip", r"{\footnotesize\raggedright", rf"{name}: partial, 1 of 2 inputs\par", "}"]
+    assert below == [
+        r"\par\smallskip",
+        r"{\footnotesize\raggedright",
+        rf"{name}: partial, 1 of 2 inputs\par",
+        "}",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -122,7 +129,9 @@ def test_latex_sets_a_minus_in_intervals_too():
 
 
 def test_csv_quotes_names(make):
-    text = certificate_table([make([1.0], name='a,"b"', sigma=1.0, expected=3)], [0, 0.125]).to_csv()
+    text = certificate_table(
+        [make([1.0], name='a,"b"', sigma=1.0, expected=3)], [0, 0.125]
+    ).to_csv()
     assert list(csv.reader(io.StringIO(text))) == [
         ["run", "sigma", "inputs", "ACR", "abstain %", "r=0.00", "r=0.125"],
         ['a,"b"', "1", "1 of 3", "1.000", "0.0", "100.0", "100.0"],
@@ -170,8 +179,13 @@ def test_equal_runs_need_no_note(make):
 
 
 def test_notes_of_a_run(make):
-    c = make([0.5], name="a", expected=500, warnings=("part-0-of-1.tsv: unfinished last line left out",))
-    assert notes(c) == ("a: partial, 1 of 500 inputs", "a: part-0-of-1.tsv: unfinished last line left out")
+    c = make(
+        [0.5], name="a", expected=500, warnings=("part-0-of-1.tsv: unfinished last line left out",)
+    )
+    assert notes(c) == (
+        "a: partial, 1 of 500 inputs",
+        "a: part-0-of-1.tsv: unfinished last line left out",
+    )
 
 
 @pytest.mark.parametrize(
@@ -194,10 +208,18 @@ def test_a_note_has_the_settings_of_the_stores_as_far_as_they_agree(make):
     base = {"n0": 100, "n": 100_000, "alpha": 0.001, "noise": "exact", "manifest": {"identity": {}}}
     store = make([0.5], **base)
     assert notes(store, store) == ("n0 = 100, n = 100,000, alpha = 0.001, exact noise",)
-    assert notes(store, make([0.5]))[0] == "all stores: n0 = 100, n = 100,000, alpha = 0.001, exact noise"
-    assert notes(store, make([0.5], **(base | {"n": 1000})))[-1] == "n0 = 100, alpha = 0.001, exact noise"
+    assert (
+        notes(store, make([0.5]))[0]
+        == "all stores: n0 = 100, n = 100,000, alpha = 0.001, exact noise"
+    )
+    assert (
+        notes(store, make([0.5], **(base | {"n": 1000})))[-1]
+        == "n0 = 100, alpha = 0.001, exact noise"
+    )
     early = {"manifest": {"identity": {"procedure": "tolerance"}}}
-    assert notes(make([0.5], **(base | early))) == ("n0 = 100, n up to 100,000, alpha = 0.001, exact noise",)
+    assert notes(make([0.5], **(base | early))) == (
+        "n0 = 100, n up to 100,000, alpha = 0.001, exact noise",
+    )
 
 
 def test_rounding_all_settles_the_note_on_digits(make):
@@ -210,7 +232,9 @@ def test_note_on_other_inputs_says_how_many_are_shared(make):
     assert "different inputs (2 to 3 each, 1 in common)" in note
 
 
-@pytest.mark.parametrize(("key", "words"), [("dataset", "different data sets: a, b"), ("split", "splits: a, b")])
+@pytest.mark.parametrize(
+    ("key", "words"), [("dataset", "different data sets: a, b"), ("split", "splits: a, b")]
+)
 def test_note_on_other_data(make, key, words):
     (note,) = notes(*(make([0.5], manifest={"identity": {key: value}}) for value in ("a", "b")))
     assert words in note

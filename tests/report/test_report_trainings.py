@@ -30,8 +30,12 @@ def unfinished(tmp_path):
     run = tmp_path / "runs" / "mine"
     run.mkdir(parents=True)
     (run / "config.yaml").write_text("method: {name: smoothmix}\n")
-    epochs = [{"epoch": i, "lr": 0.1, "loss": 2.0 - i, "noisy_test_accuracy": 0.5} for i in range(2)]
-    (run / "metrics.jsonl").write_text("".join(json.dumps(e) + "\n" for e in epochs) + '{"epoch": 2, "lo')
+    epochs = [
+        {"epoch": i, "lr": 0.1, "loss": 2.0 - i, "noisy_test_accuracy": 0.5} for i in range(2)
+    ]
+    (run / "metrics.jsonl").write_text(
+        "".join(json.dumps(e) + "\n" for e in epochs) + '{"epoch": 2, "lo'
+    )
     return run
 
 
@@ -92,7 +96,12 @@ def test_both_measures_over_finished_epochs_with_the_drops_of_the_rate(log, unfi
 
 @pytest.mark.parametrize(
     ("method", "part"),
-    [("stability", "cross_entropy"), ("macer", "cross_entropy"), ("consistency", "cross_entropy"), ("catrs", "low")],
+    [
+        ("stability", "cross_entropy"),
+        ("macer", "cross_entropy"),
+        ("consistency", "cross_entropy"),
+        ("catrs", "low"),
+    ],
 )
 def test_beside_a_released_log_a_run_shows_the_part_that_the_log_has(log, tmp_path, method, part):
     """Released logs call the loss without its regularisers the train loss."""
@@ -111,7 +120,9 @@ def test_a_log_of_smoothmix_has_its_whole_loss(log, tmp_path):
     run = tmp_path / "ours"
     run.mkdir()
     (run / "config.yaml").write_text("method: {name: smoothmix}\n")
-    (run / "metrics.jsonl").write_text('{"epoch": 0, "lr": 0.1, "loss": 0.9, "cross_entropy": 0.6, "mix": 0.3}\n')
+    (run / "metrics.jsonl").write_text(
+        '{"epoch": 0, "lr": 0.1, "loss": 0.9, "cross_entropy": 0.6, "mix": 0.3}\n'
+    )
     assert loss_charts(read_trainings(log, run))[0].lines[1].y.tolist() == [0.9]
 
 
@@ -127,10 +138,14 @@ def test_ticks_are_at_whole_epochs(epochs):
 @pytest.mark.parametrize("measure", ["loss", "noisy_test_accuracy"])
 def test_the_page_counts_epochs_from_1_with_ticks_at_whole_ones(measure):
     svg = training_svg({"a": [{"epoch": e, measure: 0.95} for e in range(3)]}, measure, {})
-    left, right = (float(re.search(f'data-{side}="([0-9.]+)"', svg)[1]) for side in ("left", "right"))
+    left, right = (
+        float(re.search(f'data-{side}="([0-9.]+)"', svg)[1]) for side in ("left", "right")
+    )
     (line,) = re.findall('<polyline[^>]* points="([^"]+)"', svg)
     places = [float(point.split(",")[0]) for point in line.split()]
-    assert places == pytest.approx([left + (right - left) * epochs / 3 for epochs in (1, 2, 3)], abs=0.1)
+    assert places == pytest.approx(
+        [left + (right - left) * epochs / 3 for epochs in (1, 2, 3)], abs=0.1
+    )
     below = svg.split('text-anchor="middle">')[1].split("</g>")[0]
     assert re.findall(">([^<\\n]+)</text>", below) == ["0", "1", "2", "3", "epochs"]
 
@@ -144,13 +159,35 @@ def test_trainings_on_different_data_sets_are_told(unfinished, recwarn):
         (other / "config.yaml").write_text(f"dataset: {data}\n")
         read_trainings(unfinished, other)
         told = [str(warning.message) for warning in recwarn]
-        assert [text.partition("do not compare: ")[2] for text in told if "data sets" in text] == expected
+        assert [
+            text.partition("do not compare: ")[2] for text in told if "data sets" in text
+        ] == expected
 
 
 def test_a_rate_that_is_printed_too_low_for_one_epoch_is_one_drop(log):
-    rates = ["0.1", "0.1", "0.001", "0.01", "0.01", "0.0001", "0.001", "0.001"]  # as PyTorch's get_lr() gives them
-    log.write_text(HEADER + "".join(f"{e}\t3\t{rate}\t1\t1\t1\t1\n" for e, rate in enumerate(rates)))
-    assert [e["lr"] for e in read_training_log(log)] == [0.1, 0.1, 0.01, 0.01, 0.01, 0.001, 0.001, 0.001]
+    rates = [
+        "0.1",
+        "0.1",
+        "0.001",
+        "0.01",
+        "0.01",
+        "0.0001",
+        "0.001",
+        "0.001",
+    ]  # as PyTorch's get_lr() gives them
+    log.write_text(
+        HEADER + "".join(f"{e}\t3\t{rate}\t1\t1\t1\t1\n" for e, rate in enumerate(rates))
+    )
+    assert [e["lr"] for e in read_training_log(log)] == [
+        0.1,
+        0.1,
+        0.01,
+        0.01,
+        0.01,
+        0.001,
+        0.001,
+        0.001,
+    ]
     assert [(mark.x, mark.text) for mark in loss_charts(read_trainings(log))[0].marks] == [
         (2, "lr 0.01"),
         (5, "lr 0.001"),
@@ -159,10 +196,19 @@ def test_a_rate_that_is_printed_too_low_for_one_epoch_is_one_drop(log):
 
 def test_rates_that_differ_and_marks_that_are_close_have_no_word():
     def training(name, drop, rate):
-        return Training(name, name, [{"epoch": e, "lr": 0.1 if e < drop else rate, "loss": 1.0} for e in range(100)])
+        return Training(
+            name,
+            name,
+            [{"epoch": e, "lr": 0.1 if e < drop else rate, "loss": 1.0} for e in range(100)],
+        )
 
     (chart,) = loss_charts(
-        [training("a", 50, 0.01), training("b", 50, 0.02), training("c", 80, 0.01), training("d", 81, 0.01)]
+        [
+            training("a", 50, 0.01),
+            training("b", 50, 0.02),
+            training("c", 80, 0.01),
+            training("d", 81, 0.01),
+        ]
     )
     assert [(mark.x, mark.text) for mark in chart.marks] == [(50, ""), (80, "lr 0.01"), (81, "")]
     assert "b: learning rate 0.02 from here" in chart.marks[0].about
@@ -177,7 +223,11 @@ def test_nothing_to_draw(log):
 
 @pytest.mark.parametrize("loss", [1e308, 10**400, float("inf"), float("nan"), True, "1"])
 def test_what_cannot_be_drawn_is_no_epoch(loss):
-    training = Training("a", "a", [{"epoch": 0, "loss": 1.0}, {"epoch": 1, "loss": loss}, {"epoch": 2, "loss": -2.0}])
+    training = Training(
+        "a",
+        "a",
+        [{"epoch": 0, "loss": 1.0}, {"epoch": 1, "loss": loss}, {"epoch": 2, "loss": -2.0}],
+    )
     (chart,) = loss_charts([training])
     assert chart.lines[0].y.tolist() == [1.0, -2.0]
     assert "inf" not in charts_svg([chart])

@@ -15,7 +15,9 @@ def test_a_log_knows_little_and_says_so(make):
     assert told["radii"] == [0, 0.5]
     assert row["acr"] == pytest.approx(1.7 / 4)
     assert (row["inputs"], row["expected"], row["partial"]) == (4, None, False)
-    assert [row[key] for key in ("n", "n0", "alpha", "alpha_each", "seed", "procedure", "published")] == [None] * 7
+    assert [
+        row[key] for key in ("n", "n0", "alpha", "alpha_each", "seed", "procedure", "published")
+    ] == [None] * 7
     assert row["certified_accuracy"] == [
         {"radius": 0, "accuracy": 0.75, "interval": None, "lower": None, "share": 0.75},
         {"radius": 0.5, "accuracy": 0.5, "interval": None, "lower": None, "share": 0.5},
@@ -27,11 +29,17 @@ def test_lower_bounds_by_bernsteins_inequality(make):
     c = make([1.0] * 400, alpha=0.001, n=1000)
     (entry,) = report_values([c], radii=[0.5])["rows"][0]["certified_accuracy"]
     rho = math.log(1000)
-    assert entry["lower"] == pytest.approx(1 - 0.001 - math.sqrt(2 * 0.001 * 0.999 * rho / 400) - rho / 1200, rel=1e-12)
+    assert entry["lower"] == pytest.approx(
+        1 - 0.001 - math.sqrt(2 * 0.001 * 0.999 * rho / 400) - rho / 1200, rel=1e-12
+    )
 
 
 def test_what_was_not_tested_is_no_number(make):
-    manifest = {"identity": {"procedure": "radius", "radii": [0.5], "noise_seed": 7}, "inputs": 2, "environment": {}}
+    manifest = {
+        "identity": {"procedure": "radius", "radii": [0.5], "noise_seed": 7},
+        "inputs": 2,
+        "environment": {},
+    }
     c = make([0.5, 0.5], name="tested", manifest=manifest, alpha=0.01)
     (row,) = report_values([c], radii=[0, 0.5])["rows"]
     assert math.isnan(row["acr"])
@@ -42,11 +50,17 @@ def test_what_was_not_tested_is_no_number(make):
 
 
 def test_values_are_those_that_the_table_prints(make):
-    runs = [make([0.123, 0.9, 0.5], name="a", sigma=0.5), make([0.3, 0.0, 0.7], correct=[1, 0, 1], name="b", sigma=1.0)]
+    runs = [
+        make([0.123, 0.9, 0.5], name="a", sigma=0.5),
+        make([0.3, 0.0, 0.7], correct=[1, 0, 1], name="b", sigma=1.0),
+    ]
     told, table = report_values(runs), certificate_table(runs)
     assert told["notes"] == list(table.notes)
     for row, cells in zip(told["rows"], table.rows, strict=True):
-        shares = [row["abstention_rate"], *(entry["accuracy"] for entry in row["certified_accuracy"])]
+        shares = [
+            row["abstention_rate"],
+            *(entry["accuracy"] for entry in row["certified_accuracy"]),
+        ]
         assert cells == (
             row["name"], f"{row['sigma']:g}", str(row["inputs"]), f"{row['acr']:.3f}",
             *(f"{100 * share:.1f}" for share in shares),
@@ -54,7 +68,10 @@ def test_values_are_those_that_the_table_prints(make):
 
 
 def test_corruptions_by_severity_and_over_all(make):
-    entries = [Corrupted("m", kind, severity, make([0.1 * severity])) for severity, kind in ((1, "fog"), (2, "frost"))]
+    entries = [
+        Corrupted("m", kind, severity, make([0.1 * severity]))
+        for severity, kind in ((1, "fog"), (2, "frost"))
+    ]
     first, second, overall = corruption_values(entries)
     assert [entry["severity"] for entry in (first, second, overall)] == [1, 2, None]
     assert [entry["acr"] for entry in (first, second, overall)] == pytest.approx([0.1, 0.2, 0.15])
@@ -69,4 +86,7 @@ def test_the_published_value_stands_beside_ours(make):
     assert told.keys() == {"acr", "std", "source", "difference"}
     assert told["difference"] == pytest.approx(1.5 - told["acr"])
     fewer = report_values([c.where(c.idx < 500)])["rows"][0]["published"]
-    assert (fewer["acr"], fewer["difference"]) == (told["acr"], None)  # on other inputs: not to be compared
+    assert (fewer["acr"], fewer["difference"]) == (
+        told["acr"],
+        None,
+    )  # on other inputs: not to be compared

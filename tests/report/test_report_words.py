@@ -55,7 +55,10 @@ def test_words_of_a_crowd_cover_no_point_no_line_and_no_other_word(seed):
 
 def test_a_word_alone_stands_above_its_point_and_without_room_nowhere():
     assert place_words([((200, 150), "5")], [[(200, 150)]], AREA)[0].at == (200, 137)
-    assert place_words([((200, 5), "5")], [[(200, 5)]], AREA)[0].at == (200, 18)  # not outside of the area
+    assert place_words([((200, 5), "5")], [[(200, 5)]], AREA)[0].at == (
+        200,
+        18,
+    )  # not outside of the area
     assert place_words([((5, 5), "5")], [[(5, 5)]], (0.0, 0.0, 10.0, 10.0)) == [None]
     assert place_words([], [], AREA) == []
 
@@ -74,17 +77,28 @@ def test_close_points_of_a_chart_keep_all_their_words_in_svg():
     texts = list(ET.fromstring(chart_svg(chart_of(CLOSE))).iter(f"{SVG}text"))
     words = [text for text in texts if text.text.endswith(".5")]
     assert len(words) == len(CLOSE)
-    boxes = [(float(w.get("x")) - 8, float(w.get("y")) - 8, float(w.get("x")) + 8, float(w.get("y"))) for w in words]
+    boxes = [
+        (float(w.get("x")) - 8, float(w.get("y")) - 8, float(w.get("x")) + 8, float(w.get("y")))
+        for w in words
+    ]
     assert not any(itertools.starmap(overlap, itertools.combinations(boxes, 2)))
 
 
 def test_close_points_of_a_trade_off_keep_all_their_words():
     clean, acr = [0.9] * 5 + [0.95], [1.5, 1.51, 1.52, 1.53, 1.54, 1.7]
-    points = tuple(Point(float(k), *place, 0) for k, place in enumerate(zip(clean, acr, strict=True)))
-    texts = list(ET.fromstring(trade_off_svg(TradeOff("m", "eta", points), [LineStyle(0)], "t")).iter(f"{SVG}text"))
+    points = tuple(
+        Point(float(k), *place, 0) for k, place in enumerate(zip(clean, acr, strict=True))
+    )
+    texts = list(
+        ET.fromstring(trade_off_svg(TradeOff("m", "eta", points), [LineStyle(0)], "t")).iter(
+            f"{SVG}text"
+        )
+    )
     places = [(float(t.get("x")), float(t.get("y"))) for t in texts if t.get("font-size") == "11"]
     assert len(places) == len(points)
-    assert not any(abs(a - c) < 6 and abs(b - d) < 9 for (a, b), (c, d) in itertools.combinations(places, 2))
+    assert not any(
+        abs(a - c) < 6 and abs(b - d) < 9 for (a, b), (c, d) in itertools.combinations(places, 2)
+    )
 
 
 def test_close_points_of_a_chart_keep_all_their_words_by_matplotlib():
@@ -98,7 +112,11 @@ def test_close_points_of_a_chart_keep_all_their_words_by_matplotlib():
     figure.draw_without_rendering()
     (axes,) = figure.axes
     assert len(axes.texts) == len(CLOSE)
-    boxes = [Drawn.get_window_extent(text).extents for text in axes.texts]  # without the lines to their points
+    boxes = [
+        Drawn.get_window_extent(text).extents for text in axes.texts
+    ]  # without the lines to their points
     assert not any(itertools.starmap(overlap, itertools.combinations(boxes, 2)))
     for left, bottom, right, top in boxes:
-        assert not any(left < x < right and bottom < y < top for x, y in axes.transData.transform(CLOSE))
+        assert not any(
+            left < x < right and bottom < y < top for x, y in axes.transData.transform(CLOSE)
+        )

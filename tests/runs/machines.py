@@ -7,7 +7,16 @@ from smoothcert.runs.rows import CHECK
 from smoothcert.runs.store import Manifest, ResultStore
 from tests.runs.rows import row
 
-IDENTITY = {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "noise": "exact", "start": 0, "every": 1, "max": 20}
+IDENTITY = {
+    "sigma": 0.5,
+    "n0": 100,
+    "n": 1000,
+    "alpha": 0.001,
+    "noise": "exact",
+    "start": 0,
+    "every": 1,
+    "max": 20,
+}
 INPUTS = 20
 
 
@@ -24,14 +33,19 @@ def make(folder, indices=(), shard=0, shards=1, inputs=INPUTS, host="a", top=990
 def said(folder):
     """What the store at a folder says: its rows by input, without the times and checks, each once."""
     rows = [
-        {name: cell for name, cell in row.items() if name not in ("time", CHECK)} for row in ResultStore(folder).rows()
+        {name: cell for name, cell in row.items() if name not in ("time", CHECK)}
+        for row in ResultStore(folder).rows()
     ]
     return {int(row["idx"]): row for row in rows}
 
 
 def content(folder):
     """Every file of a folder that is not hidden."""
-    return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("[!.]*") if path.is_file()}
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in folder.rglob("[!.]*")
+        if path.is_file()
+    }
 
 
 def unbroken(folder):

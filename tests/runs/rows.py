@@ -8,7 +8,9 @@ from smoothcert.runs.store import Manifest, clock
 from smoothcert.statistics.certificate import from_counts
 from smoothcert.verification.chain import broken_rows
 
-MANIFEST = Manifest({"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "noise": "exact"}, 3, {"torch": "2.13"})
+MANIFEST = Manifest(
+    {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "noise": "exact"}, 3, {"torch": "2.13"}
+)
 
 
 def row(index, top=990, seconds=3725.25):

@@ -117,7 +117,9 @@ def test_claims_of_inputs_and_radii(folder):
     assert store.done() == set(wanted)
 
 
-def test_without_shards_each_process_has_a_part_of_its_own_and_goes_on_with_that_of_a_dead_one(folder):
+def test_without_shards_each_process_has_a_part_of_its_own_and_goes_on_with_that_of_a_dead_one(
+    folder,
+):
     slow = Child(make_rows, folder, None, 1, waits_at=1)
     assert slow.next_report() == [0]
     other = Child(make_rows, folder, None, 1)
@@ -252,4 +254,6 @@ def test_groups_grow_step_by_step_to_half_a_second():
     assert sizes == [2, 4, 8, 16, 32, 64, 128, 166, 166, 166, 166, 166]
     assert after(166, 9.0) == 1
     assert after(256, 0.0) == 256
-    assert after(20, 1.0, claiming=1.0) == 20  # a twentieth of the time goes into claims, however many processes
+    assert (
+        after(20, 1.0, claiming=1.0) == 20
+    )  # a twentieth of the time goes into claims, however many processes

@@ -29,6 +29,13 @@ def test_folders_mean_the_classes_of_the_network_whatever_their_order(pets):
 
 
 def test_other_images_are_numbered_by_it_as_well(pets, tmp_path):
-    np.savez(tmp_path / "a.npz", images=np.zeros((2, 8, 8), np.uint8), labels=[0, 1], class_names=["cat", "dog"])
-    with pytest.raises(DataError, match="class 0 is 'cat' in the data, which is class 1 of the network"):
+    np.savez(
+        tmp_path / "a.npz",
+        images=np.zeros((2, 8, 8), np.uint8),
+        labels=[0, 1],
+        class_names=["cat", "dog"],
+    )
+    with pytest.raises(
+        DataError, match="class 0 is 'cat' in the data, which is class 1 of the network"
+    ):
         data_of_run(spec(pets), "test", None, f"npz:{tmp_path / 'a.npz'}")

@@ -33,7 +33,9 @@ CASES = [
 
 @pytest.mark.parametrize(("there", "asked", "differing"), CASES)
 def test_stores_of_one_network(there, asked, differing):
-    one, other = ({"network": network, "behaviour": behaviour} for network, behaviour in (there, asked))
+    one, other = (
+        {"network": network, "behaviour": behaviour} for network, behaviour in (there, asked)
+    )
     assert [text.split(":")[0] for text in differences(one, other, "there", "asked")] == differing
     assert [text.split(":")[0] for text in differences(other, one, "there", "asked")] == differing
 
@@ -42,8 +44,14 @@ def test_stores_of_one_network(there, asked, differing):
 def test_attacks_belong_to_certificates_of_the_same_layers(there, asked, differing):
     """Their behaviour is asked only where the words do not decide."""
     about = {"model": "m", "data": "d", "split": "test", "sigma": 0.5}
-    one, other = ({**about, "network": network, "behaviour": answers} for network, answers in (there, asked))
-    assert unlike(one, other) == unlike(other, one) == [name for name in differing if name == "network"]
+    one, other = (
+        {**about, "network": network, "behaviour": answers} for network, answers in (there, asked)
+    )
+    assert (
+        unlike(one, other)
+        == unlike(other, one)
+        == [name for name in differing if name == "network"]
+    )
 
 
 def test_two_networks_that_behave_like_a_third_are_not_merged(tmp_path):

@@ -12,16 +12,24 @@ from tests.runs.rows import MANIFEST, broken, chained_part
 
 def test_the_manifest_is_json_with_identity_and_environment(store):
     values = json.loads((store.folder / "manifest.json").read_text())
-    assert values == {"identity": dict(MANIFEST.identity), "inputs": 3, "environment": {"torch": "2.13"}}
+    assert values == {
+        "identity": dict(MANIFEST.identity),
+        "inputs": 3,
+        "environment": {"torch": "2.13"},
+    }
 
 
 def test_another_procedure_is_refused_with_the_differing_keys_and_nothing_changes(store):
     before = (store.folder / "manifest.json").read_text()
     other = Manifest({**MANIFEST.identity, "n": 100, "alpha": 0.01}, 3, {})
-    with pytest.raises(StoreError, match=r"alpha: 0.001 there, 0.01 asked; n: 1000 there, 100 asked.*--name"):
+    with pytest.raises(
+        StoreError, match=r"alpha: 0.001 there, 0.01 asked; n: 1000 there, 100 asked.*--name"
+    ):
         store.claim(other)
     assert (store.folder / "manifest.json").read_text() == before
-    store.claim(Manifest(MANIFEST.identity, 3, {"torch": "another version"}))  # the environment may change
+    store.claim(
+        Manifest(MANIFEST.identity, 3, {"torch": "another version"})
+    )  # the environment may change
 
 
 def test_damaged_or_missing_manifests_are_named(store, tmp_path):
@@ -117,6 +125,8 @@ def test_max_may_grow_and_a_smaller_one_changes_nothing(ten):
 def test_inputs_that_share_one_alpha_keep_their_number(tmp_path, inputs):
     made = ResultStore(tmp_path)
     made.claim(asked(10, simultaneous=True))
-    with pytest.raises(StoreError, match=f"shares its alpha among 10 inputs .*, found {inputs} asked for.*--name"):
+    with pytest.raises(
+        StoreError, match=f"shares its alpha among 10 inputs .*, found {inputs} asked for.*--name"
+    ):
         made.claim(asked(inputs, simultaneous=True))
     assert made.manifest().inputs == 10

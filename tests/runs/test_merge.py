@@ -89,7 +89,9 @@ def test_of_runs_with_several_stores_one_is_chosen(tmp_path):
     assert set(said(tmp_path / "out")) == {0, 1}
 
 
-@pytest.mark.parametrize("line", ['{"rechecked": Infinity, "differ": 0}', "[" * 100_000, "3", '{"differ": 0}', "{"])
+@pytest.mark.parametrize(
+    "line", ['{"rechecked": Infinity, "differ": 0}', "[" * 100_000, "3", '{"differ": 0}', "{"]
+)
 def test_checks_that_cannot_be_read_are_passed_over(tmp_path, line):
     a = make(tmp_path / "a", [0])
     (a / "checks.jsonl").write_text(f"{line}\n")

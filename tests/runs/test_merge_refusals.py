@@ -27,41 +27,89 @@ PART = "part-0-of-2.tsv"
 REFUSED = {
     "another procedure": (lambda a, b: remake(b, n=10), r"n: 1000 in .*/a, 10 in .*/b"),
     "other inputs": (lambda a, b: remake(b, every=2), r"every: 1 in .*/a, 2 in .*/b"),
-    "another device": (lambda a, b: remake(b, device_type="cuda"), r"device_type: None in .*/a, 'cuda' in .*/b"),
+    "another device": (
+        lambda a, b: remake(b, device_type="cuda"),
+        r"device_type: None in .*/a, 'cuda' in .*/b",
+    ),
     "attacks": (lambda a, b: remake(b, attack="pgd"), "/b holds attacks"),
-    "an edited row": (lambda a, b: edit(a / PART, "0:990", "0:991"), f"{PART}, line 2: the chain of checks is broken"),
-    "a lost row": (lambda a, b: drop(a / PART, 2), f"{PART}, line 3: the chain of checks is broken"),
-    "a renamed part": (lambda a, b: (a / PART).rename(a / "part-1-of-2.tsv"), "part-1-of-2.tsv, line 2: the chain"),
-    "an edited manifest": (lambda a, b: edit(a / "manifest.json", "0.001", "0.01"), f"{PART}, line 2: the chain"),
+    "an edited row": (
+        lambda a, b: edit(a / PART, "0:990", "0:991"),
+        f"{PART}, line 2: the chain of checks is broken",
+    ),
+    "a lost row": (
+        lambda a, b: drop(a / PART, 2),
+        f"{PART}, line 3: the chain of checks is broken",
+    ),
+    "a renamed part": (
+        lambda a, b: (a / PART).rename(a / "part-1-of-2.tsv"),
+        "part-1-of-2.tsv, line 2: the chain",
+    ),
+    "an edited manifest": (
+        lambda a, b: edit(a / "manifest.json", "0.001", "0.01"),
+        f"{PART}, line 2: the chain",
+    ),
     "checks cut off": (
-        lambda a, b: (cut_checks(a / PART), edit(a / "manifest.json", '"start"', '"noise_seed": 0, "start"')),
+        lambda a, b: (
+            cut_checks(a / PART),
+            edit(a / "manifest.json", '"start"', '"noise_seed": 0, "start"'),
+        ),
         f"{PART}: the column check was cut off",
     ),
     "other answers": (
         lambda a, b: make(b, [2, 4], top=980),
         r"about 2 inputs: input 2 in .*/a and in .*/b \(radius .*\), input 4 in .* Nothing was written",
     ),
-    "two answers in one store": (lambda a, b: make(a, [2], 1, 2, top=980), "/a: input 2 is there twice"),
-    "an input of another set": (lambda a, b: make(a, [77], 0, 2), f"{PART}: the manifest beside it has no input 77"),
-    "no manifest": (lambda a, b: (a / "manifest.json").unlink(), "/a: expected a store, .*; found none"),
-    "a damaged manifest": (lambda a, b: (a / "manifest.json").write_text("{"), "manifest.json is damaged"),
+    "two answers in one store": (
+        lambda a, b: make(a, [2], 1, 2, top=980),
+        "/a: input 2 is there twice",
+    ),
+    "an input of another set": (
+        lambda a, b: make(a, [77], 0, 2),
+        f"{PART}: the manifest beside it has no input 77",
+    ),
+    "no manifest": (
+        lambda a, b: (a / "manifest.json").unlink(),
+        "/a: expected a store, .*; found none",
+    ),
+    "a damaged manifest": (
+        lambda a, b: (a / "manifest.json").write_text("{"),
+        "manifest.json is damaged",
+    ),
     "odd reasons": (
         lambda a, b: edit(a / "manifest.json", '"host": "a"', '"skipped": [3]'),
         r"expected skipped as a list of texts, found \[3\]",
     ),
-    "no such inputs": (lambda a, b: edit(a / "manifest.json", '"inputs": 20', '"inputs": -2'), "no certification has"),
+    "no such inputs": (
+        lambda a, b: edit(a / "manifest.json", '"inputs": 20', '"inputs": -2'),
+        "no certification has",
+    ),
     "binary rows": (lambda a, b: (a / PART).write_bytes(b"\xff\xfe\n"), "found binary data"),
-    "another log": (lambda a, b: (b / "part-0-of-1.tsv").write_text("no\trows\n"), "expected a tab-separated header"),
-    "no labels": (lambda a, b: add(b, 7, label=-1, correct=0), "some stores have labels and others none"),
-    "no time": (lambda a, b: add(b, 7, time="long"), "column time: expected hours:minutes:seconds, found 'long'"),
+    "another log": (
+        lambda a, b: (b / "part-0-of-1.tsv").write_text("no\trows\n"),
+        "expected a tab-separated header",
+    ),
+    "no labels": (
+        lambda a, b: add(b, 7, label=-1, correct=0),
+        "some stores have labels and others none",
+    ),
+    "no time": (
+        lambda a, b: add(b, 7, time="long"),
+        "column time: expected hours:minutes:seconds, found 'long'",
+    ),
     "an endless time": (lambda a, b: add(b, 7, time="0:00:inf"), "column time: expected"),
-    "a time beyond numbers": (lambda a, b: add(b, 7, time=f"{'9' * 400}:00:00"), "column time: expected"),
+    "a time beyond numbers": (
+        lambda a, b: add(b, 7, time=f"{'9' * 400}:00:00"),
+        "column time: expected",
+    ),
     "probes of other lengths": (
         lambda a, b: (remake(a, behaviour=[[0, 1.0, 2.0]]), remake(b, behaviour=[[0, 1.0]])),
         "behaviour: the network answers probe images differently",
     ),
     "nothing": (lambda a, b: shutil.rmtree(a), "/a: no such folder"),
-    "an empty folder": (lambda a, b: (shutil.rmtree(a), a.mkdir()), "/a: expected a store, .*; found none"),
+    "an empty folder": (
+        lambda a, b: (shutil.rmtree(a), a.mkdir()),
+        "/a: expected a store, .*; found none",
+    ),
 }
 
 
@@ -94,7 +142,10 @@ TAKEN = {
     "the same store under another name": (lambda a, b: (shutil.rmtree(b), b.symlink_to(a)), 6),
     "a copy of it": (lambda a, b: (shutil.rmtree(b), shutil.copytree(a, b)), 6),
     "an equal row that took longer": (lambda a, b: make(b, (5, 6), 1, 2), 7),
-    "the same row twice in one store": (lambda a, b: (make(b, (5, 6), 1, 2), make(b, (6, 7), 0, 2)), 8),
+    "the same row twice in one store": (
+        lambda a, b: (make(b, (5, 6), 1, 2), make(b, (6, 7), 0, 2)),
+        8,
+    ),
     "no chain, of an older version": (lambda a, b: cut_checks(a / PART), 6),
     "a part that is a link": (lambda a, b: put_elsewhere(a / PART), 6),
 }

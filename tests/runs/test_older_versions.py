@@ -31,7 +31,18 @@ def contents(folder):
 
 
 CERTIFY = ["certify", "finished", "--trust-code", "--every", "100", "--n", "500", "--device", "cpu"]
-ATTACK = ["attack", "finished", "--trust-code", "--radius", "0.25", "0.5", "--every", "250", "--n", "200"]
+ATTACK = [
+    "attack",
+    "finished",
+    "--trust-code",
+    "--radius",
+    "0.25",
+    "0.5",
+    "--every",
+    "250",
+    "--n",
+    "200",
+]
 ATTACK += ["--noises", "4", "--steps", "3", "--device", "cpu"]
 
 
@@ -100,7 +111,10 @@ def test_it_verifies_without_a_chain_and_a_radius_that_was_raised_is_found(old, 
     with pytest.raises(SystemExit) as stop:
         main(["verify", "finished"])
     assert stop.value.code == 1
-    assert "part-0-of-1.tsv, line 2, input 0: radius 1.1125931172639512 is more" in capsys.readouterr().out
+    assert (
+        "part-0-of-1.tsv, line 2, input 0: radius 1.1125931172639512 is more"
+        in capsys.readouterr().out
+    )
 
 
 def test_another_procedure_is_still_refused(old, capsys):
@@ -111,7 +125,15 @@ def test_another_procedure_is_still_refused(old, capsys):
 
 def test_an_unfinished_run_goes_on_and_a_finished_one_is_known(old, capsys):
     """On the CPU that made it, bit for bit; other processors round otherwise."""
-    settings = ["mnist-mini/gaussian-0.50", "--model", "small_net.SmallNet", "--batch-size", "512", "--lr", "0.1"]
+    settings = [
+        "mnist-mini/gaussian-0.50",
+        "--model",
+        "small_net.SmallNet",
+        "--batch-size",
+        "512",
+        "--lr",
+        "0.1",
+    ]
     for run in ("unfinished", "finished"):
         main(["train", *settings, "--epochs", "3", "--out", run, "--device", "cpu"])
     found, expected = (
@@ -120,14 +142,18 @@ def test_an_unfinished_run_goes_on_and_a_finished_one_is_known(old, capsys):
     )
     assert found[:2] == expected[:2]
     assert found[2] == pytest.approx(expected[2], rel=1e-3)
-    weights, finished = (load_file(old / run / "weights.safetensors") for run in ("unfinished", "finished"))
+    weights, finished = (
+        load_file(old / run / "weights.safetensors") for run in ("unfinished", "finished")
+    )
     assert all(np.allclose(weights[name], value, atol=1e-4) for name, value in finished.items())
 
 
 def test_reports_and_status_show_it(old, capsys):
     main(["report", "finished", "--html", "report.html"])
     shown = capsys.readouterr().out
-    assert average_certified_radius(read_store("finished/certify/test")) == pytest.approx(0.52251, abs=1e-5)
+    assert average_certified_radius(read_store("finished/certify/test")) == pytest.approx(
+        0.52251, abs=1e-5
+    )
     assert "0.523" in shown
     assert "finished" in (old / "report.html").read_text()
     assert reanalyse("finished/certify/test", alpha=0.01).radius.mean() > 0.55

@@ -34,7 +34,9 @@ def put(server, folder, url):
 
 
 def copied(folder):
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if _visible(path.name))
+    return sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if _visible(path.name)
+    )
 
 
 def _visible(name):
@@ -43,7 +45,13 @@ def _visible(name):
 
 @pytest.mark.parametrize(
     ("text", "remote"),
-    [("s3://bucket/a", True), ("memory://a", True), ("runs/a", False), ("C:\\runs", False), ("s3:/bucket/a", False)],
+    [
+        ("s3://bucket/a", True),
+        ("memory://a", True),
+        ("runs/a", False),
+        ("C:\\runs", False),
+        ("s3:/bucket/a", False),
+    ],
 )
 def test_an_address_is_told_from_a_path(text, remote):
     assert is_remote(text) == remote
@@ -62,7 +70,10 @@ def test_json_and_pages_name_the_address(shared_run, server, tmp_path, capsys):
     document = json.loads(run(capsys, "status", RUN, "--json"))
     assert document["runs"][0]["path"] == RUN
     assert document["runs"][0]["stores"][0]["path"] == f"{RUN}/certify/six"
-    assert json.loads(run(capsys, "verify", RUN, "--json"))["stores"][0]["name"] == f"{RUN}/certify/six"
+    assert (
+        json.loads(run(capsys, "verify", RUN, "--json"))["stores"][0]["name"]
+        == f"{RUN}/certify/six"
+    )
     run(capsys, "report", RUN, "--html", tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert f"smoothcert certify {RUN} --name six" in page
@@ -73,8 +84,13 @@ def test_json_and_pages_name_the_address(shared_run, server, tmp_path, capsys):
 def test_all_runs_below_an_address_are_found(shared_run, server, capsys):
     for name in ("seed2", "seed10"):
         put(server, shared_run, f"memory://bucket/runs/{name}")
-    found = [line for line in run(capsys, "status", "memory://bucket").splitlines() if line[0] != " "]
-    assert [line.split(": ")[0] for line in found] == ["memory://bucket/runs/seed2", "memory://bucket/runs/seed10"]
+    found = [
+        line for line in run(capsys, "status", "memory://bucket").splitlines() if line[0] != " "
+    ]
+    assert [line.split(": ")[0] for line in found] == [
+        "memory://bucket/runs/seed2",
+        "memory://bucket/runs/seed10",
+    ]
     table = run(capsys, "report", "memory://bucket/runs")
     assert re.findall(r"^seed\d+", table, re.MULTILINE) == ["seed2", "seed10"]
 
@@ -83,7 +99,9 @@ def test_a_command_fetches_what_it_needs(shared_run, server):
     put(server, shared_run, RUN)
     folder = local(RUN)
     described = ["config.yaml", "environment.jsonl", "metrics.jsonl", "model.json", "timing.jsonl"]
-    stored = [f"certify/six/{name}" for name in ("checks.jsonl", "manifest.json", "part-0-of-1.tsv")]
+    stored = [
+        f"certify/six/{name}" for name in ("checks.jsonl", "manifest.json", "part-0-of-1.tsv")
+    ]
     assert [name for name in copied(folder) if "verified" not in name] == sorted(stored + described)
     assert local(RUN, weights=True) == folder
     assert "weights.safetensors" in copied(folder)
@@ -91,7 +109,12 @@ def test_a_command_fetches_what_it_needs(shared_run, server):
 
 
 def test_of_a_store_comes_the_store_and_what_lies_beside_its_run(server):
-    for name in ("config.yaml", "certify/x/manifest.json", "certify/xy/manifest.json", "attack/x/manifest.json"):
+    for name in (
+        "config.yaml",
+        "certify/x/manifest.json",
+        "certify/xy/manifest.json",
+        "attack/x/manifest.json",
+    ):
         server.pipe_file(f"{RUN}/{name}", b"{}")
     store = local(f"{RUN}/certify/x/")
     assert shown(str(store)) == f"{RUN}/certify/x"
@@ -117,9 +140,17 @@ def test_a_copy_follows_the_server_and_is_fetched_once(server):
 
 
 def test_names_cannot_lead_out_of_the_copy(server, tmp_path):
-    for name in ("config.yaml", "../../../../x.json", ".config.yaml.tag", ".h/x.json", f"{'x' * 250}.json"):
+    for name in (
+        "config.yaml",
+        "../../../../x.json",
+        ".config.yaml.tag",
+        ".h/x.json",
+        f"{'x' * 250}.json",
+    ):
         path = f"{RUN.removeprefix('memory:/')}/{name}"
-        server.store[path] = MemoryFile(server, path, b"{}")  # as a server takes it that knows no folders
+        server.store[path] = MemoryFile(
+            server, path, b"{}"
+        )  # as a server takes it that knows no folders
     assert set(Remote(RUN).files()) == {"config.yaml"}
     local(RUN)
     assert [Path(name).name for name in copied(tmp_path)] == ["config.yaml"]
@@ -137,7 +168,9 @@ def test_a_log_and_a_pack_are_files(shared_run, server, tmp_path, capsys):
     with contextlib.chdir(tmp_path):
         run(capsys, "pack", shared_run, "--out", "run.zip")
     server.pipe_file("memory://packs/run.zip", (tmp_path / "run.zip").read_bytes())
-    assert "memory://packs/run.zip/certify/six: verified" in run(capsys, "verify", "memory://packs/run.zip")
+    assert "memory://packs/run.zip/certify/six: verified" in run(
+        capsys, "verify", "memory://packs/run.zip"
+    )
 
 
 def test_what_is_not_there_is_one_error_with_its_address(server, capsys):
@@ -155,7 +188,8 @@ def test_what_is_not_there_is_one_error_with_its_address(server, capsys):
 
 
 @pytest.mark.parametrize(
-    "address", ["s3://", "file:///tmp/x", "https://host/x", "s3://bucket/../x", "s3://key:secret@bucket/x"]
+    "address",
+    ["s3://", "file:///tmp/x", "https://host/x", "s3://bucket/../x", "s3://key:secret@bucket/x"],
 )
 def test_other_addresses_are_refused(address):
     with pytest.raises(ConfigError) as refused:
@@ -170,7 +204,9 @@ def test_a_server_that_nobody_knows_is_an_error_of_ours():
 
 @pytest.mark.skipif(find_spec("gcsfs") is not None, reason="gcsfs is installed")
 def test_a_missing_package_is_named():
-    with pytest.raises(MissingExtra, match=r"gs://bucket needs the package 'gcsfs'.*smoothcert\[gcs\]"):
+    with pytest.raises(
+        MissingExtra, match=r"gs://bucket needs the package 'gcsfs'.*smoothcert\[gcs\]"
+    ):
         Remote("gs://bucket")
 
 
@@ -191,5 +227,7 @@ def test_where_a_path_is_needed_an_address_is_refused(words, capsys, tmp_path):
 
 def test_a_recipe_may_lie_on_a_server(shared_run, server, tmp_path, capsys):
     put(server, shared_run, RUN)
-    said = fails(capsys, "train", f"{RUN}/config.yaml", "--epochs", "0", "--out", tmp_path / "again")
+    said = fails(
+        capsys, "train", f"{RUN}/config.yaml", "--epochs", "0", "--out", tmp_path / "again"
+    )
     assert "epochs" in said

@@ -52,7 +52,9 @@ def unsent(store, wanted):
 def on_server():
     """The lines of every part, without headers."""
     there = Remote(URL)
-    return {name: there.read(name).splitlines()[1:] for name in there.files() if name.startswith("part")}
+    return {
+        name: there.read(name).splitlines()[1:] for name in there.files() if name.startswith("part")
+    }
 
 
 def inputs_on_server():
@@ -125,7 +127,9 @@ def test_of_two_machines_on_one_part_the_second_stops_and_nothing_is_lost(machin
         if now == [0]:
             work_on(second, [1])
         else:
-            assert seen.wait(PATIENCE), "the thread that uploads has not seen what the other machine did"
+            assert seen.wait(PATIENCE), (
+                "the thread that uploads has not seen what the other machine did"
+            )
         return rows_of(now)
 
     monkeypatch.setattr(remote_store, "conflict", conflict)
@@ -174,7 +178,10 @@ def test_a_store_of_other_settings_is_refused_and_stays(machine):
     before = Remote(URL).read("manifest.json"), on_server()
     other = Manifest({**MANIFEST.identity, "n": 2000}, 3, {})
     for name in ("A", "B"):
-        with pytest.raises(StoreError, match=f"^{URL} holds results of another procedure .*n: 1000 there, 2000 asked"):
+        with pytest.raises(
+            StoreError,
+            match=f"^{URL} holds results of another procedure .*n: 1000 there, 2000 asked",
+        ):
             machine(name).claim(other)
     assert (Remote(URL).read("manifest.json"), on_server()) == before
 
@@ -184,7 +191,9 @@ def test_rows_here_are_not_mixed_with_a_store_that_was_made_anew(machine, server
     server.rm("/bucket", recursive=True)
     other = Manifest({**MANIFEST.identity, "n": 2000}, 3, {})
     machine("B").claim(other)
-    with pytest.raises(StoreError, match=r"is another store now than the one that .* was begun for"):
+    with pytest.raises(
+        StoreError, match=r"is another store now than the one that .* was begun for"
+    ):
         machine("A").claim(other)
     assert on_server() == {}
 
@@ -253,8 +262,12 @@ def test_certify_reads_and_writes_there(shared_run, server, tmp_path, monkeypatc
     assert f"{url}/certify/two: verified: 6 rows" in run(capsys, "verify", url + "/certify/two")
     assert "holds results of another procedure" in fails(capsys, *six[:-1], "300", "--name", "two")
     assert "give --shard i/N" in fails(capsys, *six, "--name", "two", "--shard", "auto")
-    assert fails(capsys, "certify", url, "--out", tmp_path / "x").startswith("error: --out belongs to --model")
-    assert "no corruption benchmark for the data set mnist-mini" in fails(capsys, *six, "--corruption", "fog")
+    assert fails(capsys, "certify", url, "--out", tmp_path / "x").startswith(
+        "error: --out belongs to --model"
+    )
+    assert "no corruption benchmark for the data set mnist-mini" in fails(
+        capsys, *six, "--corruption", "fog"
+    )
 
 
 def test_a_process_without_a_shard_is_refused(machine):

@@ -29,7 +29,9 @@ def run(tmp_path):
     ],
 )
 def test_how_weights_were_made(run, record, line):
-    (run / "environment.jsonl").write_text(json.dumps({"device": "an older start"}) + "\n" + json.dumps(record) + "\n")
+    (run / "environment.jsonl").write_text(
+        json.dumps({"device": "an older start"}) + "\n" + json.dumps(record) + "\n"
+    )
     assert status_lines(run) == [f"{run}: imported model", line]
 
 
@@ -45,7 +47,9 @@ def test_a_damaged_record_of_the_environment_hides_nothing_else(run):
         (
             {"precision": "float16", "prepared": ["folded", "channels last"]},
             {"device": "NVIDIA H200", "skipped": ["no kernels: another network"]},
-            ["    computed on NVIDIA H200, float16, folded, channels last (no kernels: another network)"],
+            [
+                "    computed on NVIDIA H200, float16, folded, channels last (no kernels: another network)"
+            ],
         ),
         ({"prepared": None}, {"skipped": []}, ["    computed on an unknown device, PyTorch alone"]),
     ],
@@ -56,5 +60,8 @@ def test_how_certificates_are_computed(run, identity, environment, lines):
     manifest = {"identity": {**IDENTITY, **identity}, "inputs": 3, "environment": environment}
     (store / "manifest.json").write_text(json.dumps(manifest))
     _, second, *rest = status_lines(run)
-    assert second == "  certify test: 0 of 3 inputs done, 3 missing (n 100, alpha 0.001, quantised noise)"
+    assert (
+        second
+        == "  certify test: 0 of 3 inputs done, 3 missing (n 100, alpha 0.001, quantised noise)"
+    )
     assert rest == lines

@@ -18,7 +18,9 @@ def test_a_row_holds_the_fields_columns_first_and_everything_to_judge_it_again(s
     with store.writer(0, 1) as part:
         part.add(row(7))
     (cells,) = store.rows()
-    (certificate,) = from_counts(np.array([[90, 10, 0]]), np.array([[990, 0, 10]]), sigma=0.5, alpha=0.001)
+    (certificate,) = from_counts(
+        np.array([[90, 10, 0]]), np.array([[990, 0, 10]]), sigma=0.5, alpha=0.001
+    )
     assert list(cells)[:6] == ["idx", "label", "predict", "radius", "correct", "time"]
     assert cells["idx"] == "7"
     assert cells["time"] == "1:02:05.250000"
@@ -36,11 +38,16 @@ def test_the_report_reads_what_the_store_writes(store):
     found = read_store(store.folder)
     assert found.idx.tolist() == [0, 1, 2]
     assert found.predict.tolist() == [-1, 0, 0]
-    assert found.radius[1] == from_counts(np.array([[90, 10, 0]]), np.array([[990, 0, 10]]), 0.5, 0.001)[0].radius
+    assert (
+        found.radius[1]
+        == from_counts(np.array([[90, 10, 0]]), np.array([[990, 0, 10]]), 0.5, 0.001)[0].radius
+    )
     assert not found.partial
 
 
-@pytest.mark.parametrize("torn", ["3", "3\t0\t0\t0.3", "3\t0\t0\t0.39\t1\t0:00:00.1\t100\t1000\t0:9"])
+@pytest.mark.parametrize(
+    "torn", ["3", "3\t0\t0\t0.3", "3\t0\t0\t0.39\t1\t0:00:00.1\t100\t1000\t0:9"]
+)
 def test_a_torn_last_line_is_cut_and_the_rest_kept(store, torn):
     with store.writer(0, 1) as part:
         part.add(row(0))
@@ -104,7 +111,9 @@ def test_mean_seconds(store):
 def test_a_time_that_is_none_is_named(store, time):
     with store.writer(0, 1) as part:
         part.add({**row(0), "time": time})
-    with pytest.raises(StoreError, match=rf"part-0-of-1.tsv, line 2: column time: .*, found '{time}'"):
+    with pytest.raises(
+        StoreError, match=rf"part-0-of-1.tsv, line 2: column time: .*, found '{time}'"
+    ):
         store.mean_seconds()
 
 

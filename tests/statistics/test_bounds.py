@@ -30,7 +30,10 @@ def test_lower_and_upper_bound_cover_by_exact_enumeration(n, alpha):
         assert stats.binom.sf(k - 1, n, lower[k]) == pytest.approx(alpha, rel=1e-6)
 
 
-@given(st.integers(1, 200_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))), st.floats(1e-6, 0.5))
+@given(
+    st.integers(1, 200_000).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))),
+    st.floats(1e-6, 0.5),
+)
 def test_lower_bound_equals_the_beta_quantile(case, alpha):
     k, n = case
     expected = 0.0 if k == 0 else stats.beta.ppf(alpha, k, n - k + 1)
@@ -38,7 +41,8 @@ def test_lower_bound_equals_the_beta_quantile(case, alpha):
 
 
 @pytest.mark.parametrize(
-    ("k", "n"), [(1, 10), (50_490, 100_000), (99_000, 100_000), (99_999, 100_000), (100_000, 100_000)]
+    ("k", "n"),
+    [(1, 10), (50_490, 100_000), (99_000, 100_000), (99_999, 100_000), (100_000, 100_000)],
 )
 def test_lower_bound_is_below_the_exact_root(k, n):
     """P(Bin(n, p) >= k) at the returned p, in 60 digits, does not exceed alpha: the rounding is on the safe side."""
@@ -86,7 +90,9 @@ def test_nothing_is_certified_at_or_below_one_half():
     assert bounds.radius([0.0, 0.3, 0.5], 1.0).tolist() == [0.0, 0.0, 0.0]
 
 
-@pytest.mark.parametrize(("alpha", "least"), [(0.001, 10), (0.5, 1), (0.05, 5), (0.25, 2), (1e-6, 20)])
+@pytest.mark.parametrize(
+    ("alpha", "least"), [(0.001, 10), (0.5, 1), (0.05, 5), (0.25, 2), (1e-6, 20)]
+)
 def test_smallest_n(alpha, least):
     assert bounds.smallest_n(alpha) == least
     bounds.check_samples(1, least, alpha)
@@ -185,8 +191,12 @@ def test_both_radii_agree_where_only_two_classes_exist(p_a, law):
 )
 def test_multiclass_radius_gains_where_the_rest_is_spread(p_a, p_b, binary, multiclass):
     n = 100_000
-    assert float(bounds.radius(bounds.lower_bound(p_a * n, n, 0.001), 1.0)) == pytest.approx(binary, abs=0.001)
-    assert float(bounds.multiclass_radius(p_a * n, p_b * n, n, 0.001, 1.0)) == pytest.approx(multiclass, abs=0.01)
+    assert float(bounds.radius(bounds.lower_bound(p_a * n, n, 0.001), 1.0)) == pytest.approx(
+        binary, abs=0.001
+    )
+    assert float(bounds.multiclass_radius(p_a * n, p_b * n, n, 0.001, 1.0)) == pytest.approx(
+        multiclass, abs=0.01
+    )
 
 
 @pytest.mark.parametrize(

@@ -24,17 +24,24 @@ def test_every_claim_of_a_radius_test_is_allowed_and_no_larger_one(radii, law):
     test, rng = RadiusTest(radii, 0.5, 2000, 0.001, law=law), np.random.default_rng(0)
     found = [walk(test, p, rng) for p in rng.uniform(0.4, 1.0, 600)]
     look, count = (np.array(column) for column in list(zip(*found, strict=True))[:2])
-    passed = np.array([0 if c.radius is None else 1 + test.radii.index(c.radius) for *_, c in found])
+    passed = np.array(
+        [0 if c.radius is None else 1 + test.radii.index(c.radius) for *_, c in found]
+    )
     assert radius_claims(test, look, count, passed).all()
     more = passed < len(radii)
     larger = radius_claims(test, look[more], count[more], np.full(more.sum(), len(radii)))
-    assert larger.sum() <= 0.01 * len(larger)  # else a radius was given up that this count would certify
+    assert larger.sum() <= 0.01 * len(
+        larger
+    )  # else a radius was given up that this count would certify
 
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.02, 0.2])
 def test_every_claim_of_repeated_bounds_is_allowed_and_no_other(tolerance):
     test, rng = RepeatedBounds(tolerance, 0.5, 20_000, 0.001, slack=1e-10), np.random.default_rng(1)
-    found = [walk(test, p, rng) for p in np.concatenate([rng.uniform(0.4, 1.0, 300), rng.uniform(0.99, 1.0, 300)])]
+    found = [
+        walk(test, p, rng)
+        for p in np.concatenate([rng.uniform(0.4, 1.0, 300), rng.uniform(0.99, 1.0, 300)])
+    ]
     look, count = (np.array(column) for column in list(zip(*found, strict=True))[:2])
     p = np.array([claim.p_lower for *_, claim in found])
     early = 0

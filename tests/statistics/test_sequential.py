@@ -11,7 +11,13 @@ from scipy import stats
 
 from smoothcert.errors import ConfigError
 from smoothcert.statistics import bounds
-from smoothcert.statistics.sequential import RadiusTest, RepeatedBounds, Table, radius_looks, threshold_table
+from smoothcert.statistics.sequential import (
+    RadiusTest,
+    RepeatedBounds,
+    Table,
+    radius_looks,
+    threshold_table,
+)
 
 
 def outcomes(test, p, stop=True):
@@ -36,7 +42,11 @@ def outcomes(test, p, stop=True):
 
 def failure(test, p, stop=True):
     """Probability of claiming more than is true: "p is above p0" where p <= p0."""
-    return sum(w for claim, _, w in outcomes(test, p, stop) if claim.radius is not None and claim.p_lower >= p)
+    return sum(
+        w
+        for claim, _, w in outcomes(test, p, stop)
+        if claim.radius is not None and claim.p_lower >= p
+    )
 
 
 def paths(table, p, futility=True):
@@ -72,7 +82,9 @@ def test_a_table_spends_at_most_alpha_by_rational_arithmetic(p0, alpha):
         tail = sum((weight for count, weight in after.items() if count >= high), Fraction(0))
         assert used + tail <= Fraction(alpha) * k / len(looks)
         if high <= t:
-            assert used + tail + after.get(high - 1, 0) > Fraction(alpha) * k / len(looks) * (1 - Fraction(1, 10**8))
+            assert used + tail + after.get(high - 1, 0) > Fraction(alpha) * k / len(looks) * (
+                1 - Fraction(1, 10**8)
+            )
         used += tail
         mass = {count: weight for count, weight in after.items() if count < high}
     assert table.spent == pytest.approx(float(used), rel=1e-9, abs=2e-30)
@@ -84,7 +96,9 @@ def test_a_long_table_is_accurate_in_its_tails():
     p0, alpha = float(bounds.probability_at(0.5, 0.25)), 1e-7
     table = threshold_table(p0, radius_looks(10_000), alpha)
     p, used, before = np.longdouble(p0), np.longdouble(0), 0
-    mass = np.zeros(800, np.longdouble)  # by failures: 800 of 10000 at p0 = 0.977 are out of the question
+    mass = np.zeros(
+        800, np.longdouble
+    )  # by failures: 800 of 10000 at p0 = 0.977 are out of the question
     mass[0] = 1
     for t, high in zip(table.looks, table.certify, strict=True):
         for _ in range(t - before):
@@ -109,7 +123,9 @@ def test_a_radius_is_falsely_certified_with_probability_at_most_alpha(radius, al
         without, _ = paths(table, p, futility=False)
         with_stops, _ = paths(table, p)
         assert with_stops <= without <= alpha
-    assert paths(table, p0, futility=False)[0] > 0.8 * alpha  # and the check has power: alpha is nearly used up
+    assert (
+        paths(table, p0, futility=False)[0] > 0.8 * alpha
+    )  # and the check has power: alpha is nearly used up
 
 
 @pytest.mark.parametrize("radius", [0.25, 0.5, 0.75])
@@ -184,9 +200,16 @@ def test_repeated_bounds_hold_all_at_once(n, alpha):
     """P(any look's bound exceeds p) <= alpha, exactly, at p just below values of the bounds: however it stops."""
     test = RepeatedBounds(0.0, 0.25, n, alpha)
     assert sum(test.alphas) == pytest.approx(alpha)
-    values = [bounds.lower_bound(np.arange(t + 1), t, a) for t, a in zip(test.looks, test.alphas, strict=True)]
+    values = [
+        bounds.lower_bound(np.arange(t + 1), t, a)
+        for t, a in zip(test.looks, test.alphas, strict=True)
+    ]
     worst = 0.0
-    for p in [np.nextafter(v[int(len(v) * share)], 0) for v in values for share in (0.6, 0.8, 0.95, 0.99, 0.9999)]:
+    for p in [
+        np.nextafter(v[int(len(v) * share)], 0)
+        for v in values
+        for share in (0.6, 0.8, 0.95, 0.99, 0.9999)
+    ]:
         certify = [int(np.searchsorted(v, p, side="right")) for v in values]
         table = Table(test.looks, np.array(certify), np.full(len(certify), -1), 0.0)
         failed, _ = paths(table, p, futility=False)
@@ -202,7 +225,9 @@ def test_repeated_bounds_with_their_stops_fail_with_probability_at_most_alpha(to
         assert failure(test, p) <= alpha
 
 
-@pytest.mark.parametrize(("p", "tolerance", "most"), [(0.3, 0.0, 100), (0.8, 0.2, 300), (0.99, 0.2, 250)])
+@pytest.mark.parametrize(
+    ("p", "tolerance", "most"), [(0.3, 0.0, 100), (0.8, 0.2, 300), (0.99, 0.2, 250)]
+)
 def test_repeated_bounds_save_samples_and_little_radius(p, tolerance, most):
     """Expected over all paths: the radius is at most the tolerance below the one of fixed n, for fewer samples."""
     n, sigma, alpha = 500, 0.25, 0.001
@@ -211,11 +236,18 @@ def test_repeated_bounds_save_samples_and_little_radius(p, tolerance, most):
     full = float((stats.binom.pmf(counts, n, p) * fixed).sum())
     found = outcomes(RepeatedBounds(tolerance, sigma, n, alpha), p)
     assert sum(t * w for _, t, w in found) < most
-    assert full - tolerance - 0.01 < sum((claim.radius or 0.0) * w for claim, _, w in found) < full + 0.01
+    assert (
+        full - tolerance - 0.01
+        < sum((claim.radius or 0.0) * w for claim, _, w in found)
+        < full + 0.01
+    )
 
 
 def test_slack_moves_the_threshold_and_the_bound_to_the_safe_side():
-    plain, strict = RadiusTest([0.25], 0.25, 1000, 0.01), RadiusTest([0.25], 0.25, 1000, 0.01, slack=0.01)
+    plain, strict = (
+        RadiusTest([0.25], 0.25, 1000, 0.01),
+        RadiusTest([0.25], 0.25, 1000, 0.01, slack=0.01),
+    )
     assert strict.tables[0].certify[-1] > plain.tables[0].certify[-1]
     assert strict.claim((1,)) == plain.claim((1,))
     # samples may be more favourable than the truth by the slack: p0 + slack is then the worst case
@@ -232,7 +264,14 @@ def test_looks():
     assert len(looks) == 40
     assert radius_looks(20) == (20,)
     assert radius_looks(7) == (7,)
-    assert RepeatedBounds(0.0, 0.25, 100_000, 0.001).looks == (100, 400, 1600, 6400, 25_600, 100_000)
+    assert RepeatedBounds(0.0, 0.25, 100_000, 0.001).looks == (
+        100,
+        400,
+        1600,
+        6400,
+        25_600,
+        100_000,
+    )
     one = RepeatedBounds(0.0, 0.25, 30, 0.001)
     assert (one.looks, one.alphas) == ((30,), (0.001,))
 

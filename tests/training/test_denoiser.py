@@ -28,7 +28,9 @@ SIGMA = 0.3
 def batch():
     rng = np.random.default_rng(0)
     images = torch.from_numpy(rng.random((6, 1, 4, 4)))
-    return Batch(images, torch.zeros(6, dtype=torch.long), torch.arange(6), torch.Generator().manual_seed(5))
+    return Batch(
+        images, torch.zeros(6, dtype=torch.long), torch.arange(6), torch.Generator().manual_seed(5)
+    )
 
 
 def test_the_losses_are_those_of_the_paper():
@@ -39,15 +41,23 @@ def test_the_losses_are_those_of_the_paper():
     noise = torch.randn(1, 6, 1, 4, 4, generator=torch.Generator().manual_seed(5))[0]
     images = batch().images
     cleaned = denoiser(images + SIGMA * noise).detach()
-    pixels = [(float(a) - float(b)) ** 2 for a, b in zip(cleaned.flatten(), images.flatten(), strict=True)]
+    pixels = [
+        (float(a) - float(b)) ** 2 for a, b in zip(cleaned.flatten(), images.flatten(), strict=True)
+    ]
     stability = []
     for image, clean in zip(images, cleaned, strict=True):
         powers = np.exp(classifier(clean[None])[0].detach().numpy())
         stability.append(-np.log(powers[int(classifier(image[None]).argmax())] / powers.sum()))
     settings = {"name": "denoiser", "mse": 2.0, "stab": 0.5}
-    alone = build_method(settings).equipped(lambda path: None).loss(denoiser, batch(), SIGMA, Progress(0, 1))
+    alone = (
+        build_method(settings)
+        .equipped(lambda path: None)
+        .loss(denoiser, batch(), SIGMA, Progress(0, 1))
+    )
     assert alone.total.item() == pytest.approx(2 * np.mean(pixels))
-    both = build_method({**settings, "classifier": "runs/a"}).equipped({"runs/a": classifier}.__getitem__)
+    both = build_method({**settings, "classifier": "runs/a"}).equipped(
+        {"runs/a": classifier}.__getitem__
+    )
     losses = both.loss(denoiser, batch(), SIGMA, Progress(0, 1))
     assert losses.total.item() == pytest.approx(2 * np.mean(pixels) + 0.5 * np.mean(stability))
     assert both.denoises
@@ -94,9 +104,14 @@ def test_it_is_no_classifier(tmp_path):
     with pytest.raises(ModelError, match="expected a denoiser"):
         train(tmp_path / "c", dataclasses.replace(CONFIG, epochs=1)).load_model(denoiser=True)
     with pytest.raises(ModelError, match="is a denoiser"):
-        train(tmp_path / "e", dataclasses.replace(DENOISER, method={"name": "denoiser", "classifier": str(run.path)}))
+        train(
+            tmp_path / "e",
+            dataclasses.replace(DENOISER, method={"name": "denoiser", "classifier": str(run.path)}),
+        )
     assert not (tmp_path / "e").exists()
-    again = dataclasses.replace(DENOISER, epochs=1, lr=1e-30, weight_decay=0.0, init_from=str(run.path), seed=4)
+    again = dataclasses.replace(
+        DENOISER, epochs=1, lr=1e-30, weight_decay=0.0, init_from=str(run.path), seed=4
+    )
     found = train(tmp_path / "f", again).load_model(denoiser=True)[0]
     assert torch.allclose(found(x)[0, 0, 0], model(x)[0, 0, 0], atol=0.2)
     for (name, value), other in zip(model.named_parameters(), found.parameters(), strict=True):
@@ -125,4 +140,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(tmp_path, chang
 
 
 def test_training_without_noise_says_so(tmp_path):
-    assert train(tmp_path / "plain", dataclasses.replace(CONFIG, sigma=0.0, epochs=1)).spec().sigma == 0
+    assert (
+        train(tmp_path / "plain", dataclasses.replace(CONFIG, sigma=0.0, epochs=1)).spec().sigma
+        == 0
+    )

@@ -24,7 +24,10 @@ def train(out, config, data=None):
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    return train(tmp_path_factory.mktemp("runs") / "source", dataclasses.replace(CONFIG, epochs=1, evaluate_every=0))
+    return train(
+        tmp_path_factory.mktemp("runs") / "source",
+        dataclasses.replace(CONFIG, epochs=1, evaluate_every=0),
+    )
 
 
 def weights(run):
@@ -32,14 +35,20 @@ def weights(run):
 
 
 def test_a_run_starts_from_another(source, tmp_path):
-    found = weights(train(tmp_path / "run", dataclasses.replace(STILL, init_from=str(source.path), seed=5)))
+    found = weights(
+        train(tmp_path / "run", dataclasses.replace(STILL, init_from=str(source.path), seed=5))
+    )
     for name, value in weights(source).items():
         assert torch.equal(found[name], value), name
 
 
 def test_the_last_layer_is_new_where_the_classes_differ(source, tmp_path):
     more = dataclasses.replace(tiny(), classes=7)
-    found = weights(train(tmp_path / "run", dataclasses.replace(STILL, init_from=str(source.path), seed=5), more))
+    found = weights(
+        train(
+            tmp_path / "run", dataclasses.replace(STILL, init_from=str(source.path), seed=5), more
+        )
+    )
     fresh = weights(train(tmp_path / "fresh", dataclasses.replace(STILL, seed=5), more))
     for name, value in weights(source).items():
         expected = fresh[name] if "body.5" in name else value
@@ -48,12 +57,17 @@ def test_the_last_layer_is_new_where_the_classes_differ(source, tmp_path):
 
 def test_a_run_starts_from_a_published_checkpoint(tmp_path):
     published = build_model("resnet20", 1000, "cifar10", seed=0)
-    torch.save({"arch": "cifar_resnet20", "state_dict": published.state_dict()}, tmp_path / "checkpoint.pth.tar")
+    torch.save(
+        {"arch": "cifar_resnet20", "state_dict": published.state_dict()},
+        tmp_path / "checkpoint.pth.tar",
+    )
     model = build_model("resnet20", 10, "cifar10", seed=1)
     head = {name: value.clone() for name, value in model.state_dict().items() if ".fc." in name}
     start_from_file(model, tmp_path / "checkpoint.pth.tar", 10)
     for name, value in model.state_dict().items():
-        assert torch.equal(value, head[name] if name in head else published.state_dict()[name]), name
+        assert torch.equal(value, head[name] if name in head else published.state_dict()[name]), (
+            name
+        )
 
 
 def test_weights_that_do_not_fit_are_refused(source, tmp_path):
@@ -74,7 +88,9 @@ def test_a_resumed_run_goes_on_from_its_own_state(source, tmp_path):
     whole = train(tmp_path / "whole", config)
     run = train(tmp_path / "run", config)
     (run.path / "model.json").unlink()
-    assert torch.equal(weights(train(run.path, config))["1.body.0.weight"], weights(whole)["1.body.0.weight"])
+    assert torch.equal(
+        weights(train(run.path, config))["1.body.0.weight"], weights(whole)["1.body.0.weight"]
+    )
     assert isinstance(RunFolder(run.path).config(), TrainConfig)
     with pytest.raises((StoreError, ConfigError), match="init_from"):
         train(run.path, dataclasses.replace(config, init_from=None))
@@ -126,7 +142,10 @@ def own(nets, **changes):
 
 def test_own_code_starts_from_a_plain_file_of_weights(nets, tmp_path):
     given = build_model(f"{nets}:Net", 9, width=5, seed=3).get_submodule("1").state_dict()
-    torch.save({"epoch": 3, "model": {f"module.{name}": value for name, value in given.items()}}, tmp_path / "w.pth")
+    torch.save(
+        {"epoch": 3, "model": {f"module.{name}": value for name, value in given.items()}},
+        tmp_path / "w.pth",
+    )
     config = own(nets, init_from=str(tmp_path / "w.pth"), model_options={"width": 5})
     run = train(tmp_path / "run", config)
     found = weights(run)
@@ -136,7 +155,10 @@ def test_own_code_starts_from_a_plain_file_of_weights(nets, tmp_path):
     assert (spec.options, spec.normalisation) == ({"width": 5}, "mean=0.5 std=0.25")
     assert "mean=[0.5], std=[0.25]" in repr(run.load_model(trust_code=True)[0])
     with pytest.raises(ModelError, match="does not fit the model"):
-        train(tmp_path / "other", own(nets, init_from=str(tmp_path / "w.pth"), model_options={"width": 8}))
+        train(
+            tmp_path / "other",
+            own(nets, init_from=str(tmp_path / "w.pth"), model_options={"width": 8}),
+        )
     assert not (tmp_path / "other").exists()
 
 

@@ -48,7 +48,9 @@ def test_a_finished_run_is_left_alone(reference):
 
 def test_another_configuration_is_refused_with_the_differing_settings(reference):
     before = outcome(reference)
-    with pytest.raises(StoreError, match=r"epochs: 3 there, 4 asked; sigma: 0.25 there, 0.5 asked.*another --out"):
+    with pytest.raises(
+        StoreError, match=r"epochs: 3 there, 4 asked; sigma: 0.25 there, 0.5 asked.*another --out"
+    ):
         train(reference.path, dataclasses.replace(CONFIG, sigma=0.5, epochs=4))
     assert outcome(reference) == before
 
@@ -81,7 +83,9 @@ def test_an_unwritable_place_is_named():
         ({"normalisation": "cifar10"}, "channel"),
     ],
 )
-def test_a_network_that_does_not_fit_is_refused_before_the_folder_is_claimed(tmp_path, change, message):
+def test_a_network_that_does_not_fit_is_refused_before_the_folder_is_claimed(
+    tmp_path, change, message
+):
     with pytest.raises(SmoothcertError, match=message):
         train(tmp_path / "run", dataclasses.replace(CONFIG, **change))
     assert not (tmp_path / "run").exists()
@@ -95,7 +99,14 @@ def test_a_run_belongs_to_its_data(reference, tmp_path):
     with pytest.raises(TrainingDiverged):
         train(tmp_path / "run", config)
     with pytest.raises(StoreError, match="was trained on other data"):
-        fit(config, tmp_path / "run", train=tiny(seed=5), test=tiny("test", 64, 1), device="cpu", quiet=True)
+        fit(
+            config,
+            tmp_path / "run",
+            train=tiny(seed=5),
+            test=tiny("test", 64, 1),
+            device="cpu",
+            quiet=True,
+        )
 
 
 def test_hyperparameters_may_be_tuples(tmp_path):
@@ -107,4 +118,9 @@ def test_hyperparameters_may_be_tuples(tmp_path):
 def test_model_json_says_what_the_weights_are(reference):
     spec = json.loads((reference.path / "model.json").read_text())
     assert spec["architecture"] == CONFIG.model
-    assert (spec["classes"], spec["sigma"], spec["shape"], spec["input_range"]) == (4, 0.25, [1, 8, 8], [0.0, 1.0])
+    assert (spec["classes"], spec["sigma"], spec["shape"], spec["input_range"]) == (
+        4,
+        0.25,
+        [1, 8, 8],
+        [0.0, 1.0],
+    )

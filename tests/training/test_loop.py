@@ -28,7 +28,10 @@ def test_a_diverged_training_is_said_loudly_and_keeps_the_last_good_state(tmp_pa
 
 def test_a_collapsed_training_is_said_loudly(tmp_path, capsys):
     run = train(tmp_path / "run", dataclasses.replace(CONFIG, method={"name": f"{HERE}.OneAnswer"}))
-    assert "has collapsed: 100 % of the test images get one and the same answer" in capsys.readouterr().err
+    assert (
+        "has collapsed: 100 % of the test images get one and the same answer"
+        in capsys.readouterr().err
+    )
     assert run.records("metrics.jsonl")[-1]["most_frequent_answer"] == 1.0
     assert "COLLAPSED: one answer for 100 % of the images" in status_lines(run.path)[0]
 
@@ -50,7 +53,9 @@ def test_a_method_of_yours_cuts_batches_into_steps(tmp_path, monkeypatch):
 
 def test_too_few_images_for_the_method_are_named(tmp_path):
     config = dataclasses.replace(CONFIG, batch_size=1, method={"name": f"{HERE}.Halves"})
-    with pytest.raises(ConfigError, match="cuts each batch into 2 parts, and the largest batch has 1 of 150 images"):
+    with pytest.raises(
+        ConfigError, match="cuts each batch into 2 parts, and the largest batch has 1 of 150 images"
+    ):
         train(tmp_path / "run", config)
     assert not (tmp_path / "run" / "config.yaml").exists()  # the folder is free for better settings
     config = dataclasses.replace(config, batch_size=1000, epochs=1)
@@ -62,11 +67,15 @@ def test_too_few_images_for_the_method_are_named(tmp_path):
 def test_the_optimiser_is_plain_sgd_with_weight_decay_on_everything(tmp_path):
     """One step of one batch against the update written out: w -= lr (g + wd w), no Nesterov, no exceptions."""
     data = tiny(size=16)
-    config = dataclasses.replace(CONFIG, epochs=1, lr=0.1, weight_decay=0.5, momentum=0.9, evaluate_every=0)
+    config = dataclasses.replace(
+        CONFIG, epochs=1, lr=0.1, weight_decay=0.5, momentum=0.9, evaluate_every=0
+    )
     config = dataclasses.replace(config, method={"name": f"{HERE}.Clean"}, model=f"{HERE}.Plain")
 
     expected = build_model(config.model, 4, seed=derive(config.seed, "init"))
-    loss = F.cross_entropy(expected(torch.from_numpy(data.images).float() / 255), torch.from_numpy(data.labels))
+    loss = F.cross_entropy(
+        expected(torch.from_numpy(data.images).float() / 255), torch.from_numpy(data.labels)
+    )
     loss.backward()
     run = train(tmp_path / "run", config, data)
     found, _ = run.load_model(trust_code=True)

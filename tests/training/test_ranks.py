@@ -70,7 +70,9 @@ def everything(folder):
     pseudo = write_pseudo(folder / "pseudo.npz", tiny(seed=2))
     configs = [dataclasses.replace(EXACT, method=method) for method in METHODS_TO_COMPARE]
     special = {"catrs": {"soft_labels": {"n": 40, "epochs": 1}}, "sun": {"epochs": 2}}
-    configs = [dataclasses.replace(config, **special.get(config.method["name"], {})) for config in configs]
+    configs = [
+        dataclasses.replace(config, **special.get(config.method["name"], {})) for config in configs
+    ]
     start = train(folder / "start", dataclasses.replace(EXACT, seed=1, epochs=1)).path
     changes = (
         {"augment": "crop-flip"},
@@ -94,7 +96,9 @@ def compare(folder, size):
         far = moved(alone, dict.fromkeys(alone, torch.zeros(())))
         assert moved(alone, several) < 1e-9 * far, config
         one, other = (run.records("metrics.jsonl") for run in runs)
-        assert [entry.pop("kept_images", None) for entry in one] == [entry.pop("kept_images", None) for entry in other]
+        assert [entry.pop("kept_images", None) for entry in one] == [
+            entry.pop("kept_images", None) for entry in other
+        ]
         for entry, its in zip(one, other, strict=True):
             assert entry == pytest.approx(its, rel=1e-6), config
 
@@ -206,7 +210,14 @@ finally:
 @pytest.mark.long
 def test_torchrun_starts_killed_ranks_again_and_nothing_is_lost(tmp_path, undisturbed):
     (tmp_path / "script.py").write_text(SCRIPT)
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    command = [
+        sys.executable,
+        "-m",
+        "torch.distributed.run",
+        "--standalone",
+        "--nproc-per-node",
+        "2",
+    ]
     path = os.pathsep.join([os.getcwd(), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
     command += ["--max-restarts", "1", str(tmp_path / "script.py"), str(tmp_path / "run")]

@@ -7,7 +7,14 @@ import pytest
 from smoothcert.errors import ModelError, StoreError
 from smoothcert.runs.folder import RunFolder
 from tests.processes import Child, kill_at
-from tests.training.tiny import CONFIG, SAMPLED, outcome, train, train_reporting_states, train_until_the_disk_is_full
+from tests.training.tiny import (
+    CONFIG,
+    SAMPLED,
+    outcome,
+    train,
+    train_reporting_states,
+    train_until_the_disk_is_full,
+)
 
 
 @pytest.mark.usefixtures("one_thread")

@@ -31,7 +31,9 @@ from tests.training.tiny import (
 
 
 def test_it_trains_on_both_and_says_so(tmp_path, pseudo):
-    config = dataclasses.replace(CONFIG, self_training={"path": pseudo}, method={"name": "consistency", "lam": 1.0})
+    config = dataclasses.replace(
+        CONFIG, self_training={"path": pseudo}, method={"name": "consistency", "lam": 1.0}
+    )
     run = train(tmp_path / "run", config)
     metrics = run.records("metrics.jsonl")
     assert metrics[-1]["noisy_test_accuracy"] > 0.9
@@ -47,7 +49,9 @@ def test_it_trains_on_both_and_says_so(tmp_path, pseudo):
 def test_at_weight_0_every_method_trains_as_without(tmp_path, method):
     """Without momentum and decay, a step of no gradient is none; this network has no statistics of batches."""
     data = tiny(size=24)
-    path = write_pseudo(tmp_path / "pseudo.npz", dataclasses.replace(data, images=255 - data.images))
+    path = write_pseudo(
+        tmp_path / "pseudo.npz", dataclasses.replace(data, images=255 - data.images)
+    )
     config = dataclasses.replace(
         CONFIG,
         model=f"{HERE}.Plain",
@@ -59,7 +63,11 @@ def test_at_weight_0_every_method_trains_as_without(tmp_path, method):
     )
     alone, none, some = (
         train(tmp_path / name, dataclasses.replace(config, self_training=s), data)
-        for name, s in (("a", {}), ("0", {"path": path, "weight": 0}), ("1", {"path": path, "weight": 0.1}))
+        for name, s in (
+            ("a", {}),
+            ("0", {"path": path, "weight": 0}),
+            ("1", {"path": path, "weight": 0.1}),
+        )
     )
     weights = [run.load_model(trust_code=True)[0].state_dict() for run in (alone, none, some)]
     assert all(torch.equal(value, weights[1][name]) for name, value in weights[0].items())
@@ -72,7 +80,9 @@ def test_at_weight_0_every_method_trains_as_without(tmp_path, method):
 def test_two_steps_are_the_update_resolved(tmp_path, weight):
     """w -= lr (weight g + wd w) for the one pseudo-labelled batch, w -= lr (g + wd w) for the labelled one."""
     labelled, other = tiny(size=16), tiny(size=16, seed=5)
-    config = with_pseudo(write_pseudo(tmp_path / "pseudo.npz", other), weight, epochs=1, lr=0.5, momentum=0.0)
+    config = with_pseudo(
+        write_pseudo(tmp_path / "pseudo.npz", other), weight, epochs=1, lr=0.5, momentum=0.0
+    )
     config = dataclasses.replace(
         config,
         method={"name": f"{HERE}.Clean"},
@@ -129,7 +139,9 @@ def test_two_processes_train_like_one(tmp_path, pseudo):
         strict=True,
     ):
         assert torch.allclose(one, other, atol=1e-5), name
-    for one, other in zip(alone.records("metrics.jsonl"), two.records("metrics.jsonl"), strict=True):
+    for one, other in zip(
+        alone.records("metrics.jsonl"), two.records("metrics.jsonl"), strict=True
+    ):
         assert one == pytest.approx(other, rel=1e-4)
 
 
@@ -147,7 +159,9 @@ def test_a_run_belongs_to_its_pseudo_labelled_data(tmp_path, pseudo):
         train(stopped, exploding)
     write_pseudo(pseudo, tiny(size=200, seed=5))
     assert outcome(train(done, with_pseudo(pseudo))) == before
-    with pytest.raises(StoreError, match=r"self_training: .*'weight': 0.5.* there, .*'weight': 0.1.* asked"):
+    with pytest.raises(
+        StoreError, match=r"self_training: .*'weight': 0.5.* there, .*'weight': 0.1.* asked"
+    ):
         train(done, with_pseudo(pseudo, 0.1))
 
 
@@ -155,21 +169,43 @@ def test_a_run_belongs_to_its_pseudo_labelled_data(tmp_path, pseudo):
     ("settings", "changes", "message"),
     [
         ({"weight": 0.5}, {}, "missing setting of self_training: path"),
-        ({"path": "pseudo.npz", "wieght": 1.0}, {}, "unknown setting of self_training 'wieght': did you mean weight"),
-        ({"path": "pseudo.npz", "weight": -1.0}, {}, "self_training.weight must be a number from 0 on, found -1.0"),
-        ({"path": "pseudo.npz", "weight": float("nan")}, {}, "self_training.weight must be a number from 0 on"),
+        (
+            {"path": "pseudo.npz", "wieght": 1.0},
+            {},
+            "unknown setting of self_training 'wieght': did you mean weight",
+        ),
+        (
+            {"path": "pseudo.npz", "weight": -1.0},
+            {},
+            "self_training.weight must be a number from 0 on, found -1.0",
+        ),
+        (
+            {"path": "pseudo.npz", "weight": float("nan")},
+            {},
+            "self_training.weight must be a number from 0 on",
+        ),
         ({"path": "pseudo.npz", "weight": "much"}, {}, "unusable setting of self_training"),
-        ({"path": "nothing.npz"}, {}, "nothing.npz: expected a readable file of pseudo-labelled images"),
+        (
+            {"path": "nothing.npz"},
+            {},
+            "nothing.npz: expected a readable file of pseudo-labelled images",
+        ),
         (
             {"path": "pseudo.npz"},
             {"batch_size": 300},
             "at least a whole batch of 300 pseudo-labelled images, found 200",
         ),
-        ({"path": "pseudo.npz"}, {"method": {"name": "catrs"}}, "no soft labels, which the method catrs needs"),
+        (
+            {"path": "pseudo.npz"},
+            {"method": {"name": "catrs"}},
+            "no soft labels, which the method catrs needs",
+        ),
     ],
 )
 @pytest.mark.usefixtures("pseudo")
-def test_unusable_settings_are_refused_before_the_folder_is_claimed(tmp_path, monkeypatch, settings, changes, message):
+def test_unusable_settings_are_refused_before_the_folder_is_claimed(
+    tmp_path, monkeypatch, settings, changes, message
+):
     monkeypatch.chdir(tmp_path)
     with pytest.raises((ConfigError, DataError), match=message):
         train(tmp_path / "run", dataclasses.replace(CONFIG, self_training=settings, **changes))
@@ -178,7 +214,11 @@ def test_unusable_settings_are_refused_before_the_folder_is_claimed(tmp_path, mo
 
 def test_a_pseudo_labelled_loss_that_is_no_number_is_said_loudly(tmp_path):
     path = write_pseudo(tmp_path / "pseudo.npz", tiny(size=16, seed=5))
-    seed = next(s for s in range(20) if kinds(Interleaved(Batches(tiny(size=16), 16, seed=s), tiny(size=16)), 0)[1])
+    seed = next(
+        s
+        for s in range(20)
+        if kinds(Interleaved(Batches(tiny(size=16), 16, seed=s), tiny(size=16)), 0)[1]
+    )
     config = with_pseudo(path, method={"name": f"{HERE}.LastBad"}, seed=seed, evaluate_every=0)
     with pytest.raises(TrainingDiverged, match="became nan in epoch 1"):
         train(tmp_path / "run", config, tiny(size=16))
@@ -192,5 +232,7 @@ def test_a_pseudo_labelled_loss_that_is_no_number_is_said_loudly(tmp_path):
 @pytest.mark.cuda
 def test_a_cuda_run_on_both_kinds_learns(tmp_path, pseudo):
     config = with_pseudo(pseudo)
-    run = fit(config, tmp_path / "run", train=tiny(), test=tiny("test", 64, 1), device="cuda", quiet=True)
+    run = fit(
+        config, tmp_path / "run", train=tiny(), test=tiny("test", 64, 1), device="cuda", quiet=True
+    )
     assert run.records("metrics.jsonl")[-1]["noisy_test_accuracy"] > 0.9

@@ -40,7 +40,10 @@ def test_killed_within_an_epoch_and_resumed_the_run_ends_the_same(tmp_path):
         assert child.kill()
     assert not RunFolder(out).finished
     options = {"data": load_dataset(place), "test": None}
-    resumed, whole = train(out, PICTURES, workers=1, **options), train(tmp_path / "whole", PICTURES, **options)
+    resumed, whole = (
+        train(out, PICTURES, workers=1, **options),
+        train(tmp_path / "whole", PICTURES, **options),
+    )
     assert outcome(resumed) == outcome(whole)
 
 

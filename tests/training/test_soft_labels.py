@@ -52,7 +52,10 @@ class Brightness(nn.Module):
 
 def grey(size=6):
     """Images of the grey levels around 0.4 that a brightness of sqrt(64) pixels tells apart with all probabilities."""
-    images = np.full((size, 1, 8, 8), 102, np.uint8) + np.arange(size, dtype=np.uint8)[:, None, None, None] * 3
+    images = (
+        np.full((size, 1, 8, 8), 102, np.uint8)
+        + np.arange(size, dtype=np.uint8)[:, None, None, None] * 3
+    )
     return Dataset("grey", "train", images - 7, np.zeros(size, np.int64), 2)
 
 
@@ -70,7 +73,9 @@ def test_votes_are_the_probabilities_of_the_closed_form(tmp_path):
     assert counts[:, 1] / 4000 == pytest.approx(expected, abs=4 * 0.5 / 4000**0.5)
     batch = next(Batches(data, 6, seed=0, soft_labels=counts).epoch(0))
     assert batch.soft_labels is not None
-    assert torch.allclose(batch.soft_labels[:, 1].double(), torch.from_numpy(counts[batch.index, 1] / 4000))
+    assert torch.allclose(
+        batch.soft_labels[:, 1].double(), torch.from_numpy(counts[batch.index, 1] / 4000)
+    )
     parts = batch.split(2)
     assert torch.equal(torch.cat([part.soft_labels for part in parts]), batch.soft_labels)
 
@@ -98,7 +103,9 @@ def test_groups_ranks_and_interruptions_do_not_change_the_votes(tmp_path, monkey
     assert not list(wanted.folder.glob("parts-*"))
     second = Ranks(torch.device("cpu"), rank=1, world_size=2)
     soft_labels._make_parts(tmp_path / "share", wanted, Brightness(), data, second, True)
-    assert [path.name for path in sorted((tmp_path / "share").iterdir())] == [f"{i:08d}.npy" for i in (1, 3, 5)]
+    assert [path.name for path in sorted((tmp_path / "share").iterdir())] == [
+        f"{i:08d}.npy" for i in (1, 3, 5)
+    ]
 
 
 def test_finished_labels_on_other_noise_are_read_and_parts_are_not_mixed(tmp_path, monkeypatch):
@@ -170,7 +177,9 @@ def test_images_of_a_folder_are_voted_on_and_batched(tmp_path):
             pixels = (brightness + rng.integers(-40, 40, (20, 24, 3))).astype(np.uint8)
             pillow.fromarray(pixels).save(tmp_path / "images" / name / f"{i}.png")
     folder = ImageFolder(tmp_path / "images")
-    counts = soft_labels.vote(grey_plan(tmp_path, n=5, augment="imagenet"), Brightness(), folder, ALONE, quiet=True)
+    counts = soft_labels.vote(
+        grey_plan(tmp_path, n=5, augment="imagenet"), Brightness(), folder, ALONE, quiet=True
+    )
     assert counts.tolist() == [[5, 0]] * 3 + [[0, 5]] * 3
     for batch in Batches(folder, 4, seed=0, augment="imagenet", soft_labels=counts).epoch(0):
         assert torch.equal(batch.soft_labels.argmax(1), batch.labels)
@@ -178,18 +187,29 @@ def test_images_of_a_folder_are_voted_on_and_batched(tmp_path):
 
 
 def test_soft_labels_of_another_shape_are_refused():
-    with pytest.raises(ConfigError, match=r"expected soft labels of shape \[6, 2\] for grey, found \[5, 2\]"):
+    with pytest.raises(
+        ConfigError, match=r"expected soft labels of shape \[6, 2\] for grey, found \[5, 2\]"
+    ):
         Batches(grey(), 2, seed=0, soft_labels=np.ones((5, 2)))
 
 
 def test_the_plan_of_a_recipe():
-    recipe = load_recipe("mnist/catrs-1.00", {"seed": 4, "soft_labels": {"folder": "shared", "lr": 0.02}})
+    recipe = load_recipe(
+        "mnist/catrs-1.00", {"seed": 4, "soft_labels": {"folder": "shared", "lr": 0.02}}
+    )
     plan = soft_labels.plan(recipe.config, Path("out"))
     assert str(plan.folder) == "shared"
     assert plan.n == 10_000
     assert plan.model.method == {"name": "gaussian"}
-    assert soft_labels.plan(load_recipe("mnist/catrs-1.00").config, Path("out")).folder == Path("out/soft-labels")
-    assert (plan.model.sigma, plan.model.seed, plan.model.lr, plan.model.epochs) == (0.25, 0, 0.02, 150)
+    assert soft_labels.plan(load_recipe("mnist/catrs-1.00").config, Path("out")).folder == Path(
+        "out/soft-labels"
+    )
+    assert (plan.model.sigma, plan.model.seed, plan.model.lr, plan.model.epochs) == (
+        0.25,
+        0,
+        0.02,
+        150,
+    )
 
 
 @pytest.mark.parametrize(
@@ -198,7 +218,10 @@ def test_the_plan_of_a_recipe():
         ({"n": 0}, "soft_labels.n, the votes per image, must be a whole number from 1 on, found 0"),
         ({"n": "many"}, "found 'many'"),
         ({"folder": 3}, "soft_labels.folder must be a path, found 3"),
-        ({"epoch": 3}, r"unknown setting of soft_labels \(besides n and folder\) 'epoch': did you mean epochs"),
+        (
+            {"epoch": 3},
+            r"unknown setting of soft_labels \(besides n and folder\) 'epoch': did you mean epochs",
+        ),
         ({"lr": -1.0}, "lr must be above 0"),
     ],
 )
@@ -220,19 +243,25 @@ def test_runs_share_a_folder(tmp_path):
         train(tmp_path / "c", dataclasses.replace(SOFT, soft_labels={**shared, "epochs": 2}))
     with ThreadPoolExecutor() as pool:  # another run of the same labels waits for them
         with soft_labels.plan(dataclasses.replace(SOFT, soft_labels=shared), tmp_path).lock():
-            waiting = pool.submit(train, tmp_path / "d", dataclasses.replace(SOFT, soft_labels=shared))
+            waiting = pool.submit(
+                train, tmp_path / "d", dataclasses.replace(SOFT, soft_labels=shared)
+            )
             time.sleep(1)
             assert not (tmp_path / "d" / "metrics.jsonl").exists()
         assert waiting.result().finished
 
 
 def test_finished_labels_need_the_weights_of_their_model_no_more(tmp_path):
-    config = dataclasses.replace(SOFT, soft_labels={"n": 40, "epochs": 1, "folder": str(tmp_path / "shared")})
+    config = dataclasses.replace(
+        SOFT, soft_labels={"n": 40, "epochs": 1, "folder": str(tmp_path / "shared")}
+    )
     first = train(tmp_path / "a", config)
     for name in ("weights.safetensors", "state.pt"):
         (tmp_path / "shared" / "model" / name).unlink()
     again = train(tmp_path / "b", config)
-    assert (first.path / "metrics.jsonl").read_bytes() == (again.path / "metrics.jsonl").read_bytes()
+    assert (first.path / "metrics.jsonl").read_bytes() == (
+        again.path / "metrics.jsonl"
+    ).read_bytes()
     assert not (tmp_path / "shared" / "model" / "weights.safetensors").exists()
     longer = {"n": 40, "epochs": 2, "folder": str(tmp_path / "shared")}
     with pytest.raises(StoreError, match="epochs: 1 there, 2 asked"):
@@ -249,7 +278,12 @@ def test_killed_at_any_moment_and_resumed_a_run_with_soft_labels_ends_the_same(t
     kill_at([(4, 0.0), (7, 0.001), (2, 0.0), (6, 0.002)], train_reporting_writes, out, SOFT, PART)
     assert not RunFolder(out).finished
     again = train(out)
-    for name in ("weights.safetensors", "metrics.jsonl", "soft-labels/counts.npy", "soft-labels/labels.json"):
+    for name in (
+        "weights.safetensors",
+        "metrics.jsonl",
+        "soft-labels/counts.npy",
+        "soft-labels/labels.json",
+    ):
         assert (again.path / name).read_bytes() == (whole.path / name).read_bytes(), name
     assert json.loads((again.path / "soft-labels/labels.json").read_text())["identity"]["n"] == 40
 
@@ -278,5 +312,7 @@ def test_where_the_labels_lie_does_not_decide_the_run(tmp_path):
     there = dataclasses.replace(SOFT, soft_labels={**own, "folder": str(elsewhere)})
     assert train(run.path, there).finished
     assert {path: path.read_bytes() for path in run.path.glob("*.*")} == before
-    with pytest.raises(StoreError, match=r"soft_labels: .*'n': 40.* there, .*'n': 41.* asked|n: 40 there, 41 asked"):
+    with pytest.raises(
+        StoreError, match=r"soft_labels: .*'n': 40.* there, .*'n': 41.* asked|n: 40 there, 41 asked"
+    ):
         train(run.path, dataclasses.replace(SOFT, soft_labels={**own, "n": 41}))

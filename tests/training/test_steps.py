@@ -20,7 +20,9 @@ from smoothcert.training.steps import Stepper
 
 def data():
     whole = load_dataset("mnist-mini", "train")
-    return Dataset("part", "train", whole.images[:200], whole.labels[:200], 10)  # 64, 64, 64 and 8 images
+    return Dataset(
+        "part", "train", whole.images[:200], whole.labels[:200], 10
+    )  # 64, 64, 64 and 8 images
 
 
 def coloured():
@@ -41,11 +43,17 @@ def train(method, device, capture, epochs=3, resnet=None):
     """Losses of each epoch and final weights; of LeNet in float64, or of a ResNet in a precision."""
     torch.manual_seed(0)
     model = build_model("lenet" if resnet is None else "resnet14", seed=0).to(device)
-    network = InFloat64(model.double()) if resnet is None else trainable(model, torch.device(device), resnet).network
+    network = (
+        InFloat64(model.double())
+        if resnet is None
+        else trainable(model, torch.device(device), resnet).network
+    )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     part = data() if resnet is None else coloured()
     soft = np.full((len(part), 10), 0.02) + 0.8 * np.eye(10)[part.labels]
-    batches = Batches(part, 64, seed=3, device=device, soft_labels=soft if method.uses_soft_labels else None)
+    batches = Batches(
+        part, 64, seed=3, device=device, soft_labels=soft if method.uses_soft_labels else None
+    )
     stepper = Stepper(network, optimizer, method, 0.5, Ranks(torch.device(device)), capture)
     losses = []
     for epoch in range(epochs):
@@ -99,7 +107,9 @@ class Peeks(Method):
     """Reads a value on the host, which no graph can do."""
 
     def loss(self, model, batch, sigma, progress):
-        images = F.dropout(noisy_copies(batch, sigma, 1), 0.1)  # draws from the batch's and from the global generator
+        images = F.dropout(
+            noisy_copies(batch, sigma, 1), 0.1
+        )  # draws from the batch's and from the global generator
         loss = F.cross_entropy(model(images), batch.labels)
         return Losses(loss * (1.0 if loss.item() > -1 else 0.0))
 
@@ -110,7 +120,9 @@ def test_a_method_that_cannot_be_captured_trains_plainly():
     with pytest.warns(UserWarning, match="cannot be captured"):
         fast, _, stepper = train(Peeks(), "cuda", capture=True)
     assert not stepper.capture
-    assert [entry["loss"] for entry in fast] == pytest.approx([entry["loss"] for entry in plain], rel=0.1)
+    assert [entry["loss"] for entry in fast] == pytest.approx(
+        [entry["loss"] for entry in plain], rel=0.1
+    )
     assert torch.rand(3, device="cuda").isfinite().all()  # and the generators work as before
 
 
@@ -130,7 +142,9 @@ def test_without_memory_for_another_graph_only_last_batches_are_plain():
     plain, _, _ = train(RunsOut(), "cuda", capture=False, epochs=4)
     fast, _, stepper = train(RunsOut(), "cuda", capture=True, epochs=4)
     assert stepper.capture
-    assert [entry["loss"] for entry in fast] == pytest.approx([entry["loss"] for entry in plain], rel=1e-6)
+    assert [entry["loss"] for entry in fast] == pytest.approx(
+        [entry["loss"] for entry in plain], rel=1e-6
+    )
     recorded = stepper._labelled.recorded
     assert recorded[64].graph is not None
     assert recorded[8].plain
@@ -145,7 +159,8 @@ def test_on_the_cpu_steps_are_plain_and_means_are_over_images():
     assert all(torch.equal(value, same[key]) for key, value in weights.items())
     assert losses[1]["loss"] < losses[0]["loss"]
     assert losses[0]["loss"] == pytest.approx(
-        losses[0]["cross_entropy"] + 10 * losses[0]["divergence"] + 0.5 * losses[0]["entropy"], rel=1e-5
+        losses[0]["cross_entropy"] + 10 * losses[0]["divergence"] + 0.5 * losses[0]["entropy"],
+        rel=1e-5,
     )
     assert stepper.images == 0
 
@@ -154,13 +169,21 @@ def steps(method, device, prepare=lambda stepper: None, rates=(0.01, 0.01, 0.01)
     """Losses of each epoch and final weights, on three labelled and three pseudo-labelled batches an epoch."""
     rng = np.random.default_rng(0)
     data = [
-        Dataset("grey", "train", rng.integers(0, 256, (size, 1, 28, 28)).astype(np.uint8), np.arange(size) % 10, 10)
+        Dataset(
+            "grey",
+            "train",
+            rng.integers(0, 256, (size, 1, 28, 28)).astype(np.uint8),
+            np.arange(size) % 10,
+            10,
+        )
         for size in (40, 60)
     ]
     model = build_model("lenet", seed=0).to(device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     batches = Interleaved(Batches(data[0], 16, seed=3, device=device), data[1])
-    stepper = Stepper(model, optimizer, method, 0.5, Ranks(torch.device(device)), pseudo_weight=0.3, **options)
+    stepper = Stepper(
+        model, optimizer, method, 0.5, Ranks(torch.device(device)), pseudo_weight=0.3, **options
+    )
     prepare(stepper)
     losses = []
     for epoch, rate in enumerate(rates):
@@ -183,18 +206,38 @@ def pretend(captured):
 
     def prepare(stepper):
         def record(kind, recorded):
-            rate, weight, progress = stepper.optimizer.param_groups[0]["lr"], kind.weight, stepper._progress
-            captured.append((object.__getattribute__(progress, "epoch"), weight, len(recorded.batch.images)))
+            rate, weight, progress = (
+                stepper.optimizer.param_groups[0]["lr"],
+                kind.weight,
+                stepper._progress,
+            )
+            captured.append(
+                (object.__getattribute__(progress, "epoch"), weight, len(recorded.batch.images))
+            )
             sums, made_by_itself = kind.sums, not kind.sums
 
             def replay():
-                now = stepper.optimizer.param_groups[0]["lr"], kind.weight, stepper._progress, kind.sums
-                stepper.optimizer.param_groups[0]["lr"], kind.weight, stepper._progress = rate, weight, progress
+                now = (
+                    stepper.optimizer.param_groups[0]["lr"],
+                    kind.weight,
+                    stepper._progress,
+                    kind.sums,
+                )
+                stepper.optimizer.param_groups[0]["lr"], kind.weight, stepper._progress = (
+                    rate,
+                    weight,
+                    progress,
+                )
                 kind.sums = sums
                 if made_by_itself:
                     sums.clear()
                 stepper._step(recorded.batch, kind)
-                stepper.optimizer.param_groups[0]["lr"], kind.weight, stepper._progress, kind.sums = now
+                (
+                    stepper.optimizer.param_groups[0]["lr"],
+                    kind.weight,
+                    stepper._progress,
+                    kind.sums,
+                ) = now
 
             recorded.graph = types.SimpleNamespace(replay=replay)
             return True
@@ -219,7 +262,9 @@ class Asks(Method):
             "term": lambda: 1.0,
         }[self.how]()
         loss = factor * F.cross_entropy(model(noisy_copies(batch, sigma, 1)), batch.labels)
-        return Losses(loss, {"early": loss} if self.how == "term" and not progress.reached(1) else {})
+        return Losses(
+            loss, {"early": loss} if self.how == "term" and not progress.reached(1) else {}
+        )
 
 
 @pytest.mark.parametrize(
@@ -231,7 +276,9 @@ class Asks(Method):
         ("reached", [0, 1, 3], [2]),
     ],
 )
-def test_steps_are_captured_anew_where_the_rate_or_an_answer_of_the_progress_changes(how, epochs, last):
+def test_steps_are_captured_anew_where_the_rate_or_an_answer_of_the_progress_changes(
+    how, epochs, last
+):
     """In the epochs that are given; the smaller labelled batch, which comes last and once, in those of `last`."""
     rates, captured = (0.01, 0.01, 0.01, 0.001), []
     plain, plain_weights = steps(Asks(how), "cpu", rates=rates)

@@ -26,7 +26,9 @@ from smoothcert.training.fit import fit
 from smoothcert.training.steps import Stepper
 
 HERE = "tests.training.tiny"
-CONFIG = TrainConfig("tiny", f"{HERE}.TinyNet", 0.25, {"name": "gaussian"}, epochs=3, batch_size=16, lr=0.05)
+CONFIG = TrainConfig(
+    "tiny", f"{HERE}.TinyNet", 0.25, {"name": "gaussian"}, epochs=3, batch_size=16, lr=0.05
+)
 SOFT = dataclasses.replace(
     CONFIG,
     sigma=0.5,
@@ -40,7 +42,14 @@ SOFT = dataclasses.replace(
 SAMPLED = dataclasses.replace(
     CONFIG,
     sigma=0.5,
-    method={"name": "sun", "noises": 2, "steps": 2, "deferred": 1, "threshold": 0.95, "reweight_every": 2},
+    method={
+        "name": "sun",
+        "noises": 2,
+        "steps": 2,
+        "deferred": 1,
+        "threshold": 0.95,
+        "reweight_every": 2,
+    },
     epochs=4,
     evaluate_every=0,
 )
@@ -180,7 +189,12 @@ class TinyNet(nn.Module):
     def __init__(self, classes=4):
         super().__init__()
         self.body = nn.Sequential(
-            nn.Conv2d(1, 6, 3), nn.BatchNorm2d(6), nn.ReLU(), nn.Flatten(), nn.Dropout(0.2), nn.Linear(6 * 36, classes)
+            nn.Conv2d(1, 6, 3),
+            nn.BatchNorm2d(6),
+            nn.ReLU(),
+            nn.Flatten(),
+            nn.Dropout(0.2),
+            nn.Linear(6 * 36, classes),
         )
 
     def forward(self, x):

@@ -18,7 +18,15 @@ def simulate(folder, *, rows=40, shards=2, tau=0.0, **settings):
     config = CertifyConfig(**{"sigma": 0.5, "n": 1000, "noise": "float", "seed": 0, **settings})
     law = config.noise if config.noise in NORMS else "gaussian"
     alpha = config.alpha / rows if config.simultaneous else config.alpha
-    test = procedure(config.n, alpha, config.sigma, radii=config.radii, tolerance=config.tolerance, slack=tau, law=law)
+    test = procedure(
+        config.n,
+        alpha,
+        config.sigma,
+        radii=config.radii,
+        tolerance=config.tolerance,
+        slack=tau,
+        law=law,
+    )
     identity = {
         **{name: value for name, value in vars(config).items() if value is not None},
         **({"procedure": "fixed"} if test is None else test.describe()),
@@ -45,8 +53,12 @@ def simulate(folder, *, rows=40, shards=2, tau=0.0, **settings):
                 made = _certificate(rng, config, alpha, law, tau, test)
                 label = int(rng.choice([made.selected, 0]))
                 if config.skip_wrong and made.selected != label:
-                    made = from_claim(made.counts0, 0 * made.counts, NO_CLAIM, config.sigma, alpha, law=law)
-                row = certificate_row(made, index=index, label=label, noise=config.noise, seed=config.seed)
+                    made = from_claim(
+                        made.counts0, 0 * made.counts, NO_CLAIM, config.sigma, alpha, law=law
+                    )
+                row = certificate_row(
+                    made, index=index, label=label, noise=config.noise, seed=config.seed
+                )
                 part.add({**row, "time": clock(0.5)})
     return store
 

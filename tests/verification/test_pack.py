@@ -23,10 +23,14 @@ from tests.verification.simulated import rechain, simulate, tamper
 def made(tmp_path_factory):
     """A finished run whose name has a dot, with the certificates of its weights."""
     folder = RunFolder(tmp_path_factory.mktemp("packs") / "gaussian-0.50")
-    folder.save_model(build_model("lenet", seed=0), ModelSpec("lenet", 10, "none", 0.5, "mnist-mini", (1, 28, 28)))
+    folder.save_model(
+        build_model("lenet", seed=0), ModelSpec("lenet", 10, "none", 0.5, "mnist-mini", (1, 28, 28))
+    )
     store = simulate(folder.path / "certify" / "test")
     manifest = store.folder / "manifest.json"
-    manifest.write_text(manifest.read_text().replace('"model": ""', f'"model": "{folder.spec().weights}"'))
+    manifest.write_text(
+        manifest.read_text().replace('"model": ""', f'"model": "{folder.spec().weights}"')
+    )
     for part in store.parts():
         rechain(store, part)
     (folder.path / "state.pt").write_bytes(b"the state of the training")
@@ -55,7 +59,12 @@ def test_a_pack_verifies_and_unpacks_to_the_same_files(run, tmp_path):
         if path.is_file() and path.name != "card.md":
             line = f"{sha256(path.read_bytes()).hexdigest()}  {path.relative_to(there).as_posix()}"
             assert line in card
-    for words in ("sigma 0.5, n0 100, n 1000, alpha 0.001, float noise", "ACR", "r=0.25", "smoothcert verify gaussian"):
+    for words in (
+        "sigma 0.5, n0 100, n 1000, alpha 0.001, float noise",
+        "ACR",
+        "r=0.25",
+        "smoothcert verify gaussian",
+    ):
         assert words in card
     assert verify(there)[0].answer == "verified"
 
@@ -74,8 +83,14 @@ def test_what_is_unfinished_damaged_or_there_already_is_not_packed(run):
     with pytest.raises(StoreError, match=r"cannot be packed, INCOMPLETE: 1 of 40"):
         pack(run)
     part.write_text(whole)
-    tamper(ResultStore(part.parent), lambda _: {"radius": "9.0"}, lambda cells: cells["predict"] != "-1")
-    with pytest.raises(StoreError, match=r"cannot be packed, DIFFERS: 1 problem .*radius 9.0 is more"):
+    tamper(
+        ResultStore(part.parent),
+        lambda _: {"radius": "9.0"},
+        lambda cells: cells["predict"] != "-1",
+    )
+    with pytest.raises(
+        StoreError, match=r"cannot be packed, DIFFERS: 1 problem .*radius 9.0 is more"
+    ):
         pack(run)
     part.write_text(whole)
     file = pack(run)

@@ -21,7 +21,12 @@ LAWS = ("gaussian", "uniform", "laplace")
 def test_it_imports_numpy_and_scipy_alone():
     tree = ast.parse(Path(recompute.__file__).read_text())
     found = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
-    found |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names}
+    found |= {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Import)
+        for alias in node.names
+    }
     assert {name.split(".")[0] for name in found} - sys.stdlib_module_names == {"numpy", "scipy"}
 
 
@@ -51,7 +56,9 @@ def test_two_class_radii(law, top, other):
     p_a = recompute.lower_bound(np.array([top]), n, 0.0009)
     p_b = np.minimum(1 - recompute.lower_bound(n - other, n, 0.0001), 1 - p_a)
     expected = bounds.multiclass_radius(top, other, 1000, 0.001, 0.5, law=law)
-    assert recompute.two_class_radius(p_a, p_b, 0.5, law)[0] == pytest.approx(float(expected), rel=1e-8, abs=1e-10)
+    assert recompute.two_class_radius(p_a, p_b, 0.5, law)[0] == pytest.approx(
+        float(expected), rel=1e-8, abs=1e-10
+    )
 
 
 @pytest.mark.parametrize("n", [20, 21, 100, 5000, 100_000])
@@ -73,6 +80,8 @@ def test_the_thresholds_spend_no_more_than_alpha():
         for count, chance in alive.items():
             for step, share in ((0, 1 - p), (1, p)):
                 after[count + step] = after.get(count + step, 0.0) + chance * share
-        crossed += math.fsum(chance for count, chance in after.items() if count >= needed.get(n, n + 1))
+        crossed += math.fsum(
+            chance for count, chance in after.items() if count >= needed.get(n, n + 1)
+        )
         alive = {count: chance for count, chance in after.items() if count < needed.get(n, n + 1)}
     assert 0.3 * alpha < crossed <= alpha

@@ -7,7 +7,14 @@ import numpy as np
 import pytest
 import torch
 
-from smoothcert import CertifyConfig, RunFolder, Selection, build_model, certify_dataset, load_dataset
+from smoothcert import (
+    CertifyConfig,
+    RunFolder,
+    Selection,
+    build_model,
+    certify_dataset,
+    load_dataset,
+)
 from smoothcert.certification.certifier import certificate_row
 from smoothcert.errors import ConfigError, ModelError, StoreError
 from smoothcert.runs.folder import ModelSpec
@@ -36,7 +43,9 @@ def runs(tmp_path_factory):
     for name, changes in SETTINGS.items():
         config = CertifyConfig(**{"sigma": 0.5, "n": 200, "n0": 20, **changes})
         chosen = Selection(start=3, every=2, max=6)
-        certify_dataset(model, data, folder.path / "certify" / name, config, selection=chosen, quiet=True)
+        certify_dataset(
+            model, data, folder.path / "certify" / name, config, selection=chosen, quiet=True
+        )
     return folder.path
 
 
@@ -63,7 +72,9 @@ def invented(cells):
     label = int(cells["label"])
     counts0[0, label], counts[0, label] = 20, 200
     (certificate,) = from_counts(counts0, counts, 0.5, 0.001)
-    row = certificate_row(certificate, index=int(cells["idx"]), label=label, noise=cells["noise"], seed=0)
+    row = certificate_row(
+        certificate, index=int(cells["idx"]), label=label, noise=cells["noise"], seed=0
+    )
     return {name: str(value) for name, value in row.items()} | {"seed": cells["seed"]}
 
 
@@ -97,13 +108,21 @@ def test_another_network_is_a_problem_and_one_that_another_pytorch_prints_otherw
     assert verdict.problems[0].startswith(f"network: {version}:0123 there, {version}:")
     elsewhere(store, network="torch 1.0:0123")
     assert again(store.folder, "1")[0].text.startswith("verified: ")
-    behaviour = [[answer, *(number + 1 for number in numbers)] for answer, *numbers in identity["behaviour"]]
+    behaviour = [
+        [answer, *(number + 1 for number in numbers)] for answer, *numbers in identity["behaviour"]
+    ]
     elsewhere(store, behaviour=behaviour)
     (verdict,) = again(store.folder, "1")
     assert verdict.problems[0].startswith("network: torch 1.0:0123 there")
 
 
-ABSTAINS = {"predict": "-1", "radius": "0.0", "p_lower": "0.0", "multiclass_radius": "nan", "correct": "0"}
+ABSTAINS = {
+    "predict": "-1",
+    "radius": "0.0",
+    "p_lower": "0.0",
+    "multiclass_radius": "nan",
+    "correct": "0",
+}
 
 
 def moved(counts, answers):
@@ -118,9 +137,17 @@ def moved(counts, answers):
 def test_what_rounding_may_explain_on_another_device_is_said_and_what_it_cannot_is_a_problem(store):
     elsewhere(store)
     (verdict,) = again(store.folder)
-    assert verdict.text == f"verified: 6 rows recomputed, 6 re-sampled, 0 differ on another device or PyTorch; {OF}"
+    assert (
+        verdict.text
+        == f"verified: 6 rows recomputed, 6 re-sampled, 0 differ on another device or PyTorch; {OF}"
+    )
     assert any("device_type cuda (NVIDIA H200) there, cpu here" in note for note in verdict.notes)
-    index = tamper(store, lambda cells: {"counts": moved(cells["counts"], 1)} | ABSTAINS | {"multiclass_radius": "0.0"})
+    index = tamper(
+        store,
+        lambda cells: (
+            {"counts": moved(cells["counts"], 1)} | ABSTAINS | {"multiclass_radius": "0.0"}
+        ),
+    )
     (verdict,) = again(store.folder)
     assert (verdict.answer, verdict.differ) == ("verified", [index])
     assert any(f"input {index} sampled again: " in note for note in verdict.notes)
@@ -130,7 +157,12 @@ def test_what_rounding_may_explain_on_another_device_is_said_and_what_it_cannot_
 
 
 def test_an_answer_that_another_pytorch_rounds_otherwise_is_no_problem(store):
-    index = tamper(store, lambda cells: {"counts": moved(cells["counts"], 1)} | ABSTAINS | {"multiclass_radius": "0.0"})
+    index = tamper(
+        store,
+        lambda cells: (
+            {"counts": moved(cells["counts"], 1)} | ABSTAINS | {"multiclass_radius": "0.0"}
+        ),
+    )
     assert again(store.folder)[0].answer == "differs"
     path = store.folder / "manifest.json"
     values = json.loads(path.read_text())
@@ -138,7 +170,10 @@ def test_an_answer_that_another_pytorch_rounds_otherwise_is_no_problem(store):
     path.write_text(json.dumps(values))
     (verdict,) = again(store.folder)
     assert (verdict.answer, verdict.differ) == ("verified", [index])
-    assert f"sampled again elsewhere (torch 1.0 there, {torch.__version__} here), where" in "; ".join(verdict.notes)
+    assert (
+        f"sampled again elsewhere (torch 1.0 there, {torch.__version__} here), where"
+        in "; ".join(verdict.notes)
+    )
 
 
 def raised(by, sigma, tau):
@@ -147,12 +182,16 @@ def raised(by, sigma, tau):
     def change(cells):
         counts0, counts = (class_counts(cells[stage]) for stage in ("counts0", "counts"))
         top = min(counts0, key=lambda label: (-counts0[label], label))
-        other = max((label for label in range(10) if label != top), key=lambda label: counts.get(label, 0))
+        other = max(
+            (label for label in range(10) if label != top), key=lambda label: counts.get(label, 0)
+        )
         more = min(by, counts.get(other, 0))
         counts |= {top: counts[top] + more, other: counts.get(other, 0) - more}
         arrays = [[[part.get(label, 0) for label in range(10)]] for part in (counts0, counts)]
         (certificate,) = from_counts(*map(np.array, arrays), sigma, 0.001, slack=tau)
-        row = certificate_row(certificate, index=int(cells["idx"]), label=int(cells["label"]), noise="exact", seed=0)
+        row = certificate_row(
+            certificate, index=int(cells["idx"]), label=int(cells["label"]), noise="exact", seed=0
+        )
         return {name: str(value) for name, value in row.items()} | {"seed": cells["seed"]}
 
     return change
@@ -168,8 +207,14 @@ def raised(by, sigma, tau):
 )
 def test_counts_that_are_all_a_little_better_than_on_this_device_are_found(store, by, problem):
     model, _ = RunFolder(store.folder.parent.parent).load_model()
-    data, config, chosen = load_dataset("mnist-mini", "test"), CertifyConfig(4.0, 20, 200), Selection(start=3, max=20)
-    store = certify_dataset(model, data, store.folder.with_name("twenty"), config, selection=chosen, quiet=True)
+    data, config, chosen = (
+        load_dataset("mnist-mini", "test"),
+        CertifyConfig(4.0, 20, 200),
+        Selection(start=3, max=20),
+    )
+    store = certify_dataset(
+        model, data, store.folder.with_name("twenty"), config, selection=chosen, quiet=True
+    )
     elsewhere(store)
     tau = store.manifest().identity["tau"]
     for index in range(3, 23):
@@ -182,18 +227,27 @@ def test_counts_that_are_all_a_little_better_than_on_this_device_are_found(store
 
 def test_selection_counts_are_compared_on_another_device_too(store):
     elsewhere(store)
-    tamper(store, lambda cells: {"counts0": moved(cells["counts0"], 4)} | ABSTAINS | {"multiclass_radius": "0.0"})
+    tamper(
+        store,
+        lambda cells: (
+            {"counts0": moved(cells["counts0"], 4)} | ABSTAINS | {"multiclass_radius": "0.0"}
+        ),
+    )
     (verdict,) = again(store.folder)
     assert any("counts0" in text for text in verdict.problems)
 
 
 @pytest.mark.parametrize("name", ["radii", "laplace"])
-def test_an_input_that_stopped_at_another_look_is_compared_with_as_many_samples(runs, tmp_path, name):
+def test_an_input_that_stopped_at_another_look_is_compared_with_as_many_samples(
+    runs, tmp_path, name
+):
     """A flip may move the look at which sampling stops. Here nothing flipped, but the rows were stored one look on."""
     store = ResultStore(shutil.copytree(runs, tmp_path / "run") / "certify" / name)
     elsewhere(store)
     values = store.manifest().identity
-    config = CertifyConfig(sigma=0.5, n0=20, noise=values["noise"], n=values["n"], seed=values["noise_seed"])
+    config = CertifyConfig(
+        sigma=0.5, n0=20, noise=values["noise"], n=values["n"], seed=values["noise_seed"]
+    )
     model, _ = RunFolder(tmp_path / "run").load_model()
     place = tmp_path / "all"
     data, chosen = load_dataset("mnist-mini", "test"), Selection(start=3, every=2, max=6)
@@ -217,7 +271,10 @@ def test_rows_of_another_stream_of_noise_are_not_sampled_again(store):
     path.write_text(path.read_text().replace("philox4x32-words-1", "philox4x32-words-0"))
     for part in store.parts():
         rechain(store, part)
-    with pytest.raises(StoreError, match=r"cannot be sampled again: its noise is of the stream 'philox4x32-words-0'"):
+    with pytest.raises(
+        StoreError,
+        match=r"cannot be sampled again: its noise is of the stream 'philox4x32-words-0'",
+    ):
         again(store.folder)
 
 
@@ -227,7 +284,12 @@ def test_the_amount_the_choice_and_what_is_needed(store):
     for wrong in ("0", "0%", "101%", "many", "-3", ""):
         with pytest.raises(ConfigError, match="--resample takes a share"):
             Resampling(wrong)
-    assert [Resampling(amount).inputs(250) for amount in ("1%", "0.1%", "17", "9999")] == [3, 1, 17, 250]
+    assert [Resampling(amount).inputs(250) for amount in ("1%", "0.1%", "17", "9999")] == [
+        3,
+        1,
+        17,
+        250,
+    ]
     shutil.copytree(store.folder, alone := store.folder.parents[2] / "alone")
     with pytest.raises(StoreError, match="alone cannot be sampled again without the network"):
         again(alone)
@@ -238,7 +300,10 @@ def test_other_weights_and_other_data_are_found_before_anything_is_sampled(store
     weights = (run / "weights.safetensors").read_bytes()
     other = bytearray(weights)
     other[-1] ^= 1
-    for damage, problem in ((bytes(other), "holds other weights"), (weights[:100], "or model.json is damaged")):
+    for damage, problem in (
+        (bytes(other), "holds other weights"),
+        (weights[:100], "or model.json is damaged"),
+    ):
         (run / "weights.safetensors").write_bytes(damage)
         (verdict,) = again(store.folder)
         assert any(problem in text for text in verdict.problems)
@@ -269,7 +334,10 @@ def test_inputs_that_were_cut_off_are_found_by_the_data(store):
     values["identity"]["max"] = 4  # which may have been asked for: said, not refused
     path.write_text(json.dumps(values))
     (verdict,) = verify(store.folder)
-    assert verdict.text == "verified: 4 rows recomputed, 0 re-sampled, 0 differ; 4 of 1,000 inputs of the data set"
+    assert (
+        verdict.text
+        == "verified: 4 rows recomputed, 0 re-sampled, 0 differ; 4 of 1,000 inputs of the data set"
+    )
     assert (verdict.values()["inputs"], verdict.values()["available"]) == (4, 1000)
 
 
@@ -277,11 +345,15 @@ def test_labels_are_those_of_the_data(store):
     index = tamper(store, lambda cells: {"label": str((int(cells["label"]) + 1) % 10), "predict": "-1", "correct": "0",
                                          "radius": "0.0", "p_lower": "0.0"})  # fmt: skip
     (verdict,) = verify(store.folder)
-    assert any(f"input {index}: label" in text and "but the data has" in text for text in verdict.problems)
+    assert any(
+        f"input {index}: label" in text and "but the data has" in text for text in verdict.problems
+    )
 
 
 def test_sampling_again_runs_no_code_that_a_stranger_names(store):
     path = store.folder.parent.parent / "model.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "architecture": "antigravity.open"}))
+    path.write_text(
+        json.dumps({**json.loads(path.read_text()), "architecture": "antigravity.open"})
+    )
     with pytest.raises(ModelError, match="trust"):
         again(store.folder)

@@ -32,5 +32,9 @@ def test_the_packed_run_of_cifar10_verifies_and_is_the_row_of_the_table(tmp_path
     assert "--data-dir" in missing
     assert missing.endswith("the test split (test_batch.bin or test_batch) was not found")
     found = read_store(unpack(pack, tmp_path) / "certify" / "test")
-    reported = {row["recipe"]: row["acr"] for row in json.loads((RESULTS / "cifar10.json").read_text())}
-    assert average_certified_radius(found, rounded=True) == pytest.approx(reported["cifar10/catrs-0.50"], abs=5e-5)
+    reported = {
+        row["recipe"]: row["acr"] for row in json.loads((RESULTS / "cifar10.json").read_text())
+    }
+    assert average_certified_radius(found, rounded=True) == pytest.approx(
+        reported["cifar10/catrs-0.50"], abs=5e-5
+    )

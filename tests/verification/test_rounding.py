@@ -7,7 +7,10 @@ from smoothcert.verification.rounding import explained, lean
 
 
 def row(counts, counts0=(80, 20), noise="exact"):
-    texts = [",".join(f"{label}:{count}" for label, count in enumerate(part)) for part in (counts0, counts)]
+    texts = [
+        ",".join(f"{label}:{count}" for label, count in enumerate(part))
+        for part in (counts0, counts)
+    ]
     return {"counts0": texts[0], "counts": texts[1], "noise": noise}
 
 
@@ -19,11 +22,19 @@ def row(counts, counts0=(80, 20), noise="exact"):
         (row((150, 50)), row((46, 154)), False),
         (row((90_000, 10_000)), row((89_000, 11_000)), True),
         (row((90_000, 10_000)), row((88_999, 11_001)), False),
-        (row((90_000, 9_000, 1_000)), row((90_000, 7_000, 3_000)), False),  # of classes that were not selected
+        (
+            row((90_000, 9_000, 1_000)),
+            row((90_000, 7_000, 3_000)),
+            False,
+        ),  # of classes that were not selected
         (row((150, 50), (83, 17)), row((150, 50)), True),
         (row((150, 50), (84, 16)), row((150, 50)), False),
         (row((), (50, 50)), row((), (49, 51)), True),  # nothing was drawn
-        (row((150, 50), noise="float"), row((170, 30), noise="float"), True),  # other samples of one network
+        (
+            row((150, 50), noise="float"),
+            row((170, 30), noise="float"),
+            True,
+        ),  # other samples of one network
         (row((150, 50), noise="float"), row((80, 120), noise="float"), False),
     ],
 )
@@ -40,7 +51,11 @@ def pairs(n, differences):
     ("n", "differences", "fine"),
     [
         (100_000, [0] * 10, True),
-        (100_000, [2, 0, 0, 1, 0, 8, 0, 0, 12, 0], True),  # measured: float16 on a GPU, float32 on a CPU
+        (
+            100_000,
+            [2, 0, 0, 1, 0, 8, 0, 0, 12, 0],
+            True,
+        ),  # measured: float16 on a GPU, float32 on a CPU
         (100_000, [30] * 5, True),  # 2^-4 by chance
         (100_000, [1] * 40, False),
         (100_000, [9] * 200, False),

@@ -57,15 +57,24 @@ def test_a_claim_above_its_counts_is_found_in_every_procedure(tmp_path, name):
     """The forger knows the formulas and the chain, but not how to get other counts."""
     store = simulate(tmp_path, **PROCEDURES[name])
     radii = PROCEDURES[name].get("radii")
-    change = {"p_lower": "0.9999999", "radius": str(radii[-1] if radii else 0.01), "predict": None, "correct": None}
+    change = {
+        "p_lower": "0.9999999",
+        "radius": str(radii[-1] if radii else 0.01),
+        "predict": None,
+        "correct": None,
+    }
 
     def claim(cells):
-        top = max(cells["counts0"].split(","), key=lambda entry: int(entry.split(":")[1])).split(":")[0]
+        top = max(cells["counts0"].split(","), key=lambda entry: int(entry.split(":")[1])).split(
+            ":"
+        )[0]
         return {**change, "predict": top, "correct": str(int(top == cells["label"]))}
 
     index = tamper(store, claim, lambda cells: cells["predict"] == "-1")
     found = problems(store)
-    assert any(f"input {index}: p_lower 0.9999999 is more than its counts prove" in text for text in found)
+    assert any(
+        f"input {index}: p_lower 0.9999999 is more than its counts prove" in text for text in found
+    )
 
 
 def certified(cells):
@@ -94,7 +103,10 @@ def certified(cells):
         ({"counts": "0:999,9:1"}, "a class beyond the 4 of the store"),
         ({"seed": "7"}, "expected noise and seed float 0, found float 7"),
         ({"noise": "exact"}, "expected noise and seed float 0, found exact 0"),
-        ({"predict": "3", "label": "3", "correct": "1"}, "predicts 3, but the selection samples name"),
+        (
+            {"predict": "3", "label": "3", "correct": "1"},
+            "predicts 3, but the selection samples name",
+        ),
         ({"predict": "-1", "correct": "0"}, "an abstention has the radius"),
         ({"correct": "2"}, "expected 0 or 1"),
         ({"idx": "6"}, "the manifest has no such input"),
@@ -178,7 +190,9 @@ def test_the_same_row_twice_is_noted(store):
     assert any("the same as part-0-of-2.tsv, line 2, input 5" in note for note in verdict.notes)
 
 
-@pytest.mark.parametrize("change", [{"label": "3"}, {"counts0": "3:100"}, {"multiclass_radius": "0.0"}])
+@pytest.mark.parametrize(
+    "change", [{"label": "3"}, {"counts0": "3:100"}, {"multiclass_radius": "0.0"}]
+)
 def test_two_rows_of_one_input_must_say_the_same(tmp_path, change):
     """Even where both are proved, and the data is not at hand to tell which is right."""
     store = simulate(tmp_path, shards=1)
@@ -195,7 +209,9 @@ def test_a_chain_that_was_cut_off_is_no_older_version(store):
         rows = [part.header, *part.fields]
         part.path.write_text("".join("\t".join(cells[:-1]) + "\n" for cells in rows))
     first, second = problems(store)
-    assert first.startswith("part-0-of-2.tsv: the column check was cut off: versions that write noise_seed chain")
+    assert first.startswith(
+        "part-0-of-2.tsv: the column check was cut off: versions that write noise_seed chain"
+    )
     assert second.startswith("part-1-of-2.tsv: the column check was cut off")
 
 
@@ -223,6 +239,8 @@ def test_claims_that_are_weaker_than_they_could_be_are_no_problem(store):
 def test_a_verdict_is_kept_and_vouches_for_these_rows_alone(store):
     assert vouched(store.folder) is None
     verify(store.folder)
-    assert vouched(store.folder).startswith("verified: 40 rows recomputed, 0 re-sampled, 0 differ (smoothcert ")
+    assert vouched(store.folder).startswith(
+        "verified: 40 rows recomputed, 0 re-sampled, 0 differ (smoothcert "
+    )
     tamper(store, lambda _: {"time": "0:00:00.1"})
     assert vouched(store.folder) == "verified once, but changed since: verify it again"

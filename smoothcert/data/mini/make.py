@@ -17,7 +17,9 @@ PER_CLASS = {"train": 1_000, "t10k": 100}
 
 def first_of_each(labels: np.ndarray, count: int) -> np.ndarray:
     """Positions of the first `count` of each label, in increasing order."""
-    return np.sort(np.concatenate([np.flatnonzero(labels == label)[:count] for label in np.unique(labels)]))
+    return np.sort(
+        np.concatenate([np.flatnonzero(labels == label)[:count] for label in np.unique(labels)])
+    )
 
 
 def make(source: Path, out: Path) -> None:

@@ -17,7 +17,9 @@ class Tile(NamedTuple):
 
     rows: int  # of a group of threads
     warps: int
-    registers: int | None = None  # of a thread at most, for more programs to fit on a multiprocessor
+    registers: int | None = (
+        None  # of a thread at most, for more programs to fit on a multiprocessor
+    )
 
 
 _TILES = {16: Tile(2, 4), 32: Tile(2, 4), 64: Tile(1, 2)}
@@ -48,7 +50,9 @@ def conv_with_moments(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     return _conv(x, weight, 3)
 
 
-def conv_with_sums(x: Tensor, weight: Tensor, made: Normed, shortcut: Tensor | None = None) -> tuple[Tensor, Tensor]:
+def conv_with_sums(
+    x: Tensor, weight: Tensor, made: Normed, shortcut: Tensor | None = None
+) -> tuple[Tensor, Tensor]:
     """conv(x) + shortcut, the gradient of `made.out`, behind its ReLU.
 
     Also the shares [programs, 2, channels] of the gradients of beta and gamma.
@@ -107,7 +111,9 @@ class WeightGradients:
         shape = count, triton.cdiv(steps, self._each), channels, 3, 3, channels
         self._parts = x.new_empty(shape, dtype=torch.float32)
         self._beside = torch.cuda.Stream(x.device) if x.is_cuda else None  # type: ignore[no-untyped-call]
-        self._gradients: list[Tensor] = []  # whose memory must not be used again while another stream reads it
+        self._gradients: list[
+            Tensor
+        ] = []  # whose memory must not be used again while another stream reads it
 
     def add(self, number: int, gradient: Tensor, x: Tensor) -> None:
         """Those of one convolution, from the gradient of its outputs and from its inputs."""
@@ -117,7 +123,9 @@ class WeightGradients:
         if self._beside is not None:
             self._beside.wait_stream(torch.cuda.current_stream(x.device))
         with torch.cuda.stream(self._beside):
-            weight_kernels.conv3x3_weights[grid](gradient, x, parts, len(x), self._each, **self._sizes, num_warps=4)
+            weight_kernels.conv3x3_weights[grid](
+                gradient, x, parts, len(x), self._each, **self._sizes, num_warps=4
+            )
 
     def all(self) -> Tensor:
         """[convolutions, channels, channels, 3, 3], channels-last as the weights are."""
@@ -157,5 +165,10 @@ def _cut(x: Tensor, groups: int, rows: int) -> tuple[dict[str, int | float], int
     tiles = images * triton.cdiv(height, groups // runs * rows) * triton.cdiv(width, 4 * runs)
     cut = x.is_cuda and x.dtype == torch.float32  # Triton's interpreter multiplies in float32
     scale = 1 + 0.72 / 1024 if cut else 1.0
-    plane: dict[str, int | float] = {"HEIGHT": height, "WIDTH": width, "CHANNELS": channels, "SCALE": scale}
+    plane: dict[str, int | float] = {
+        "HEIGHT": height,
+        "WIDTH": width,
+        "CHANNELS": channels,
+        "SCALE": scale,
+    }
     return {**plane, "ROWS": rows, "RUNS": runs}, tiles

@@ -27,7 +27,13 @@ import triton.language as tl
 
 @triton.jit
 def place_of(
-    tile, group, HEIGHT: tl.constexpr, WIDTH: tl.constexpr, ROWS: tl.constexpr, RUNS: tl.constexpr, GROUPS: tl.constexpr
+    tile,
+    group,
+    HEIGHT: tl.constexpr,
+    WIDTH: tl.constexpr,
+    ROWS: tl.constexpr,
+    RUNS: tl.constexpr,
+    GROUPS: tl.constexpr,
 ):
     """Image, line and column of the first pixel of a group: RUNS of the GROUPS of a tile lie side by side."""
     LINES: tl.constexpr = GROUPS // RUNS * ROWS  # of a tile
@@ -42,7 +48,9 @@ def pixels_operand(loaded, WARPS: tl.constexpr):
     """[WARPS, 16, 8]; thread 4 g + q of a warp has loaded four numbers of the pixel of group g."""
     # [warp, g, q, four numbers in two pairs] -> [warp, (four numbers, q), g], in bfloat16 pairs side by side
     parts = loaded.reshape(WARPS, 8, 4, 2, 2)
-    parts = parts.permute(0, 3, 4, 2, 1) if loaded.dtype == tl.float32 else parts.permute(0, 3, 2, 4, 1)
+    parts = (
+        parts.permute(0, 3, 4, 2, 1) if loaded.dtype == tl.float32 else parts.permute(0, 3, 2, 4, 1)
+    )
     return parts.reshape(WARPS, 16, 8)
 
 
@@ -109,7 +117,9 @@ def conv3x3(
     i = tl.arange(0, 8 * WARPS)
     image, y, x = place_of(tile + i // 8, i % 8, HEIGHT, WIDTH, ROWS, RUNS, 8)
     k = tl.arange(0, 16)
-    k = (k // 4 ^ 1) * 4 + k % 4  # any order will do; this one keeps Triton from giving a thread more than 4 at a time
+    k = (
+        (k // 4 ^ 1) * 4 + k % 4
+    )  # any order will do; this one keeps Triton from giving a thread more than 4 at a time
     place = source + start + (((image * HEIGHT + y) * WIDTH + x) * CHANNELS)[:, None] + k[None, :]
     totals = ()
     for _ in tl.static_range(4 * ROWS):
@@ -139,9 +149,15 @@ def conv3x3(
                 totals = added
 
     # thread 4 g + q of a warp holds channels SPAN * g and following of the pixels of groups 2 q and 2 q + 1
-    PIECE: tl.constexpr = min(SPAN, 4 if target.dtype.element_ty == tl.float32 else 8)  # of them, in 16 bytes
+    PIECE: tl.constexpr = min(
+        SPAN, 4 if target.dtype.element_ty == tl.float32 else 8
+    )  # of them, in 16 bytes
     e = tl.arange(0, 64 * SPAN * WARPS)  # [group in two, piece, warp, g, q, channel of a piece]
-    channel = e // (4 * PIECE) % 8 * SPAN + e // (32 * PIECE * WARPS) % (SPAN // PIECE) * PIECE + e % PIECE
+    channel = (
+        e // (4 * PIECE) % 8 * SPAN
+        + e // (32 * PIECE * WARPS) % (SPAN // PIECE) * PIECE
+        + e % PIECE
+    )
     group = e // PIECE % 4 * 2 + e // (32 * SPAN * WARPS)
     image, y, x = place_of(tile + e // (32 * PIECE) % WARPS, group, HEIGHT, WIDTH, ROWS, RUNS, 8)
     place = start + (((image * HEIGHT + y) * WIDTH + x) * CHANNELS + channel)
@@ -188,7 +204,9 @@ def conv3x3(
         tl.store(to, channel_sums(one, CHANNELS, PIECE, WARPS))
         tl.store(to + CHANNELS, channel_sums(two, CHANNELS, PIECE, WARPS) * tl.load(scale + c))
     if MOMENTS:
-        count = tl.zeros((CHANNELS,), tl.float32) + tl.minimum(images * PER_IMAGE - tile, WARPS) * (32 * ROWS)
+        count = tl.zeros((CHANNELS,), tl.float32) + tl.minimum(images * PER_IMAGE - tile, WARPS) * (
+            32 * ROWS
+        )
         if not FITS:
             for t in tl.static_range(4 * ROWS):
                 two += insides[t].to(tl.float32)
@@ -198,8 +216,12 @@ def conv3x3(
         tl.store(to, count)
         tl.store(to + CHANNELS, average)
         # the same number for each value, in their order
-        spread = average.reshape(8, SPAN // PIECE, PIECE).permute(1, 0, 2)[None, :, None, :, None, :]
-        spread = tl.broadcast_to(spread, (2, SPAN // PIECE, WARPS, 8, 4, PIECE)).reshape(64 * SPAN * WARPS)
+        spread = average.reshape(8, SPAN // PIECE, PIECE).permute(1, 0, 2)[
+            None, :, None, :, None, :
+        ]
+        spread = tl.broadcast_to(spread, (2, SPAN // PIECE, WARPS, 8, 4, PIECE)).reshape(
+            64 * SPAN * WARPS
+        )
         squares = tl.zeros((64 * SPAN * WARPS,), tl.float32)
         for t in tl.static_range(4 * ROWS):
             away = tl.where(insides[t], values[t] - spread, 0.0)

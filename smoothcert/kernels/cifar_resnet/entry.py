@@ -31,7 +31,9 @@ def why_not_sampling(model: nn.Module, shape: Shape) -> str | None:
     return f"made for at most {_CLASSES} classes, found {classes}" if classes > _CLASSES else None
 
 
-def sampling(model: nn.Module, shape: Shape, device: torch.device, dtype: torch.dtype) -> FastResNet:
+def sampling(
+    model: nn.Module, shape: Shape, device: torch.device, dtype: torch.dtype
+) -> FastResNet:
     from smoothcert.kernels.cifar_resnet.sampling import FastResNet
 
     return FastResNet(model, dtype, device, (shape[1], shape[2]))
@@ -58,8 +60,13 @@ def _net(model: nn.Module) -> CifarResNet:
 
 def _why_not_cifar_resnet(model: nn.Module) -> str | None:
     return why_not_built_as(
-        model, CifarResNet, "CIFAR ResNet", lambda net: CifarResNet(6 * len(net.layer1) + 2, outputs(net.fc))
+        model,
+        CifarResNet,
+        "CIFAR ResNet",
+        lambda net: CifarResNet(6 * len(net.layer1) + 2, outputs(net.fc)),
     )
 
 
-CIFAR_RESNET = Entry("ResNet", 1, CifarResNet, why_not_sampling, sampling, why_not_training, training)
+CIFAR_RESNET = Entry(
+    "ResNet", 1, CifarResNet, why_not_sampling, sampling, why_not_training, training
+)

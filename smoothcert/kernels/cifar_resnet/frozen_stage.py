@@ -25,7 +25,11 @@ from smoothcert.kernels.cifar_resnet.norm import channels_last
 from smoothcert.kernels.cifar_resnet.weights import Weight
 
 Kernel = Callable[..., None]
-_ROWS = {16: 4, 32: 4, 64: 2}  # of a unit, by channels; as many units as a program has warps, or twice as many
+_ROWS = {
+    16: 4,
+    32: 4,
+    64: 2,
+}  # of a unit, by channels; as many units as a program has warps, or twice as many
 _THREADS = 512
 _log = logging.getLogger("smoothcert")
 
@@ -47,7 +51,13 @@ class StagedBlocks(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, layers: Sequence[tuple[Weight, Tensor]]) -> Tensor:
         weights = [weight for weight, _ in layers]
         bits = x.new_empty(bits_shape(len(layers), len(x), x.shape[1]), dtype=torch.int32)
-        out = _launch(False, x, _in_one([w.plain for w in weights]), _in_one([bias for _, bias in layers]), bits)
+        out = _launch(
+            False,
+            x,
+            _in_one([w.plain for w in weights]),
+            _in_one([bias for _, bias in layers]),
+            bits,
+        )
         ctx.save_for_backward(out, bits)
         ctx.mirrored = [w.mirrored for w in weights]
         return out
@@ -78,7 +88,9 @@ def arrangement(channels: int, dtype: torch.dtype) -> Tensor:
     }
     stored = "sixteen_inputs tap_column tap_row sixteen_outputs thread_row thread_column half_of_outputs half_of_inputs"
     places = torch.arange(9 * channels * channels).view(*axes.values())
-    return places.permute([list(axes).index(name) for name in [*stored.split(), "number"]]).flatten()
+    return places.permute(
+        [list(axes).index(name) for name in [*stored.split(), "number"]]
+    ).flatten()
 
 
 def bits_shape(convolutions: int, images: int, channels: int) -> tuple[int, int, int, int]:
@@ -139,16 +151,24 @@ def _usable(device: torch.device) -> bool:
     if not has_room(device):
         return False
     if torch.cuda.is_current_stream_capturing():
-        raise RuntimeError("the first attack compiles a kernel, which cannot be captured: run one before")
+        raise RuntimeError(
+            "the first attack compiles a kernel, which cannot be captured: run one before"
+        )
     try:
         if all(_agrees(channels, device) for channels in _ROWS):
             return True
         reason = "it computes something else than PyTorch"
-    except Exception as error:  # a compiler may fail in any way, and the function is none of PyTorch's public ones
+    except (
+        Exception
+    ) as error:  # a compiler may fail in any way, and the function is none of PyTorch's public ones
         if isinstance(error, RuntimeError) and is_out_of_memory(error):
             raise
         reason = (str(error).strip() or type(error).__name__).splitlines()[0]
-    _log.warning("attacks run convolution by convolution on %s, without the kernel of a stage: %s", device, reason)
+    _log.warning(
+        "attacks run convolution by convolution on %s, without the kernel of a stage: %s",
+        device,
+        reason,
+    )
     return False
 
 
@@ -187,14 +207,25 @@ def _agrees(channels: int, device: torch.device) -> bool:
 def _compared(channels: int, device: torch.device) -> bool:
     generator, side = torch.Generator().manual_seed(0), 512 // channels
     shapes = (3, channels, side, side), (6, channels, channels, 3, 3), (6, channels)
-    images, weights, biases = (torch.randn(shape, generator=generator).to(device) for shape in shapes)
+    images, weights, biases = (
+        torch.randn(shape, generator=generator).to(device) for shape in shapes
+    )
     weights /= (9 * channels) ** 0.5
     order = arrangement(channels, torch.bfloat16).to(device)
-    both = (w.permute(0, 1, 3, 4, 2).flatten(1)[:, order] for w in (weights, weights.flip(3, 4).transpose(1, 2)))
-    layers = [(Weight(*pair), bias) for *pair, bias in zip(*(w.bfloat16() for w in both), biases, strict=True)]
+    both = (
+        w.permute(0, 1, 3, 4, 2).flatten(1)[:, order]
+        for w in (weights, weights.flip(3, 4).transpose(1, 2))
+    )
+    layers = [
+        (Weight(*pair), bias)
+        for *pair, bias in zip(*(w.bfloat16() for w in both), biases, strict=True)
+    ]
 
     def plain(x: Tensor) -> Tensor:
-        convs = [partial(F.conv2d, weight=w, bias=b, padding=1) for w, b in zip(weights, biases, strict=True)]
+        convs = [
+            partial(F.conv2d, weight=w, bias=b, padding=1)
+            for w, b in zip(weights, biases, strict=True)
+        ]
         for one, two in zip(convs[::2], convs[1::2], strict=True):
             x = (x + two(one(x).relu())).relu()
         return x
@@ -204,5 +235,9 @@ def _compared(channels: int, device: torch.device) -> bool:
         x = x.requires_grad_()
         out = blocks(x)
         found.append((out.detach().float(), torch.autograd.grad(out, x, out.detach())[0].float()))
-    distances = [float((ours - theirs).norm() / theirs.norm()) for theirs, ours in zip(*found, strict=True)]
-    return distances[0] < 0.02 and distances[1] < 0.08  # numbers of 8 bits; some ReLUs open or close by rounding
+    distances = [
+        float((ours - theirs).norm() / theirs.norm()) for theirs, ours in zip(*found, strict=True)
+    ]
+    return (
+        distances[0] < 0.02 and distances[1] < 0.08
+    )  # numbers of 8 bits; some ReLUs open or close by rounding

@@ -37,14 +37,20 @@ class Gradients(NamedTuple):
 
 
 def normed(
-    x: Tensor, norm: nn.BatchNorm2d, shortcut: Tensor | None = None, relu: bool = True, parts: Tensor | None = None
+    x: Tensor,
+    norm: nn.BatchNorm2d,
+    shortcut: Tensor | None = None,
+    relu: bool = True,
+    parts: Tensor | None = None,
 ) -> Normed:
     """By the batch's own statistics, which move the running ones; `parts` are those of `moments`, if known."""
     x = channels_last(x)
     other = x if shortcut is None else channels_last(shortcut)
     channels, rows = x.shape[1], x.numel() // x.shape[1]
     if rows == 1:
-        raise ValueError(f"Expected more than 1 value per channel when training, got input size {x.size()}")  # as torch
+        raise ValueError(
+            f"Expected more than 1 value per channel when training, got input size {x.size()}"
+        )  # as torch
     if parts is None:
         parts, tiles = _parts(x, 3, _FORWARD)
         kernels.moments[(len(parts),)](x, parts, rows, **tiles)
@@ -64,7 +70,9 @@ def normed(
         num_warps=8,
     )
     out, add, (grid, tiles) = torch.empty_like(x), shortcut is not None, _once(x)
-    kernels.norm_relu[grid](x, mean, scale, norm.weight, norm.bias, other, out, rows, ADD=add, RELU=relu, **tiles)
+    kernels.norm_relu[grid](
+        x, mean, scale, norm.weight, norm.bias, other, out, rows, ADD=add, RELU=relu, **tiles
+    )
     return Normed(out, x, mean, scale, norm.weight)
 
 
@@ -73,7 +81,9 @@ def gradients(made: Normed, gradient: Tensor, relu: bool, add: bool) -> Gradient
     gradient = channels_last(gradient)
     sums = gradient_sums(made, gradient, relu)
     to_shortcut = torch.empty_like(made.x) if add else None
-    return Gradients(gradient_of_x(made, gradient, sums, relu, to_shortcut), sums[1], sums[0], to_shortcut)
+    return Gradients(
+        gradient_of_x(made, gradient, sums, relu, to_shortcut), sums[1], sums[0], to_shortcut
+    )
 
 
 def gradient_sums(made: Normed, gradient: Tensor, relu: bool, out: Tensor | None = None) -> Tensor:
@@ -87,11 +97,20 @@ def gradient_sums(made: Normed, gradient: Tensor, relu: bool, out: Tensor | None
 
 
 def gradient_of_x(
-    made: Normed, gradient: Tensor, sums: Tensor, relu: bool = False, to_shortcut: Tensor | None = None
+    made: Normed,
+    gradient: Tensor,
+    sums: Tensor,
+    relu: bool = False,
+    to_shortcut: Tensor | None = None,
 ) -> Tensor:
     """From the gradient of `made.out`, or, unless `relu`, of what is before the ReLU; writes that of the shortcut."""
     out, x, mean, scale, gamma = made
-    to_x, rows, add, (grid, tiles) = torch.empty_like(x), x.numel() // x.shape[1], to_shortcut is not None, _once(x)
+    to_x, rows, add, (grid, tiles) = (
+        torch.empty_like(x),
+        x.numel() // x.shape[1],
+        to_shortcut is not None,
+        _once(x),
+    )
     other = to_x if to_shortcut is None else to_shortcut
     kernels.norm_relu_back[grid](
         gradient, out, x, mean, scale, gamma, sums, to_x, other, rows, ADD=add, RELU=relu, **tiles
@@ -99,7 +118,9 @@ def gradient_of_x(
     return to_x
 
 
-def norm_relu(x: Tensor, norm: nn.BatchNorm2d, shortcut: Tensor | None = None, relu: bool = True) -> Tensor:
+def norm_relu(
+    x: Tensor, norm: nn.BatchNorm2d, shortcut: Tensor | None = None, relu: bool = True
+) -> Tensor:
     """relu(norm(x) [+ shortcut]) as autograd sees it."""
     out: Tensor = NormReLU.apply(x, norm.weight, norm.bias, shortcut, norm, relu)  # type: ignore[no-untyped-call]
     return out
@@ -108,7 +129,13 @@ def norm_relu(x: Tensor, norm: nn.BatchNorm2d, shortcut: Tensor | None = None, r
 class NormReLU(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, gamma: Tensor, beta: Tensor, shortcut: Tensor | None, norm: nn.BatchNorm2d, relu: bool
+        ctx: Any,
+        x: Tensor,
+        gamma: Tensor,
+        beta: Tensor,
+        shortcut: Tensor | None,
+        norm: nn.BatchNorm2d,
+        relu: bool,
     ) -> Tensor:
         made = normed(x, norm, shortcut, relu)
         ctx.save_for_backward(*made)
@@ -142,7 +169,11 @@ def _parts(x: Tensor, sums: int, values: int) -> tuple[Tensor, dict[str, int]]:
     tile = max(1, values // channels)
     each = triton.cdiv(triton.cdiv(rows, _SHARES), tile) * tile
     shape = (triton.cdiv(rows, each), sums, channels)
-    return x.new_empty(shape, dtype=torch.float32), {"each": each, "CHANNELS": channels, "TILE": tile}
+    return x.new_empty(shape, dtype=torch.float32), {
+        "each": each,
+        "CHANNELS": channels,
+        "TILE": tile,
+    }
 
 
 def _once(x: Tensor) -> tuple[tuple[int], dict[str, int]]:

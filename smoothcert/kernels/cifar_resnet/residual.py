@@ -9,8 +9,20 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
-from smoothcert.kernels.cifar_resnet.conv import WeightGradients, conv3x3, conv_with_moments, conv_with_sums
-from smoothcert.kernels.cifar_resnet.norm import Normed, added_up, channels_last, gradient_of_x, gradient_sums, normed
+from smoothcert.kernels.cifar_resnet.conv import (
+    WeightGradients,
+    conv3x3,
+    conv_with_moments,
+    conv_with_sums,
+)
+from smoothcert.kernels.cifar_resnet.norm import (
+    Normed,
+    added_up,
+    channels_last,
+    gradient_of_x,
+    gradient_sums,
+    normed,
+)
 from smoothcert.kernels.cifar_resnet.routes import Layer, Routes
 from smoothcert.kernels.cifar_resnet.weights import Weight
 from smoothcert.models.cifar_resnet import BasicBlock
@@ -42,7 +54,9 @@ class FrozenBlocks(torch.autograd.Function):
         for k in range(len(found) - 2, -1, -2):
             middle = conv3x3(gradient, ctx.mirrored[k + 1], active=found[k])
             # what comes out is the gradient of the block before, already behind its ReLU
-            gradient = conv3x3(middle, ctx.mirrored[k], shortcut=gradient, active=found[k - 1] if k else None)
+            gradient = conv3x3(
+                middle, ctx.mirrored[k], shortcut=gradient, active=found[k - 1] if k else None
+            )
         return gradient, None
 
 
@@ -50,7 +64,9 @@ def layers_of(blocks: Sequence[BasicBlock]) -> list[Layer]:
     return [pair for b in blocks for pair in ((b.conv1, b.bn1), (b.conv2, b.bn2))]
 
 
-def trained_blocks(x: Tensor, layers: Sequence[Layer], weights: Sequence[Weight], routes: Routes) -> Tensor:
+def trained_blocks(
+    x: Tensor, layers: Sequence[Layer], weights: Sequence[Weight], routes: Routes
+) -> Tensor:
     """Such blocks in training, where all have gradients; `weights` are those of their convolutions."""
     norms = [norm for _, norm in layers]
     out: Tensor = TrainedBlocks.apply(x, norms, weights, *routes.towards())  # type: ignore[no-untyped-call]
@@ -86,7 +102,9 @@ class TrainedBlocks(torch.autograd.Function):
         start, *saved = ctx.saved_tensors
         made = [Normed(*saved[i : i + 5]) for i in range(0, len(saved), 5)]
         weights = WeightGradients(start, len(made))
-        sums = start.new_empty((len(made), 2, start.shape[1]), dtype=torch.float32)  # gradients of beta and gamma
+        sums = start.new_empty(
+            (len(made), 2, start.shape[1]), dtype=torch.float32
+        )  # gradients of beta and gamma
         # from here on the gradient is that of what goes into a ReLU
         gradient = torch.ops.aten.threshold_backward(channels_last(gradient), made[-1].out, 0.0)
         gradient_sums(made[-1], gradient, relu=False, out=sums[-1])

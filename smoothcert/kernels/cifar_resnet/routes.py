@@ -34,9 +34,15 @@ class Routes:
         weights = [conv.weight for conv, _ in self._layers]
         norms = [parameter for _, norm in self._layers for parameter in (norm.bias, norm.weight)]
         device = weights[0].device
-        stream = torch.cuda.current_stream(device) if device.type == "cuda" else None  # gradients go back on that one
+        stream = (
+            torch.cuda.current_stream(device) if device.type == "cuda" else None
+        )  # gradients go back on that one
         # a pass whose gradients never went back may have left ways to what the parameters were then
-        key = stream, torch.is_grad_enabled(), [(id(p), p.requires_grad) for p in (*weights, *norms)]
+        key = (
+            stream,
+            torch.is_grad_enabled(),
+            [(id(p), p.requires_grad) for p in (*weights, *norms)],
+        )
         if self._open is None or self._open[0] != key:
             self._open = None
             self._open = key, _gathered(weights, self._close), _gathered(norms, self._close)

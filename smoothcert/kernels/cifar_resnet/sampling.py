@@ -63,21 +63,37 @@ class FastResNet:
         tiles: Sequence[Tile] = TILES,
     ) -> None:
         first, net = cast(tuple[nn.Module, CifarResNet], model)
-        self.dtype, self.device, self.size, self.classes = dtype, torch.device(device), size, net.fc.out_features
+        self.dtype, self.device, self.size, self.classes = (
+            dtype,
+            torch.device(device),
+            size,
+            net.fc.out_features,
+        )
         self._tiles, self._count = tiles, 0
-        self._stages = [Stage(self._packed([_stem(first, net)], 1), None, self._packed(_convs(net.layer1), 1))]
+        self._stages = [
+            Stage(self._packed([_stem(first, net)], 1), None, self._packed(_convs(net.layer1), 1))
+        ]
         for blocks in (net.layer2, net.layer3):
             strided, *rest = _convs(blocks)
             weight, bias = _folded(*cast(nn.Sequential, cast(BasicBlock, blocks[0]).downsample))
             # a 1x1 convolution is a 3x3 one of which only the centre counts
             shortcut = nn.functional.pad(weight, (1, 1, 1, 1)), bias
-            self._stages.append(Stage(self._packed([strided], 2), self._packed([shortcut], 2), self._packed(rest, 1)))
-        self._fc = [t.detach().to(self.device, torch.float32).contiguous() for t in (net.fc.weight, net.fc.bias)]
+            self._stages.append(
+                Stage(
+                    self._packed([strided], 2), self._packed([shortcut], 2), self._packed(rest, 1)
+                )
+            )
+        self._fc = [
+            t.detach().to(self.device, torch.float32).contiguous()
+            for t in (net.fc.weight, net.fc.bias)
+        ]
 
     def inputs(self, count: int) -> Tensor:
         """Where the images [count, 3, H, W] are to be written: a view of the padded, interleaved batch."""
         if count > self._count:
-            with torch.inference_mode(False):  # or it could not be written to outside of inference mode
+            with torch.inference_mode(
+                False
+            ):  # or it could not be written to outside of inference mode
                 self._allocate(count)
         return self._input[:count, 1:-1, 1:-1, :3].permute(0, 3, 1, 2)
 
@@ -88,7 +104,9 @@ class FastResNet:
         """
         count, place = len(x), self.inputs(len(x))
         if x.shape != place.shape:
-            raise ModelError(f"the kernels are made for images {list(place.shape)}, found {list(x.shape)}")
+            raise ModelError(
+                f"the kernels are made for images {list(place.shape)}, found {list(x.shape)}"
+            )
         if x.data_ptr() != place.data_ptr() or x.stride() != place.stride():
             place.copy_(x.clone())  # it may be another part of the same memory
         source = self._input
@@ -109,7 +127,12 @@ class FastResNet:
                     self._conv(number, rest, index + 1, b, a, count, add=True)
             source = a
         logits = torch.empty(count, self.classes, device=self.device)
-        sizes = {"HEIGHT": self.size[0] // 4, "WIDTH": self.size[1] // 4, "CHANNELS": 64, "CLASSES": self.classes}
+        sizes = {
+            "HEIGHT": self.size[0] // 4,
+            "WIDTH": self.size[1] // 4,
+            "CHANNELS": 64,
+            "CLASSES": self.classes,
+        }
         head[(count,)](source, *self._fc, logits, **sizes, PIXELS=64, COLUMNS=16)
         return logits
 
@@ -138,15 +161,29 @@ class FastResNet:
             num_warps=cut["WARPS"],
         )
 
-    def _blocks(self, number: int, rest: Convs, done: int, images: Tensor, scratch: Tensor, count: int) -> None:
+    def _blocks(
+        self, number: int, rest: Convs, done: int, images: Tensor, scratch: Tensor, count: int
+    ) -> None:
         tile = self._tiles[number]
         cut = sizes_of_stage(tile, number, self.size)
         weight, bias, blocks = rest.weight[done:], rest.bias[done:], (len(rest.weight) - done) // 2
         sizes = {"CHANNELS": rest.outputs, "WEIGHTS": weight.shape[1], **cut}
         groups = triton.cdiv(count, cut["GROUP"])
-        processors = torch.cuda.get_device_properties(self.device).multi_processor_count if images.is_cuda else 1
+        processors = (
+            torch.cuda.get_device_properties(self.device).multi_processor_count
+            if images.is_cuda
+            else 1
+        )
         residual_blocks[(min(groups, processors * tile.programs),)](
-            images, scratch, weight, bias, groups, blocks, **sizes, num_warps=tile.warps, maxnreg=tile.registers
+            images,
+            scratch,
+            weight,
+            bias,
+            groups,
+            blocks,
+            **sizes,
+            num_warps=tile.warps,
+            maxnreg=tile.registers,
         )
 
     def _allocate(self, count: int) -> None:
@@ -156,14 +193,22 @@ class FastResNet:
         self._input = self._zeros(count, height, width, 4)
         # 1 in the image and 0 in its border: the weights of this channel subtract the mean, but not from the padding
         self._input[:, 1:-1, 1:-1, 3] = 1
-        most = max(sizes_of_stage(tile, number, self.size)["GROUP"] for number, tile in enumerate(self._tiles))
+        most = max(
+            sizes_of_stage(tile, number, self.size)["GROUP"]
+            for number, tile in enumerate(self._tiles)
+        )
         rows = triton.cdiv(count, most) * most
-        shapes = [(rows, height >> i, width >> i, stage.rest.outputs) for i, stage in enumerate(self._stages)]
+        shapes = [
+            (rows, height >> i, width >> i, stage.rest.outputs)
+            for i, stage in enumerate(self._stages)
+        ]
         self._buffers = [(self._zeros(*shape), self._zeros(*shape)) for shape in shapes]
         self._count = count
 
     def _zeros(self, count: int, height: int, width: int, channels: int) -> Tensor:
-        return torch.zeros(count, height + 2, width + 2, channels, dtype=self.dtype, device=self.device)
+        return torch.zeros(
+            count, height + 2, width + 2, channels, dtype=self.dtype, device=self.device
+        )
 
     def _packed(self, convs: Sequence[tuple[Tensor, Tensor]], stride: int) -> Convs:
         weight, bias = torch.stack([w for w, _ in convs]), torch.stack([b for _, b in convs])
@@ -215,7 +260,11 @@ def arranged(weight: Tensor, bias: Tensor, dtype: torch.dtype) -> tuple[Tensor, 
 
 
 def _convs(blocks: nn.Sequential) -> list[tuple[Tensor, Tensor]]:
-    pairs = [pair for b in cast(list[BasicBlock], blocks) for pair in ((b.conv1, b.bn1), (b.conv2, b.bn2))]
+    pairs = [
+        pair
+        for b in cast(list[BasicBlock], blocks)
+        for pair in ((b.conv1, b.bn1), (b.conv2, b.bn2))
+    ]
     return [_folded(*pair) for pair in pairs]
 
 

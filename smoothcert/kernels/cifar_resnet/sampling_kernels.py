@@ -72,29 +72,46 @@ def conv_tile(
     i = tl.arange(0, PATCHES * WARPS)
     patch = start + i // 8 % WARPS * PATCHES + i // (8 * WARPS) * 8 + i % 8
     sample, y, x = places(patch, HEIGHT, WIDTH // PIXELS)
-    if IN < 16:  # the stem, whose source is no longer than the batch; the slack of other buffers may be read
+    if (
+        IN < 16
+    ):  # the stem, whose source is no longer than the batch; the slack of other buffers may be read
         sample = tl.minimum(sample, last)
-    corner = sample * ((HEIGHT * STRIDE + 2) * ROW) + y * (STRIDE * ROW) + x * (PIXELS * STRIDE * IN)
+    corner = (
+        sample * ((HEIGHT * STRIDE + 2) * ROW) + y * (STRIDE * ROW) + x * (PIXELS * STRIDE * IN)
+    )
     k = tl.arange(0, 32)
     image = source + corner[:, None] + (k % RUN)[None, :]
     n = tl.arange(0, OUTPUTS * WARPS)
     matrix = weight + ((n // (8 * WARPS) * 8 + n % 8) * 32)[:, None] + k[None, :]
-    total = tl.zeros((WARPS, OUTPUTS, PATCHES), tl.float32) + tl.load(bias + tl.arange(0, OUTPUTS))[None, :, None]
+    total = (
+        tl.zeros((WARPS, OUTPUTS, PATCHES), tl.float32)
+        + tl.load(bias + tl.arange(0, OUTPUTS))[None, :, None]
+    )
     for piece in tl.static_range((RUN + 31) // 32):
-        for line in tl.static_range(3):  # innermost: one patch's line is another's next, and is loaded only once
+        for line in tl.static_range(
+            3
+        ):  # innermost: one patch's line is another's next, and is loaded only once
             a = weight_operand(matrix + (piece * 3 + line) * (OUTPUTS * 32), OUTPUTS, WARPS)
             b = image_operand(image + (line * ROW + piece * 32), PATCHES, WARPS)
             total = tl.dot(a, b, total)
 
     # thread 4 g + q of a warp holds outputs SPAN * g and following of its patches 8 i + 2 q + j
     total = (
-        total.reshape(WARPS, SPAN, 8, PATCHES // 8, 4, 2).permute(3, 5, 0, 2, 4, 1).reshape(PATCHES * WARPS * OUTPUTS)
+        total.reshape(WARPS, SPAN, 8, PATCHES // 8, 4, 2)
+        .permute(3, 5, 0, 2, 4, 1)
+        .reshape(PATCHES * WARPS * OUTPUTS)
     )
     e = tl.arange(0, PATCHES * WARPS * OUTPUTS)
     g, q, i = e // (4 * SPAN) % 8, e // SPAN % 4, e // (32 * SPAN * WARPS)
     patch = start + e // (32 * SPAN) % WARPS * PATCHES + i // 2 * 8 + q * 2 + i % 2
     sample, y, x = places(patch, HEIGHT, WIDTH // PIXELS)
-    at = sample * ((HEIGHT + 2) * OUT_ROW) + (y + 1) * OUT_ROW + (x * PIXELS + 1) * OUT + g * SPAN + e % SPAN
+    at = (
+        sample * ((HEIGHT + 2) * OUT_ROW)
+        + (y + 1) * OUT_ROW
+        + (x * PIXELS + 1) * OUT
+        + g * SPAN
+        + e % SPAN
+    )
     if ADD:
         total += tl.load(target + at).to(tl.float32)
     if RELU:
@@ -169,7 +186,23 @@ def residual_blocks(
         for block in tl.range(blocks, num_stages=1):
             w, b = weight + block * (2 * WEIGHTS), bias + block * (2 * BIASES)
             for tile in tl.range(TILES, num_stages=1):
-                conv_tile(x, y, w, b, tile * STEP, 0, HEIGHT, WIDTH, CHANNELS, CHANNELS, 1, True, False, PATCHES, WARPS)
+                conv_tile(
+                    x,
+                    y,
+                    w,
+                    b,
+                    tile * STEP,
+                    0,
+                    HEIGHT,
+                    WIDTH,
+                    CHANNELS,
+                    CHANNELS,
+                    1,
+                    True,
+                    False,
+                    PATCHES,
+                    WARPS,
+                )
             tl.debug_barrier()  # the next convolution reads what other warps have written
             for tile in tl.range(TILES, num_stages=1):
                 conv_tile(
@@ -213,10 +246,14 @@ def head(
     for first in range(0, HEIGHT * WIDTH, PIXELS):
         pixel = first + tl.arange(0, PIXELS)
         at = ((pixel // WIDTH + 1) * (WIDTH + 2) + pixel % WIDTH + 1) * CHANNELS
-        total += tl.load(image + at[:, None], mask=(pixel < HEIGHT * WIDTH)[:, None], other=0.0).to(tl.float32)
+        total += tl.load(image + at[:, None], mask=(pixel < HEIGHT * WIDTH)[:, None], other=0.0).to(
+            tl.float32
+        )
     mean = tl.sum(total, axis=0) / (HEIGHT * WIDTH)
     for first in range(0, CLASSES, COLUMNS):
         n = first + tl.arange(0, COLUMNS)
-        w = tl.load(weight + n[:, None] * CHANNELS + c[None, :], mask=(n < CLASSES)[:, None], other=0.0)
+        w = tl.load(
+            weight + n[:, None] * CHANNELS + c[None, :], mask=(n < CLASSES)[:, None], other=0.0
+        )
         value = tl.sum(w * mean[None, :], axis=1) + tl.load(bias + n, mask=n < CLASSES, other=0.0)
         tl.store(logits + sample * CLASSES + n, value, mask=n < CLASSES)

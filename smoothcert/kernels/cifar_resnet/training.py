@@ -44,20 +44,30 @@ class FastResNetTraining(nn.Module):
     def __init__(self, model: nn.Module, plain: nn.Module, dtype: torch.dtype) -> None:
         super().__init__()
         if (reason := why_not_training(model)) is not None:
-            raise ModelError(f"the fast training of a ResNet cannot take this network ({reason}): train it as it is")
+            raise ModelError(
+                f"the fast training of a ResNet cannot take this network ({reason}): train it as it is"
+            )
         self.model, self.plain, self.dtype = model, plain, dtype
-        pairs, blocks = list(_pairs(self._net)), [block for block in _blocks(self._net) if _is_ours(block)]
+        pairs, blocks = (
+            list(_pairs(self._net)),
+            [block for block in _blocks(self._net) if _is_ours(block)],
+        )
         ours = [conv for block in blocks for conv in (block.conv1, block.conv2)]
         self._norms, self._weights = [norm for _, norm in pairs], Weights(pairs, ours, arrangement)
         self._staged = Weights(pairs, ours, frozen_stage.arrangement)
         self._ours = Weights([pair for pair in pairs if pair[0] in ours], ours, arrangement)
         self._stages: list[tuple[list[Layer], Routes]] = []  # with what is ours of them
         for stage in (self._net.layer1, self._net.layer2, self._net.layer3):
-            layers = layers_of([block for block in cast(Iterator[BasicBlock], stage) if _is_ours(block)])
+            layers = layers_of(
+                [block for block in cast(Iterator[BasicBlock], stage) if _is_ours(block)]
+            )
             self._stages.append((layers, Routes(layers)))
 
     def forward(self, x: Tensor) -> Tensor:
-        with launch_on(x.device), torch.autocast(x.device.type, enabled=False):  # types here are our own affair
+        with (
+            launch_on(x.device),
+            torch.autocast(x.device.type, enabled=False),
+        ):  # types here are our own affair
             if len(x) and all(norm.training and norm.momentum is not None for norm in self._norms):
                 return self._train(x)
             if not self._in_training():
@@ -72,9 +82,13 @@ class FastResNetTraining(nn.Module):
 
     def _train(self, x: Tensor) -> Tensor:
         net, weights = self._net, self._ours.as_they_are(self.dtype)
-        torch._foreach_add_(cast(list[Tensor], [norm.num_batches_tracked for norm in self._norms]), 1)
+        torch._foreach_add_(
+            cast(list[Tensor], [norm.num_batches_tracked for norm in self._norms]), 1
+        )
         x = norm_relu(self._conv(net.conv1, self._start(x)), net.bn1)
-        for stage, (layers, routes) in zip((net.layer1, net.layer2, net.layer3), self._stages, strict=True):
+        for stage, (layers, routes) in zip(
+            (net.layer1, net.layer2, net.layer3), self._stages, strict=True
+        ):
             for block in cast(Iterator[BasicBlock], stage):
                 if _is_ours(block):
                     break  # they follow all others
@@ -102,7 +116,9 @@ class FastResNetTraining(nn.Module):
                 shortcut = x
                 if isinstance(block.downsample, nn.Sequential):
                     conv, (weight, bias) = cast(nn.Conv2d, block.downsample[0]), next(layers)
-                    shortcut = F.conv2d(x, weight.plain, bias.to(x.dtype), conv.stride, conv.padding)
+                    shortcut = F.conv2d(
+                        x, weight.plain, bias.to(x.dtype), conv.stride, conv.padding
+                    )
                 x = _relu(block.conv2, *two, _relu(block.conv1, *one, x), shortcut)
             x = blocks(x, ours) if ours else x
         return _end(x, net)
@@ -141,7 +157,9 @@ def _pairs(net: CifarResNet) -> Iterator[tuple[nn.Conv2d, nn.BatchNorm2d]]:
             yield cast(tuple[nn.Conv2d, nn.BatchNorm2d], tuple(block.downsample))
 
 
-def _relu(conv: nn.Conv2d, weight: Weight, bias: Tensor, x: Tensor, shortcut: Tensor | None = None) -> Tensor:
+def _relu(
+    conv: nn.Conv2d, weight: Weight, bias: Tensor, x: Tensor, shortcut: Tensor | None = None
+) -> Tensor:
     y = F.conv2d(x, weight.plain, None, conv.stride, conv.padding)
     out: Tensor = BiasReLU.apply(y, bias, shortcut)  # type: ignore[no-untyped-call]
     return out

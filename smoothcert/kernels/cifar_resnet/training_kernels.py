@@ -10,10 +10,14 @@ import triton.language as tl
 
 
 @triton.jit
-def bias_relu(x, bias, shortcut, out, total, CHANNELS: tl.constexpr, ADD: tl.constexpr, BLOCK: tl.constexpr):
+def bias_relu(
+    x, bias, shortcut, out, total, CHANNELS: tl.constexpr, ADD: tl.constexpr, BLOCK: tl.constexpr
+):
     i = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     inside = i < total
-    value = tl.load(x + i, mask=inside, other=0.0).to(tl.float32) + tl.load(bias + i % CHANNELS).to(tl.float32)
+    value = tl.load(x + i, mask=inside, other=0.0).to(tl.float32) + tl.load(bias + i % CHANNELS).to(
+        tl.float32
+    )
     if ADD:
         value += tl.load(shortcut + i, mask=inside, other=0.0).to(tl.float32)
     value = tl.maximum(value, 0.0, propagate_nan=tl.PropagateNan.ALL)  # as torch does

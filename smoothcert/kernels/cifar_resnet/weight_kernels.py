@@ -21,12 +21,18 @@ def channels_operand(found, at: tl.constexpr, WIDTH: tl.constexpr, WARPS: tl.con
     """[WARPS, 16, 32]: channels, and pixels of two lines and four columns of each group, `found` being WIDTH wide."""
     upper = tl.join(tl.join(found[at], found[at + 1]), tl.join(found[at + 2], found[at + 3]))
     below: tl.constexpr = at + WIDTH
-    lower = tl.join(tl.join(found[below], found[below + 1]), tl.join(found[below + 2], found[below + 3]))
+    lower = tl.join(
+        tl.join(found[below], found[below + 1]), tl.join(found[below + 2], found[below + 3])
+    )
     # [warp, g, q, channel in two, column in two, half, line]
     # -> [warp, (channel in two, g), (line, half, q, column in two)], in bfloat16 halves side by side: after `join`,
     # Triton wants a thread to have two neighbouring summands of float32, and four of bfloat16
     parts = tl.join(upper, lower).reshape(WARPS, 8, 4, 2, 2, 2, 2)
-    parts = parts.permute(0, 3, 1, 6, 5, 2, 4) if upper.dtype == tl.float32 else parts.permute(0, 3, 1, 6, 2, 5, 4)
+    parts = (
+        parts.permute(0, 3, 1, 6, 5, 2, 4)
+        if upper.dtype == tl.float32
+        else parts.permute(0, 3, 1, 6, 2, 5, 4)
+    )
     return parts.reshape(WARPS, 16, 32)
 
 
@@ -47,7 +53,10 @@ def conv3x3_weights(
     WARPS: tl.constexpr = 4
     FITS: tl.constexpr = HEIGHT % (4 // RUNS * ROWS) == 0 and WIDTH % (4 * RUNS) == 0
     PER_IMAGE: tl.constexpr = tl.cdiv(HEIGHT, 4 // RUNS * ROWS) * tl.cdiv(WIDTH, 4 * RUNS)
-    outputs, inputs = tl.program_id(1) // (CHANNELS // 16) * 16, tl.program_id(1) % (CHANNELS // 16) * 16
+    outputs, inputs = (
+        tl.program_id(1) // (CHANNELS // 16) * 16,
+        tl.program_id(1) % (CHANNELS // 16) * 16,
+    )
     e = tl.arange(0, 64 * WARPS)  # [warp, g, q, channel in two]
     totals = (tl.zeros((WARPS, 16, 16), tl.float32),) * 9
     for step in tl.range(tl.program_id(0) * each, tl.program_id(0) * each + each, num_stages=1):
@@ -88,6 +97,8 @@ def conv3x3_weights(
     to = parts + tl.program_id(0).to(tl.int64) * (CHANNELS * 9 * CHANNELS)
     to += ((outputs + channel) * (9 * CHANNELS))[:, None] + (inputs + channel)[None, :]
     for tap in tl.static_range(9):
-        one, two = tl.split(totals[tap].reshape(2, 2, 16, 16).permute(1, 2, 3, 0))  # tl.sum would move them twice
+        one, two = tl.split(
+            totals[tap].reshape(2, 2, 16, 16).permute(1, 2, 3, 0)
+        )  # tl.sum would move them twice
         one, two = tl.split((one + two).permute(1, 2, 0))
         tl.store(to + tap * CHANNELS, (one + two) * SCALE)

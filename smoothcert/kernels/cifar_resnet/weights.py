@@ -9,7 +9,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-Arrangement = Callable[[int, torch.dtype], Tensor]  # of channels and type: see `arrangement` in conv.py
+Arrangement = Callable[
+    [int, torch.dtype], Tensor
+]  # of channels and type: see `arrangement` in conv.py
 
 
 class Weight(NamedTuple):
@@ -55,13 +57,20 @@ class Weights:
 
     def _weights(self, flat: Tensor) -> Iterator[Weight]:
         plain = flat[self._table("plain", partial(self._places, flat.dtype, mirrored=False), flat)]
-        mirrored = flat[self._table("mirrored", partial(self._places, flat.dtype, mirrored=True), flat)]
-        for conv, *both in zip(self._convs, *(torch.split(t, self._sizes) for t in (plain, mirrored)), strict=True):
+        mirrored = flat[
+            self._table("mirrored", partial(self._places, flat.dtype, mirrored=True), flat)
+        ]
+        for conv, *both in zip(
+            self._convs, *(torch.split(t, self._sizes) for t in (plain, mirrored)), strict=True
+        ):
             outputs, inputs, *taps = conv.weight.shape
             if conv in self._ours:
                 yield Weight(*both)
             else:
-                yield Weight(_shaped(both[0], outputs, inputs, *taps), _shaped(both[1], inputs, outputs, *taps))
+                yield Weight(
+                    _shaped(both[0], outputs, inputs, *taps),
+                    _shaped(both[1], inputs, outputs, *taps),
+                )
 
     def _flat(self) -> Tensor:
         """All weights in one, those of each convolution in channels-last order, which is that of their memory."""
@@ -75,12 +84,16 @@ class Weights:
     def _places(self, dtype: torch.dtype, mirrored: bool) -> Tensor:
         """For each weight in the order in which it is read, mirrored or not, which of all weights it is."""
         places = []
-        for conv, place in zip(self._convs, torch.split(torch.arange(sum(self._sizes)), self._sizes), strict=True):
+        for conv, place in zip(
+            self._convs, torch.split(torch.arange(sum(self._sizes)), self._sizes), strict=True
+        ):
             shaped = _shaped(place, *conv.weight.shape)
             if mirrored:
                 shaped = shaped.flip(2, 3).transpose(0, 1)
             flat = shaped.permute(0, 2, 3, 1).reshape(-1)
-            places.append(flat[self._arrangement(conv.in_channels, dtype)] if conv in self._ours else flat)
+            places.append(
+                flat[self._arrangement(conv.in_channels, dtype)] if conv in self._ours else flat
+            )
         return torch.cat(places)
 
     def _table(self, name: str, made: Callable[[], Tensor], like: Tensor) -> Tensor:

@@ -22,7 +22,9 @@ _log = logging.getLogger("smoothcert")
 class Captured:
     """`forward` and `inputs` of a network that computes without side effects. The largest batches get a graph."""
 
-    def __init__(self, forward: Callable[[Tensor], Tensor], inputs: Callable[[int], Tensor]) -> None:
+    def __init__(
+        self, forward: Callable[[Tensor], Tensor], inputs: Callable[[int], Tensor]
+    ) -> None:
         self._forward, self._inputs = forward, inputs
         self._seen: Counter[int] = Counter()
         self._batch: Tensor | None = None  # the memory that the graph reads

@@ -17,7 +17,14 @@ from torch import Tensor, fx, nn
 from smoothcert.kernels.generic.folding import put, skip
 from smoothcert.kernels.generic.fusing import fuse, max_pooling, relu_input
 
-_POOL = {"kernel_size": 2, "stride": 2, "padding": 0, "dilation": 1, "ceil_mode": False, "return_indices": False}
+_POOL = {
+    "kernel_size": 2,
+    "stride": 2,
+    "padding": 0,
+    "dilation": 1,
+    "ceil_mode": False,
+    "return_indices": False,
+}
 
 
 def for_cpu(net: fx.GraphModule) -> fx.GraphModule:
@@ -48,7 +55,9 @@ class MaxOfFour(nn.Module):
         self.relu_after = relu_after
 
     def forward(self, x: Tensor) -> Tensor:
-        height, width = (size - size % 2 for size in x.shape[-2:])  # a last odd row or column is left out
+        height, width = (
+            size - size % 2 for size in x.shape[-2:]
+        )  # a last odd row or column is left out
         rows = torch.maximum(x[..., 0:height:2, :width], x[..., 1:height:2, :width])
         pooled = torch.maximum(rows[..., 0::2], rows[..., 1::2])
         return pooled.relu_() if self.relu_after else pooled
@@ -66,7 +75,9 @@ def workers() -> Iterator[ThreadPoolExecutor]:
     try:
         yield pool
     finally:
-        pool.shutdown(cancel_futures=True)  # after an error or Ctrl-C, what has not begun is not begun
+        pool.shutdown(
+            cancel_futures=True
+        )  # after an error or Ctrl-C, what has not begun is not begun
         torch.set_num_threads(threads)  # MKL keeps one number for all threads
 
 

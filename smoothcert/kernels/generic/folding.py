@@ -25,7 +25,15 @@ _FOLDED_INTO: dict[type, dict[type, int]] = {
     nn.BatchNorm2d: {nn.Conv2d: 4},
     nn.BatchNorm3d: {nn.Conv3d: 5},
 }
-_IDLE = {nn.Identity, nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Dropout3d, nn.AlphaDropout, nn.FeatureAlphaDropout}
+_IDLE = {
+    nn.Identity,
+    nn.Dropout,
+    nn.Dropout1d,
+    nn.Dropout2d,
+    nn.Dropout3d,
+    nn.AlphaDropout,
+    nn.FeatureAlphaDropout,
+}
 
 
 class CannotFold(ModelError):
@@ -39,8 +47,12 @@ def fold(model: nn.Module, example: Tensor) -> fx.GraphModule:
     and the answers to it compared. Raises `CannotFold` for a network that cannot be traced, e.g. where values decide
     which layers run. What cannot be folded is left alone, such as a BatchNorm without running statistics.
     """
-    if named := [name or "the network" for name, module in model.named_modules() if _has_hooks(module)]:
-        raise CannotFold(f"hooks are registered on {', '.join(named)}, and could see other values or never run")
+    if named := [
+        name or "the network" for name, module in model.named_modules() if _has_hooks(module)
+    ]:
+        raise CannotFold(
+            f"hooks are registered on {', '.join(named)}, and could see other values or never run"
+        )
     try:
         plain = deepcopy(model).eval()
         if any(module.training for module in plain.modules()):
@@ -52,7 +64,9 @@ def fold(model: nn.Module, example: Tensor) -> fx.GraphModule:
     except CannotFold:
         raise
     except Exception as error:  # a network of the user's may fail in any way
-        raise CannotFold(f"the network cannot be traced ({type(error).__name__}): {error}") from error
+        raise CannotFold(
+            f"the network cannot be traced ({type(error).__name__}): {error}"
+        ) from error
     for node in list(net.graph.nodes):
         layer = called(net, node)
         if type(layer) in _IDLE:
@@ -68,7 +82,12 @@ def fold(model: nn.Module, example: Tensor) -> fx.GraphModule:
 
 def called(net: fx.GraphModule, node: object) -> nn.Module | None:
     """The module that a node calls on one value and nothing else; None for all other nodes."""
-    if not isinstance(node, fx.Node) or node.op != "call_module" or len(node.args) != 1 or node.kwargs:
+    if (
+        not isinstance(node, fx.Node)
+        or node.op != "call_module"
+        or len(node.args) != 1
+        or node.kwargs
+    ):
         return None
     return net.get_submodule(str(node.target))
 
@@ -111,7 +130,9 @@ class _Tracer(fx.Tracer):
 def _trace(model: nn.Module) -> fx.GraphModule:
     before = set(vars(model))
     net = fx.GraphModule(model, _Tracer().trace(model))
-    if made := set(vars(model)) - before:  # perhaps drawn at random; the trace would keep this one for ever
+    if (
+        made := set(vars(model)) - before
+    ):  # perhaps drawn at random; the trace would keep this one for ever
         raise CannotFold(f"its forward makes {len(made)} tensors of its own")
     return net
 
@@ -132,7 +153,12 @@ def _foldable(net: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """The node before a BatchNorm `node` whose layer can take it over."""
     norm, before = called(net, node), node.args[0] if node.args else None
     dimensions = _FOLDED_INTO.get(type(norm), {}).get(type(called(net, before)))
-    if norm is None or not isinstance(before, fx.Node) or len(before.users) > 1 or len(shape(before)) != dimensions:
+    if (
+        norm is None
+        or not isinstance(before, fx.Node)
+        or len(before.users) > 1
+        or len(shape(before)) != dimensions
+    ):
         return None
     # without running statistics it normalises by those of the batch, in eval mode too
     return before if norm.running_mean is not None and norm.running_var is not None else None
@@ -140,15 +166,22 @@ def _foldable(net: fx.GraphModule, node: fx.Node) -> fx.Node | None:
 
 def affine(norm: nn.BatchNorm2d) -> tuple[Tensor, Tensor]:
     """Scale and shift of each channel that a BatchNorm is in eval mode, in float64."""
-    mean, variance = (cast(Tensor, value).double() for value in (norm.running_mean, norm.running_var))
-    scale = (variance + norm.eps).rsqrt() * (1.0 if norm.weight is None else norm.weight.detach().double())
+    mean, variance = (
+        cast(Tensor, value).double() for value in (norm.running_mean, norm.running_var)
+    )
+    scale = (variance + norm.eps).rsqrt() * (
+        1.0 if norm.weight is None else norm.weight.detach().double()
+    )
     return scale, (0.0 if norm.bias is None else norm.bias.detach().double()) - mean * scale
 
 
 def _merged(layer: nn.Module | None, norm: nn.BatchNorm2d) -> nn.Module:
     """A copy of the layer with the scale and shift of the BatchNorm in its weights."""
     merged, (scale, shift) = cast(nn.Conv2d, deepcopy(layer)), affine(norm)
-    weight, bias = merged.weight.detach(), 0.0 if merged.bias is None else merged.bias.detach().double()
+    weight, bias = (
+        merged.weight.detach(),
+        0.0 if merged.bias is None else merged.bias.detach().double(),
+    )
     scaled = weight.double() * scale.view(-1, *[1] * (weight.ndim - 1))
     merged.weight = nn.Parameter(scaled.to(weight.dtype), requires_grad=False)
     merged.bias = nn.Parameter((bias * scale + shift).to(weight.dtype), requires_grad=False)
@@ -157,9 +190,18 @@ def _merged(layer: nn.Module | None, norm: nn.BatchNorm2d) -> nn.Module:
 
 def _check_answers(expected: object, found: object) -> None:
     """Last bits may differ. More than that, and the trace missed something, such as chance in the forward."""
-    if not isinstance(expected, Tensor) or not isinstance(found, Tensor) or expected.shape != found.shape:
+    if (
+        not isinstance(expected, Tensor)
+        or not isinstance(found, Tensor)
+        or expected.shape != found.shape
+    ):
         raise CannotFold("the network does not return one tensor")
-    error = float((expected.double() - found.double()).abs().max() / expected.double().abs().max().clamp_min(1e-30))
-    kind = expected.dtype if expected.is_floating_point() else torch.float32  # votes may be counted in integers
+    error = float(
+        (expected.double() - found.double()).abs().max()
+        / expected.double().abs().max().clamp_min(1e-30)
+    )
+    kind = (
+        expected.dtype if expected.is_floating_point() else torch.float32
+    )  # votes may be counted in integers
     if not error <= torch.finfo(kind).eps ** 0.5:
         raise CannotFold(f"the folded network gives other answers, by {error:.1g} of the largest")

@@ -19,7 +19,14 @@ from smoothcert.kernels.generic.folding import called, put, shape, skip, tidy
 _RELU: set[object] = {F.relu, F.relu_, torch.relu, torch.relu_, "relu", "relu_"}
 _ADD: set[object] = {operator.add, torch.add, "add"}
 _ADD_IN_PLACE: set[object] = {operator.iadd, "add_"}
-_POOL = {"kernel_size": None, "stride": None, "padding": 0, "dilation": 1, "ceil_mode": False, "return_indices": False}
+_POOL = {
+    "kernel_size": None,
+    "stride": None,
+    "padding": 0,
+    "dilation": 1,
+    "ceil_mode": False,
+    "return_indices": False,
+}
 
 
 class ConvReLU(nn.Module):
@@ -34,7 +41,9 @@ class ConvReLU(nn.Module):
         if isinstance(padding, str) or not _cudnn_fuses(conv, x):
             y: Tensor = conv(x)
             return y.relu_()
-        return torch.cudnn_convolution_relu(x, conv.weight, conv.bias, conv.stride, padding, conv.dilation, conv.groups)
+        return torch.cudnn_convolution_relu(
+            x, conv.weight, conv.bias, conv.stride, padding, conv.dilation, conv.groups
+        )
 
 
 class ConvAddReLU(nn.Module):
@@ -56,7 +65,9 @@ class ConvAddReLU(nn.Module):
 
 def _cudnn_fuses(conv: nn.Conv2d, x: Tensor) -> bool:
     half = x.is_cuda and x.dtype in (torch.float16, torch.bfloat16)
-    return half and conv.padding_mode == "zeros" and x.is_contiguous(memory_format=torch.channels_last)
+    return (
+        half and conv.padding_mode == "zeros" and x.is_contiguous(memory_format=torch.channels_last)
+    )
 
 
 def fuse(net: fx.GraphModule) -> fx.GraphModule:
@@ -86,7 +97,9 @@ def _with_bias_of(net: fx.GraphModule, other: fx.Node, conv: nn.Conv2d) -> nn.Co
     if shortcut is None or shortcut.bias is None:
         return conv
     both, bare = deepcopy(conv), deepcopy(shortcut)
-    total = shortcut.bias.detach().double() + (0.0 if conv.bias is None else conv.bias.detach().double())
+    total = shortcut.bias.detach().double() + (
+        0.0 if conv.bias is None else conv.bias.detach().double()
+    )
     both.bias, bare.bias = nn.Parameter(total.to(shortcut.bias.dtype), requires_grad=False), None
     put(net, other, bare)
     return both
@@ -94,7 +107,9 @@ def _with_bias_of(net: fx.GraphModule, other: fx.Node, conv: nn.Conv2d) -> nn.Co
 
 def relu_input(net: fx.GraphModule, node: fx.Node) -> fx.Node | None:
     """The input of a ReLU in any spelling, if nothing else uses it: then in place or not makes no difference."""
-    if type(called(net, node)) is not nn.ReLU and (node.op == "call_module" or node.target not in _RELU):
+    if type(called(net, node)) is not nn.ReLU and (
+        node.op == "call_module" or node.target not in _RELU
+    ):
         return None
     before = node.args[0] if node.args else None
     return before if isinstance(before, fx.Node) and len(before.users) == 1 else None
@@ -110,7 +125,12 @@ def conv_of(net: fx.GraphModule, node: object) -> nn.Conv2d | None:
 
 def summands(node: fx.Node) -> list[tuple[Any, Any]]:
     """What a node adds, in the orders in which the first may be thought of as the place where the sum is made."""
-    if node.op == "call_module" or node.target not in _ADD | _ADD_IN_PLACE or len(node.args) != 2 or node.kwargs:
+    if (
+        node.op == "call_module"
+        or node.target not in _ADD | _ADD_IN_PLACE
+        or len(node.args) != 2
+        or node.kwargs
+    ):
         return []
     first, second = node.args
     # in place, the first argument changes for all who use it: it must be a layer's answer, which nobody else uses
@@ -121,7 +141,12 @@ def _added(net: fx.GraphModule, node: fx.Node) -> tuple[nn.Conv2d, fx.Node, fx.N
     """(convolution, its node, the other node) of a node that adds these two."""
     for start, other in summands(node):
         conv = conv_of(net, start)
-        if conv is None or not isinstance(start, fx.Node) or not isinstance(other, fx.Node) or other is start:
+        if (
+            conv is None
+            or not isinstance(start, fx.Node)
+            or not isinstance(other, fx.Node)
+            or other is start
+        ):
             continue
         # no broadcasting; and nothing may change the convolution's input before the place that it moves to
         if shape(other) == shape(start) and not any(changes(net, start, node)):
@@ -156,10 +181,14 @@ def changes(net: fx.GraphModule, start: fx.Node, end: fx.Node) -> Iterator[bool]
         yield (
             bool(getattr(called(net, node), "inplace", False))
             or any(value is True for value in node.args)  # F.relu(x, True)
-            or bool({"inplace", "out"} & {name for name, value in node.kwargs.items() if value is not False})
+            or bool(
+                {"inplace", "out"}
+                & {name for name, value in node.kwargs.items() if value is not False}
+            )
             or (node.op != "call_module" and name.endswith("_"))  # relu_
             or (
-                getattr(node.target, "__module__", "") == "_operator" and name.startswith(("i", "set"))
+                getattr(node.target, "__module__", "") == "_operator"
+                and name.startswith(("i", "set"))
             )  # iadd, setitem
         )
         node = node.next

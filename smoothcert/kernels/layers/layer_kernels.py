@@ -19,7 +19,9 @@ def total_of(x, z, total, at, inside, ADD: tl.constexpr, KEEP: tl.constexpr):
     """x, or x + z, which is stored where something else needs it."""
     value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
     if ADD:
-        value = (value + tl.load(z + at, mask=inside, other=0.0).to(tl.float32)).to(x.dtype.element_ty)
+        value = (value + tl.load(z + at, mask=inside, other=0.0).to(tl.float32)).to(
+            x.dtype.element_ty
+        )
         if KEEP:
             tl.store(total + at, value, mask=inside)
     return value.to(tl.float32)
@@ -44,7 +46,10 @@ def affine(
     """scale (x + z) + shift in each column, then perhaps ReLU; one program for ROWS rows and COLUMNS columns."""
     row = tl.program_id(0).to(tl.int64) * ROWS + tl.arange(0, ROWS)
     column = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
-    at, inside = row[:, None] * WIDTH + column[None, :], (row < rows)[:, None] & (column < WIDTH)[None, :]
+    at, inside = (
+        row[:, None] * WIDTH + column[None, :],
+        (row < rows)[:, None] & (column < WIDTH)[None, :],
+    )
     value = total_of(x, z, total, at, inside, ADD, KEEP)
     value = value * tl.load(scale + column, mask=column < WIDTH, other=0.0)[None, :]
     value += tl.load(shift + column, mask=column < WIDTH, other=0.0)[None, :]
@@ -151,10 +156,23 @@ def narrow_conv(
     total = tl.zeros((ROWS, COLUMNS), tl.float32)
     for first in tl.static_range(0, LENGTH, STEP):
         place = first + tl.arange(0, STEP)
-        channel, right, down = place % CHANNELS, place // CHANNELS % SIZE, place // (CHANNELS * SIZE)
+        channel, right, down = (
+            place % CHANNELS,
+            place // CHANNELS % SIZE,
+            place // (CHANNELS * SIZE),
+        )
         y, w = top[:, None] + down[None, :], left[:, None] + right[None, :]
-        inside = (y >= 0) & (y < HEIGHT) & (w >= 0) & (w < WIDTH) & (pixel < pixels)[:, None] & (down < SIZE)[None, :]
-        at = image[:, None] + (y * LINE_STRIDE + w * PIXEL_STRIDE + (channel * CHANNEL_STRIDE)[None, :])
+        inside = (
+            (y >= 0)
+            & (y < HEIGHT)
+            & (w >= 0)
+            & (w < WIDTH)
+            & (pixel < pixels)[:, None]
+            & (down < SIZE)[None, :]
+        )
+        at = image[:, None] + (
+            y * LINE_STRIDE + w * PIXEL_STRIDE + (channel * CHANNEL_STRIDE)[None, :]
+        )
         value = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
         value = value * tl.load(scale + channel)[None, :] + tl.load(shift + channel)[None, :]
         window = tl.where(inside, value, 0.0).to(x.dtype.element_ty)
@@ -164,4 +182,6 @@ def narrow_conv(
     if RELU:
         total = tl.maximum(total, 0.0, propagate_nan=tl.PropagateNan.ALL)
     at = pixel.to(tl.int64)[:, None] * OUT + column[None, :]
-    tl.store(out + at, total.to(out.dtype.element_ty), mask=(pixel < pixels)[:, None] & there[None, :])
+    tl.store(
+        out + at, total.to(out.dtype.element_ty), mask=(pixel < pixels)[:, None] & there[None, :]
+    )

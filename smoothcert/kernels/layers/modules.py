@@ -57,7 +57,9 @@ class ChannelNorm(NormedSum):
 
     def launch(self, x: Tensor, z: Tensor, total: Tensor, out: Tensor, **flags: bool) -> None:
         if len(self.scale) != x.shape[1]:  # one value for all channels
-            self.scale, self.shift = (value.repeat(x.shape[1]) for value in (self.scale, self.shift))
+            self.scale, self.shift = (
+                value.repeat(x.shape[1]) for value in (self.scale, self.shift)
+            )
         rows, tiles = x.numel() // x.shape[1], _tiles(x.shape[1])
         grid = (triton.cdiv(rows, tiles["ROWS"]), triton.cdiv(x.shape[1], tiles["COLUMNS"]))
         sizes = {"WIDTH": x.shape[1], "RELU": self.relu, **tiles, **flags}
@@ -71,7 +73,9 @@ class TokenNorm(NormedSum):
         super().__init__(keep)
         self.width, self.eps = norm.normalized_shape[0], norm.eps
         self.scale = torch.ones(self.width) if norm.weight is None else norm.weight.detach().float()
-        self.shift = torch.zeros_like(self.scale) if norm.bias is None else norm.bias.detach().float()
+        self.shift = (
+            torch.zeros_like(self.scale) if norm.bias is None else norm.bias.detach().float()
+        )
 
     def in_rows(self, x: Tensor) -> Tensor:
         return x.contiguous()
@@ -80,7 +84,10 @@ class TokenNorm(NormedSum):
         rows, columns = x.numel() // self.width, triton.next_power_of_2(self.width)
         each = max(1, _VALUES // columns)
         sizes = {"WIDTH": self.width, "COLUMNS": columns, "ROWS": each, **flags}
-        self.scale, self.shift = self.scale.to(x.device), self.shift.to(x.device)  # once: a norm may have no weights
+        self.scale, self.shift = (
+            self.scale.to(x.device),
+            self.shift.to(x.device),
+        )  # once: a norm may have no weights
         kernels.layer_norm[(triton.cdiv(rows, each),)](
             x, z, total, out, self.scale, self.shift, rows, self.eps, **sizes
         )
@@ -116,7 +123,9 @@ class LinearGelu(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         weight, bias = self.linear.weight, self.linear.bias
-        y: Tensor = torch._addmm_activation(bias, x.reshape(-1, x.shape[-1]), weight.t(), use_gelu=True)
+        y: Tensor = torch._addmm_activation(
+            bias, x.reshape(-1, x.shape[-1]), weight.t(), use_gelu=True
+        )
         return y.view(*x.shape[:-1], -1)
 
 
@@ -129,7 +138,11 @@ class NarrowConv(nn.Module):
         super().__init__()
         out, channels, size, _ = conv.weight.shape
         self.out, self.relu = out, relu
-        self.window = {"SIZE": size, "STRIDE": conv.stride[0], "PADDING": cast(int, conv.padding[0])}
+        self.window = {
+            "SIZE": size,
+            "STRIDE": conv.stride[0],
+            "PADDING": cast(int, conv.padding[0]),
+        }
         length = size * size * channels
         rows = torch.zeros(triton.cdiv(length, _STEP) * _STEP, max(16, triton.next_power_of_2(out)))
         weight = rows.to(conv.weight)
@@ -137,7 +150,9 @@ class NarrowConv(nn.Module):
         self.register_buffer("weight", weight)
         bias = torch.zeros(out) if conv.bias is None else conv.bias.detach()
         self.bias = bias.float().to(weight.device)
-        self.scale, self.shift = (value.float().to(weight.device) for value in _first_affine(norm, channels))
+        self.scale, self.shift = (
+            value.float().to(weight.device) for value in _first_affine(norm, channels)
+        )
 
     def forward(self, x: Tensor) -> Tensor:
         sizes = _sizes(x, **self.window)
@@ -176,15 +191,21 @@ class Patches(nn.Module):
         weight = conv.weight.detach().double()
         scale, shift = _first_affine(norm, weight.shape[1])
         bias = 0.0 if conv.bias is None else conv.bias.detach().double()
-        self.linear = nn.Linear(weight[0].numel(), len(weight), device=weight.device, dtype=conv.weight.dtype)
+        self.linear = nn.Linear(
+            weight[0].numel(), len(weight), device=weight.device, dtype=conv.weight.dtype
+        )
         with torch.no_grad():
-            self.linear.weight.copy_((weight * scale.view(-1, 1, 1).to(weight)).permute(0, 2, 3, 1).flatten(1))
+            self.linear.weight.copy_(
+                (weight * scale.view(-1, 1, 1).to(weight)).permute(0, 2, 3, 1).flatten(1)
+            )
             self.linear.bias.copy_(bias + (weight * shift.view(-1, 1, 1).to(weight)).sum((1, 2, 3)))
 
     def forward(self, x: Tensor) -> Tensor:
         size, (high, wide) = self.size, (side // self.size for side in x.shape[-2:])
         x = x.permute(0, 2, 3, 1)[:, : high * size, : wide * size]
-        windows = x.reshape(len(x), high, size, wide, -1).transpose(2, 3).flatten(3)  # [b, high, wide, a window]
+        windows = (
+            x.reshape(len(x), high, size, wide, -1).transpose(2, 3).flatten(3)
+        )  # [b, high, wide, a window]
         y: Tensor = self.linear(windows)
         return y.permute(0, 3, 1, 2)
 
@@ -202,7 +223,9 @@ def _first_affine(norm: Normalise | None, channels: int) -> tuple[Tensor, Tensor
     if norm is None:
         return torch.ones(channels), torch.zeros(channels)
     scale, shift = affine_of(norm)
-    return scale.repeat(channels // len(scale)), shift.repeat(channels // len(shift))  # one value may be for all
+    return scale.repeat(channels // len(scale)), shift.repeat(
+        channels // len(shift)
+    )  # one value may be for all
 
 
 def _tiles(channels: int) -> dict[str, int]:
@@ -213,7 +236,13 @@ def _tiles(channels: int) -> dict[str, int]:
 def _sizes(x: Tensor, SIZE: int, STRIDE: int, PADDING: int) -> dict[str, Any]:
     _, channels, height, width = x.shape
     high, wide = ((side + 2 * PADDING - SIZE) // STRIDE + 1 for side in (height, width))
-    shape = {"CHANNELS": channels, "HEIGHT": height, "WIDTH": width, "OUT_HEIGHT": high, "OUT_WIDTH": wide}
+    shape = {
+        "CHANNELS": channels,
+        "HEIGHT": height,
+        "WIDTH": width,
+        "OUT_HEIGHT": high,
+        "OUT_WIDTH": wide,
+    }
     return {**shape, "SIZE": SIZE, "STRIDE": STRIDE, "PADDING": PADDING}
 
 

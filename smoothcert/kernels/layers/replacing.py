@@ -23,7 +23,11 @@ from smoothcert.kernels.layers.modules import (
 )
 from smoothcert.models.normalise import Normalise
 
-_IMAGE, _FEW, _MANY = 4, 64, 128  # channels of an image, of a narrow convolution, and of its answer, at most
+_IMAGE, _FEW, _MANY = (
+    4,
+    64,
+    128,
+)  # channels of an image, of a narrow convolution, and of its answer, at most
 _WINDOW = 256  # values of a window of a narrow convolution, at most
 _WIDEST = 4096  # a token
 
@@ -31,7 +35,9 @@ _WIDEST = 4096  # a token
 def with_layer_kernels(net: fx.GraphModule) -> int:
     """How many layers of the network of `fuse`, which is changed in place, are kernels now."""
     rules = (_convolution, _normalisation, _channel_norm, _token_norm, _max_pool, _gelu)
-    found = sum(rule(net, node) for rule in rules for node in list(net.graph.nodes) if not node._erased)
+    found = sum(
+        rule(net, node) for rule in rules for node in list(net.graph.nodes) if not node._erased
+    )
     tidy(net)
     return found
 
@@ -43,7 +49,12 @@ def _convolution(net: fx.GraphModule, node: fx.Node) -> bool:
     """
     layer = called(net, node)
     relu, conv = isinstance(layer, ConvReLU), layer.conv if isinstance(layer, ConvReLU) else layer
-    if type(conv) is not nn.Conv2d or not _plain(conv) or conv.in_channels > _FEW or len(shape(node)) != 4:
+    if (
+        type(conv) is not nn.Conv2d
+        or not _plain(conv)
+        or conv.in_channels > _FEW
+        or len(shape(node)) != 4
+    ):
         return False
     if conv.in_channels > _IMAGE and (conv.kernel_size != (1, 1) or conv.stride == (1, 1)):
         return False
@@ -87,7 +98,11 @@ def _normalisation(net: fx.GraphModule, node: fx.Node) -> bool:
 def _channel_norm(net: fx.GraphModule, node: fx.Node) -> bool:
     """A BatchNorm that could not be folded, with the sum before and the ReLU after it."""
     norm = called(net, node)
-    if not isinstance(norm, nn.BatchNorm2d) or type(norm) is not nn.BatchNorm2d or len(shape(node)) != 4:
+    if (
+        not isinstance(norm, nn.BatchNorm2d)
+        or type(norm) is not nn.BatchNorm2d
+        or len(shape(node)) != 4
+    ):
         return False
     if norm.running_mean is None or norm.running_var is None:
         return False
@@ -102,7 +117,11 @@ def _channel_norm(net: fx.GraphModule, node: fx.Node) -> bool:
 def _token_norm(net: fx.GraphModule, node: fx.Node) -> bool:
     """LayerNorm, with the sum before it."""
     norm = called(net, node)
-    if not isinstance(norm, nn.LayerNorm) or type(norm) is not nn.LayerNorm or len(norm.normalized_shape) != 1:
+    if (
+        not isinstance(norm, nn.LayerNorm)
+        or type(norm) is not nn.LayerNorm
+        or len(norm.normalized_shape) != 1
+    ):
         return False
     if norm.normalized_shape[0] > _WIDEST:
         return False
@@ -123,7 +142,9 @@ def _put_norm(net: fx.GraphModule, node: fx.Node, make: Callable[[bool], NormedS
     normed = total
     if others:
         with net.graph.inserting_after(total):
-            kept, normed = (net.graph.call_function(operator.getitem, (total, place)) for place in (0, 1))
+            kept, normed = (
+                net.graph.call_function(operator.getitem, (total, place)) for place in (0, 1)
+            )
         kept.meta, normed.meta = dict(total.meta), dict(node.meta)
         for user in others:
             user.replace_input_with(total, kept)

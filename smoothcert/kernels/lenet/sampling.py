@@ -59,7 +59,8 @@ class FastLeNet:
         """Where the images [count, 1, 28, 28] are to be written."""
         if count > self._rows:
             self._x, self._a, self._h = (
-                torch.zeros(count * width, dtype=self.dtype, device=self.device) for width in (784, 2880, 1024)
+                torch.zeros(count * width, dtype=self.dtype, device=self.device)
+                for width in (784, 2880, 1024)
             )
             self._logits = torch.zeros(count, self._columns, device=self.device)
             self._rows = count
@@ -67,8 +68,12 @@ class FastLeNet:
 
     def __call__(self, x: Tensor) -> Tensor:
         count = len(x)
-        conv1_pool[(_CONV1_PROGRAMS * self._processors,)](x, self._conv1, self._bias1, self._a, count, **_CONV1)
-        conv2_pool[(self._processors,)](self._a, self._conv2, self._bias2, self._h, count, **self._conv2_settings)
+        conv1_pool[(_CONV1_PROGRAMS * self._processors,)](
+            x, self._conv1, self._bias1, self._a, count, **_CONV1
+        )
+        conv2_pool[(self._processors,)](
+            self._a, self._conv2, self._bias2, self._h, count, **self._conv2_settings
+        )
         weights = (self._fc1, self._fc1_bias, self._fc2, self._fc2_bias)
         grid = (triton.cdiv(count, _DENSE["M"]),)
         dense[grid](self._h, *weights, self._logits, count, CLASSES=self._columns, **_DENSE)

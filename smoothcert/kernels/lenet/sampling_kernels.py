@@ -79,11 +79,17 @@ def conv2_pool(x, weight, bias, out, samples, M: tl.constexpr, KEEP: tl.constexp
         lower = tl.zeros([M, 128], tl.float32)
         for line in tl.static_range(6):
             # the next line is on its way while this one is multiplied
-            later = pooled_line(x, row, line + 1, samples) if line < 5 else pooled_line(x, after, 0, samples)
+            later = (
+                pooled_line(x, row, line + 1, samples)
+                if line < 5
+                else pooled_line(x, after, 0, samples)
+            )
             if line < 5:
                 upper = tl.dot(a, kept[line] if KEEP else tl.load(at + line * (128 * 128)), upper)
             if line > 0:
-                lower = tl.dot(a, kept[line - 1] if KEEP else tl.load(at + (line - 1) * (128 * 128)), lower)
+                lower = tl.dot(
+                    a, kept[line - 1] if KEEP else tl.load(at + (line - 1) * (128 * 128)), lower
+                )
             a = later
         best = tl.max(tl.reshape(tl.maximum(upper, lower), [M, 64, 2]), axis=2)
         best = saturated(tl.maximum(best + shift, 0.0), out)
@@ -93,7 +99,18 @@ def conv2_pool(x, weight, bias, out, samples, M: tl.constexpr, KEEP: tl.constexp
 
 
 @triton.jit(do_not_specialize=["samples"])
-def dense(x, weight1, bias1, weight2, bias2, logits, samples, M: tl.constexpr, N: tl.constexpr, CLASSES: tl.constexpr):
+def dense(
+    x,
+    weight1,
+    bias1,
+    weight2,
+    bias2,
+    logits,
+    samples,
+    M: tl.constexpr,
+    N: tl.constexpr,
+    CLASSES: tl.constexpr,
+):
     """[1024] -> 512 with ReLU -> CLASSES logits: the hidden layer is never written."""
     row = tl.program_id(0) * M + tl.arange(0, M)
     inside = (row < samples)[:, None]
@@ -102,9 +119,17 @@ def dense(x, weight1, bias1, weight2, bias2, logits, samples, M: tl.constexpr, N
     for part in range(512 // N):
         hidden = tl.zeros([M, N], tl.float32)
         for step in range(1024 // 64):
-            a = tl.load(x + row.to(tl.int64)[:, None] * 1024 + (step * 64 + k)[None, :], mask=inside, other=0.0)
+            a = tl.load(
+                x + row.to(tl.int64)[:, None] * 1024 + (step * 64 + k)[None, :],
+                mask=inside,
+                other=0.0,
+            )
             b = tl.load(weight1 + (step * 64 + k)[:, None] * 512 + (part * N + n)[None, :])
             hidden = tl.dot(a, b, hidden)
-        hidden = saturated(tl.maximum(hidden + tl.load(bias1 + part * N + n)[None, :], 0.0), x).to(x.dtype.element_ty)
-        result = tl.dot(hidden, tl.load(weight2 + (part * N + n)[:, None] * CLASSES + c[None, :]), result)
+        hidden = saturated(tl.maximum(hidden + tl.load(bias1 + part * N + n)[None, :], 0.0), x).to(
+            x.dtype.element_ty
+        )
+        result = tl.dot(
+            hidden, tl.load(weight2 + (part * N + n)[:, None] * CLASSES + c[None, :]), result
+        )
     tl.store(logits + row.to(tl.int64)[:, None] * CLASSES + c[None, :], result, mask=inside)

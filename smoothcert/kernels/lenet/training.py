@@ -31,7 +31,12 @@ _SHARES2 = 16
 _SHARES1 = 48
 
 _FILTERS1, _FILTERS2 = 500, 25000
-_SIZES = [4 * 80 * 64, 4 * 64 * 80, 5 * 128 * 128, 5 * 2 * 128 * 64]  # of the matrices that _index() describes
+_SIZES = [
+    4 * 80 * 64,
+    4 * 64 * 80,
+    5 * 128 * 128,
+    5 * 2 * 128 * 64,
+]  # of the matrices that _index() describes
 
 
 class FastLeNetTraining(nn.Module):
@@ -44,7 +49,9 @@ class FastLeNetTraining(nn.Module):
     def __init__(self, model: nn.Module, products: Products = "tf32") -> None:
         super().__init__()
         if (reason := why_not_training(model)) is not None:
-            raise ModelError(f"the fast training of LeNet cannot take this network ({reason}): train it as it is")
+            raise ModelError(
+                f"the fast training of LeNet cannot take this network ({reason}): train it as it is"
+            )
         self.model, self.products = model, products
         self._tables: dict[torch.device, Tensor] = {}
 
@@ -53,19 +60,29 @@ class FastLeNetTraining(nn.Module):
         first, net = self.model
         assert isinstance(net, LeNet)
         if x.shape[1:] != (1, 28, 28) or x.dtype != torch.float32:
-            raise ModelError(f"LeNet takes float32 images [B, 1, 28, 28], found {x.dtype} {list(x.shape)}")
+            raise ModelError(
+                f"LeNet takes float32 images [B, 1, 28, 28], found {x.dtype} {list(x.shape)}"
+            )
         if x.device not in self._tables:
             self._tables[x.device] = _index().to(x.device)
         conv1, conv2, table = net.conv1, net.conv2, self._tables[x.device]
         assert conv1.bias is not None
         assert conv2.bias is not None
-        h = features(first(x), conv1.weight, conv1.bias, conv2.weight, conv2.bias, table, self.products)
+        h = features(
+            first(x), conv1.weight, conv1.bias, conv2.weight, conv2.bias, table, self.products
+        )
         logits: Tensor = net.fc2(F.relu(net.fc1(h)))
         return logits
 
 
 def features(
-    x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, index: Tensor, products: Products = "tf32"
+    x: Tensor,
+    w1: Tensor,
+    b1: Tensor,
+    w2: Tensor,
+    b2: Tensor,
+    index: Tensor,
+    products: Products = "tf32",
 ) -> Tensor:
     """What LeNet gives to its first linear layer, [B, 800], of images [B, 1, 28, 28]; `index` is that of _index()."""
     h: Tensor = ConvPool.apply(x, w1, b1, w2, b2, index, products)  # type: ignore[no-untyped-call]
@@ -77,11 +94,20 @@ class ConvPool(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, index: Tensor, products: Products
+        ctx: Any,
+        x: Tensor,
+        w1: Tensor,
+        b1: Tensor,
+        w2: Tensor,
+        b2: Tensor,
+        index: Tensor,
+        products: Products,
     ) -> Tensor:
         count, x = len(x), x.contiguous()
         packed = x.new_empty(sum(_SIZES))
-        kernels.pack[(len(packed) // 2048,)](w1.contiguous(), w2.contiguous(), index, packed, BLOCK=2048)
+        kernels.pack[(len(packed) // 2048,)](
+            w1.contiguous(), w2.contiguous(), index, packed, BLOCK=2048
+        )
         forward1, back1, forward2, back2 = packed.split_with_sizes(_SIZES)
         a, code1 = x.new_empty(count, 12, 12, 20), x.new_empty(count, 12, 12, 20, dtype=torch.int8)
         grid: tuple[int, ...] = (triton.cdiv(36 * count, _CONV1["M"]),)
@@ -91,7 +117,9 @@ class ConvPool(torch.autograd.Function):
         kernels.conv2_pool[grid](a, forward2, b2, h, code2, count, PRECISION=products, **_CONV2)
         # matrices are kept, not made again: backward needs the filters of this forward
         ctx.products, weights = products, any(ctx.needs_input_grad[1:])
-        ctx.save_for_backward(x if weights else None, a if weights else None, code1, code2, back1, back2)
+        ctx.save_for_backward(
+            x if weights else None, a if weights else None, code1, code2, back1, back2
+        )
         return h
 
     @staticmethod
@@ -124,7 +152,9 @@ def _image(windows2: Tensor, code: Tensor, weight: Tensor, products: Products) -
     count = len(windows2)
     windows = windows2.new_empty(count, 36, 64)
     grid = (triton.cdiv(36 * count, _CONV1_BACK["M"]),)
-    kernels.conv1_back[grid](windows2, code, weight, windows, count, PRECISION=products, **_CONV1_BACK)
+    kernels.conv1_back[grid](
+        windows2, code, weight, windows, count, PRECISION=products, **_CONV1_BACK
+    )
     image = windows.new_empty(count, 1, 28, 28)
     kernels.add_windows1[(count,)](windows, image)
     return image
@@ -133,9 +163,13 @@ def _image(windows2: Tensor, code: Tensor, weight: Tensor, products: Products) -
 def _filters2(grad: Tensor, code: Tensor, a: Tensor, products: Products) -> tuple[Tensor, Tensor]:
     count = len(grad)
     shares = min(_SHARES2, triton.cdiv(16 * count, _CONV2_WEIGHTS["R"]))
-    parts = grad.new_empty(shares, 5, 2, 64, 128)  # share, filter line, neighbour, channel, pixel and channel below
+    parts = grad.new_empty(
+        shares, 5, 2, 64, 128
+    )  # share, filter line, neighbour, channel, pixel and channel below
     shift = grad.new_empty(shares, 10, 64)
-    kernels.conv2_weights[(10, shares)](grad, code, a, parts, shift, count, PRECISION=products, **_CONV2_WEIGHTS)
+    kernels.conv2_weights[(10, shares)](
+        grad, code, a, parts, shift, count, PRECISION=products, **_CONV2_WEIGHTS
+    )
     share, line, neighbour, channel, below = parts.stride()
     # the right neighbour's filters begin a pixel (20 values) further: [share, neighbour, 50, 20, 5, 5]
     strides = (share, neighbour + 20, channel, below, line, 20)
@@ -143,13 +177,17 @@ def _filters2(grad: Tensor, code: Tensor, a: Tensor, products: Products) -> tupl
     return weight, shift[:, :2, :50].sum((0, 1))
 
 
-def _filters1(x: Tensor, windows2: Tensor, code: Tensor, products: Products) -> tuple[Tensor, Tensor]:
+def _filters1(
+    x: Tensor, windows2: Tensor, code: Tensor, products: Products
+) -> tuple[Tensor, Tensor]:
     count = len(x)
     shares = min(_SHARES1, triton.cdiv(36 * count, _CONV1_WEIGHTS["R"]))
     # share, position a, b of pooling, pixel y, x of the window, output i, j of the group, channel
     parts = x.new_empty(shares, 2, 2, 8, 8, 2, 2, 20)
     shift = x.new_empty(shares, 4, 4, 20)
-    kernels.conv1_weights[(4, shares)](x, windows2, code, parts, shift, count, PRECISION=products, **_CONV1_WEIGHTS)
+    kernels.conv1_weights[(4, shares)](
+        x, windows2, code, parts, shift, count, PRECISION=products, **_CONV1_WEIGHTS
+    )
     share, a, b, y, x_, i, j, channel = parts.stride()
     # the filter of a, b, i, j begins at pixel 2i + a, 2j + b of the window: [share, a, b, i, j, 20, 1, 5, 5]
     strides = (share, a + y, b + x_, i + 2 * y, j + 2 * x_, channel, 0, y, x_)
@@ -161,7 +199,9 @@ def _index() -> Tensor:
     """Where the kernel `pack` finds each element of its matrices."""
     zero = _FILTERS1 + _FILTERS2
     filters1 = torch.arange(_FILTERS1).view(20, 5, 5)
-    matrix1 = torch.full((2, 2, 2, 2, 20, 8, 8), zero)  # position a, b of pooling, output i, j of the group, ...
+    matrix1 = torch.full(
+        (2, 2, 2, 2, 20, 8, 8), zero
+    )  # position a, b of pooling, output i, j of the group, ...
     for a in range(2):
         for b in range(2):
             for i in range(2):
@@ -169,7 +209,9 @@ def _index() -> Tensor:
                     top, left = 2 * i + a, 2 * j + b
                     matrix1[a, b, i, j, :, top : top + 5, left : left + 5] = filters1
     matrix1 = matrix1.view(4, 80, 64)
-    filters2 = torch.arange(_FILTERS1, zero).view(50, 20, 5, 5).permute(2, 0, 3, 1)  # line, channel, pixel, below
+    filters2 = (
+        torch.arange(_FILTERS1, zero).view(50, 20, 5, 5).permute(2, 0, 3, 1)
+    )  # line, channel, pixel, below
     matrix2 = torch.full((5, 64, 2, 128), zero)  # line, channel, neighbour, pixel and channel below
     for neighbour in range(2):
         start = neighbour * 20

@@ -95,13 +95,17 @@ def conv1_pool(x, weight, bias, out, code, samples, M: tl.constexpr, PRECISION: 
     inside = sample < samples
     k = tl.arange(0, 64)
     corner = sample.to(tl.int64) * 784 + group // 6 * 112 + group % 6 * 4
-    window = tl.load(x + corner[:, None] + (k // 8 * 28 + k % 8)[None, :], mask=inside[:, None], other=0.0)
+    window = tl.load(
+        x + corner[:, None] + (k // 8 * 28 + k % 8)[None, :], mask=inside[:, None], other=0.0
+    )
     conv1_part(window, weight, bias, out, code, sample, group, inside, M, 0, 64, PRECISION)
     conv1_part(window, weight, bias, out, code, sample, group, inside, M, 64, 16, PRECISION)
 
 
 @triton.jit(do_not_specialize=["samples"])
-def conv2_pool(a, weight, bias, h, code, samples, M: tl.constexpr, K: tl.constexpr, PRECISION: tl.constexpr):
+def conv2_pool(
+    a, weight, bias, h, code, samples, M: tl.constexpr, K: tl.constexpr, PRECISION: tl.constexpr
+):
     """a [12, 12, 20] -> ReLU, 2x2 max-pooled 5x5 convolution [50, 4, 4], and codes.
 
     A row is a pooled output, a column one of 32 channels and one of two neighbouring positions. A filter line, of
@@ -120,8 +124,12 @@ def conv2_pool(a, weight, bias, h, code, samples, M: tl.constexpr, K: tl.constex
         at = a + corner[:, None] + (line * 240 + part)[None, :]
         inside = (sample < samples)[:, None] & (part < 120)[None, :]
         matrix = tl.load(weight + line * 16384 + part[:, None] + n[None, :] * 128)
-        upper = tl.dot(tl.load(at, mask=inside, other=0.0), matrix, upper, input_precision=PRECISION)
-        lower = tl.dot(tl.load(at + 240, mask=inside, other=0.0), matrix, lower, input_precision=PRECISION)
+        upper = tl.dot(
+            tl.load(at, mask=inside, other=0.0), matrix, upper, input_precision=PRECISION
+        )
+        lower = tl.dot(
+            tl.load(at + 240, mask=inside, other=0.0), matrix, lower, input_precision=PRECISION
+        )
     best, second = tl.split(tl.reshape(upper, [M, 32, 2]))
     third, fourth = tl.split(tl.reshape(lower, [M, 32, 2]))
     best, winner = keep_larger(best, tl.zeros([M, 32], tl.int32), second, 1)
@@ -130,7 +138,9 @@ def conv2_pool(a, weight, bias, h, code, samples, M: tl.constexpr, K: tl.constex
     channel = half * 32 + tl.arange(0, 32)
     place = sample.to(tl.int64)[:, None] * 800 + channel[None, :] * 16 + pooled[:, None]
     inside = (sample < samples)[:, None] & (channel < 50)[None, :]
-    store_pooled(best, winner, tl.load(bias + channel, mask=channel < 50, other=0.0), h, code, place, inside)
+    store_pooled(
+        best, winner, tl.load(bias + channel, mask=channel < 50, other=0.0), h, code, place, inside
+    )
 
 
 @triton.jit(do_not_specialize=["samples"])
@@ -191,7 +201,9 @@ def conv1_back(windows, code, weight, out, samples, M: tl.constexpr, PRECISION: 
         b = tl.load(at + k[:, None])
         total = tl.dot(tl.where(winner == position, g, 0.0), b, total, input_precision=PRECISION)
         b = tl.load(at + rest[:, None])
-        total = tl.dot(tl.where(winner_rest == position, g_rest, 0.0), b, total, input_precision=PRECISION)
+        total = tl.dot(
+            tl.where(winner_rest == position, g_rest, 0.0), b, total, input_precision=PRECISION
+        )
     tl.store(out + row.to(tl.int64)[:, None] * 64 + n[None, :], total, mask=inside[:, None])
 
 
@@ -234,7 +246,9 @@ def conv2_weights(grad, code, a, out, bias, samples, R: tl.constexpr, PRECISION:
         at = a + corner[:, None] + (line * 240 + n)[None, :]
         seen = (sample < samples)[:, None] & (n < 120)[None, :]
         total = tl.dot(upper, tl.load(at, mask=seen, other=0.0), total, input_precision=PRECISION)
-        total = tl.dot(lower, tl.load(at + 240, mask=seen, other=0.0), total, input_precision=PRECISION)
+        total = tl.dot(
+            lower, tl.load(at + 240, mask=seen, other=0.0), total, input_precision=PRECISION
+        )
         shift += upper + lower
     program = tl.program_id(1) * 10 + tl.program_id(0)
     tl.store(out + program * 8192 + channel[:, None] * 128 + n[None, :], total)
@@ -258,11 +272,21 @@ def conv1_weights(x, windows, code, out, bias, samples, R: tl.constexpr, PRECISI
         sample, group = row // 36, row % 36
         inside = sample < samples
         corner = sample.to(tl.int64) * 784 + group // 6 * 112 + group % 6 * 4
-        window = tl.load(x + corner[None, :] + (pixel // 8 * 28 + pixel % 8)[:, None], mask=inside[None, :], other=0.0)
+        window = tl.load(
+            x + corner[None, :] + (pixel // 8 * 28 + pixel % 8)[:, None],
+            mask=inside[None, :],
+            other=0.0,
+        )
         winner = tl.load(code + group_values(sample, group, n), mask=inside[:, None], other=4)
-        winner_rest = tl.load(code + group_values(sample, group, rest), mask=inside[:, None], other=4)
-        g = tl.where(winner == position, add_windows2(windows, sample, group, inside, n, R, 64), 0.0)
-        g_rest = tl.where(winner_rest == position, add_windows2(windows, sample, group, inside, rest, R, 16), 0.0)
+        winner_rest = tl.load(
+            code + group_values(sample, group, rest), mask=inside[:, None], other=4
+        )
+        g = tl.where(
+            winner == position, add_windows2(windows, sample, group, inside, n, R, 64), 0.0
+        )
+        g_rest = tl.where(
+            winner_rest == position, add_windows2(windows, sample, group, inside, rest, R, 16), 0.0
+        )
         total = tl.dot(window, g, total, input_precision=PRECISION)
         total_rest = tl.dot(window, g_rest, total_rest, input_precision=PRECISION)
         shift += g

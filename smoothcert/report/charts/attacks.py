@@ -26,7 +26,9 @@ def attack_chart(families: Sequence[Family], first_run: int = 0) -> Chart:
     """
     lines: list[Line] = []
     end = 1.02 * max(float(radii.max(initial=0.0)) for f in families for radii in _radii(f)) or 1.0
-    for family, style in zip(families, run_styles([family.models[0] for family in families]), strict=True):
+    for family, style in zip(
+        families, run_styles([family.models[0] for family in families]), strict=True
+    ):
         name = doubted(family.name, family.models[0])
         radii, share = family.certified
         if not family.dots:  # both ends of each drop, the last to 0
@@ -39,13 +41,16 @@ def attack_chart(families: Sequence[Family], first_run: int = 0) -> Chart:
             whose = f"{name}: " if len(families) > 1 else ""
             drawn = LineStyle(colour, place % len(DASHES))
             x, y = np.append(np.repeat(curve.radii, 2)[1:], end), np.repeat(curve.accuracy, 2)
-            marked = tuple(2 * i for i, radius in enumerate(curve.radii.tolist()) if radius in curve.attacked)
+            marked = tuple(
+                2 * i for i, radius in enumerate(curve.radii.tolist()) if radius in curve.attacked
+            )
             run = first_run + len(lines)
             lines.append(Line(whose + curve.label, x, y, drawn, run, marker="full", marked=marked))
     return Chart(
         tuple(lines),
         Frame((0.0, end), (0.0, _top(lines)), ticks=(9, 11), y_format=percent),
-        title="Certified and empirical accuracy of " + ", ".join(doubted(f.name, f.models[0]) for f in families),
+        title="Certified and empirical accuracy of "
+        + ", ".join(doubted(f.name, f.models[0]) for f in families),
         description="Certified accuracy is proved from below, accuracy under attack bounds it from above, both on "
         f"{_inputs(families)}. An attack takes m noises and T steps, PREDICT n samples at α. "
         "Points are the radii that were attacked. "
@@ -73,7 +78,9 @@ def _inputs(families: Sequence[Family]) -> str:
 def _summary(family: Family) -> str:
     def told(curve: AttackCurve) -> str:
         points = zip(curve.radii.tolist(), curve.accuracy.tolist(), strict=True)
-        return f"{curve.label}: " + ", ".join(f"{100 * share:.1f} % at {radius:g}" for radius, share in points)
+        return f"{curve.label}: " + ", ".join(
+            f"{100 * share:.1f} % at {radius:g}" for radius, share in points
+        )
 
     models = len(family.models)
     best = f", the best certified of {models} models at each radius" if models > 1 else ""
@@ -85,4 +92,6 @@ def _radii(family: Family) -> list[Floats]:
 
 
 def _top(lines: Sequence[Line]) -> float:
-    return max(math.ceil(10 * max(float(line.y.max(initial=0.0)) for line in lines) - 1e-9) / 10, 0.1)
+    return max(
+        math.ceil(10 * max(float(line.y.max(initial=0.0)) for line in lines) - 1e-9) / 10, 0.1
+    )

@@ -9,11 +9,23 @@ from html import escape
 import numpy as np
 
 from smoothcert.report.charts.line_styles import LineStyle
-from smoothcert.report.charts.svg import Frame, Line, fill, legend_entries, legend_height, line_chart, stroke
+from smoothcert.report.charts.svg import (
+    Frame,
+    Line,
+    fill,
+    legend_entries,
+    legend_height,
+    line_chart,
+    stroke,
+)
 from smoothcert.report.charts.words import place_words
 from smoothcert.report.measures.analysis import Floats
 
-_STRIP, _BAR, _LETTER = 40, 16, 6.5  # pixels: a strip with its name, its bar, and the width of a letter
+_STRIP, _BAR, _LETTER = (
+    40,
+    16,
+    6.5,
+)  # pixels: a strip with its name, its bar, and the width of a letter
 
 
 @dataclass(frozen=True)
@@ -71,7 +83,10 @@ class Chart:
 def chart_svg(chart: Chart, *, legend: bool = True, points: int = 400) -> str:
     """The chart as SVG, each line by at most `points` points; `legend=False` if the page around it has its own."""
     top = chart.frame.x[1], chart.frame.y[1]
-    thinned = [line if line.dots or line.band or line.marked else _thinned(line, top, points) for line in chart.lines]
+    thinned = [
+        line if line.dots or line.band or line.marked else _thinned(line, top, points)
+        for line in chart.lines
+    ]
     return line_chart(
         thinned,
         chart.frame,
@@ -113,12 +128,16 @@ def charts_svg(charts: Sequence[Chart]) -> str:
 
 def legend_of(charts: Sequence[Chart]) -> list[Line]:
     """The lines of all charts, each label once."""
-    return list({line.label: line for chart in reversed(charts) for line in reversed(chart.lines)}.values())[::-1]
+    return list(
+        {line.label: line for chart in reversed(charts) for line in reversed(chart.lines)}.values()
+    )[::-1]
 
 
 def with_points(lines: Sequence[Line]) -> list[list[tuple[float, float]]]:
     """Those lines whose points are drawn."""
-    return [list(zip(line.x.tolist(), line.y.tolist(), strict=True)) for line in lines if line.marker]
+    return [
+        list(zip(line.x.tolist(), line.y.tolist(), strict=True)) for line in lines if line.marker
+    ]
 
 
 def texts_svg(frame: Frame, texts: Sequence[Text], lines: Sequence[Line]) -> list[str]:
@@ -129,7 +148,9 @@ def texts_svg(frame: Frame, texts: Sequence[Text], lines: Sequence[Line]) -> lis
     soft, drawn = 'stroke="#777" stroke-width="0.7" style="stroke:var(--soft,#777)"', []
     for ((x, y), text), place in zip(words, places, strict=True):
         if place and place.line:
-            drawn.append(f'<path d="M{x:.1f} {y:.1f}L{place.line[0]:.1f} {place.line[1]:.1f}" {soft}/>')
+            drawn.append(
+                f'<path d="M{x:.1f} {y:.1f}L{place.line[0]:.1f} {place.line[1]:.1f}" {soft}/>'
+            )
         if place:
             drawn.append(
                 f'<text x="{place.at[0]:.1f}" y="{place.at[1] + 4:.1f}" font-size="11" text-anchor="middle" '
@@ -139,7 +160,10 @@ def texts_svg(frame: Frame, texts: Sequence[Text], lines: Sequence[Line]) -> lis
 
 
 def _marks(chart: Chart) -> list[str]:
-    frame, soft = chart.frame, 'stroke="#777" style="stroke:var(--soft,#777)" stroke-dasharray="2 3"'
+    frame, soft = (
+        chart.frame,
+        'stroke="#777" style="stroke:var(--soft,#777)" stroke-dasharray="2 3"',
+    )
     return [
         f"<g><title>{escape(mark.about)}</title>"
         f'<path d="M{frame.px(mark.x):.1f} {frame.top}V{frame.bottom}" {soft}/>'

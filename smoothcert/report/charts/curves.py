@@ -23,7 +23,9 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import drawn_labels, norm_names
 
 
-def accuracy_chart(runs: Sequence[Certificates], *, title: str | None = None, rounded: bool = False) -> Chart:
+def accuracy_chart(
+    runs: Sequence[Certificates], *, title: str | None = None, rounded: bool = False
+) -> Chart:
     """The certified-accuracy curves of the runs, or those of certified shares where there are no labels."""
     if not runs:
         raise ConfigError("a figure needs at least one run, found none")
@@ -33,7 +35,9 @@ def accuracy_chart(runs: Sequence[Certificates], *, title: str | None = None, ro
         Line(label, *step_corners(c, rounded), style, place, dots=c.tested_radii is not None)
         for place, (label, c, style) in enumerate(zip(labels, runs, run_styles(runs), strict=True))
     ]
-    summary = "; ".join(f"{label}: {_summary(c, rounded)}" for label, c in zip(labels, runs, strict=True))
+    summary = "; ".join(
+        f"{label}: {_summary(c, rounded)}" for label, c in zip(labels, runs, strict=True)
+    )
     return Chart(
         tuple(lines),
         Frame((0.0, top[0]), (0.0, top[1]), ticks=(9, 11), y_format=percent),
@@ -53,13 +57,17 @@ def curve_svg(
     points: int = 400,
 ) -> str:
     """The certified-accuracy curves of the runs as one SVG; `legend=False` if the page around it has its own."""
-    return chart_svg(accuracy_chart(runs, title=title, rounded=rounded), legend=legend, points=points)
+    return chart_svg(
+        accuracy_chart(runs, title=title, rounded=rounded), legend=legend, points=points
+    )
 
 
 def curve_name(runs: Sequence[Certificates]) -> str:
     """What the curves of the runs are."""
     if len({c.labelled for c in runs}) > 1:
-        raise ConfigError("runs with labels and runs without have no curves in common: draw them apart")
+        raise ConfigError(
+            "runs with labels and runs without have no curves in common: draw them apart"
+        )
     return "certified accuracy" if runs[0].labelled else "certified share"
 
 
@@ -82,13 +90,18 @@ def confidence_chart(runs: Sequence[Certificates]) -> Chart | None:
     curve_name([runs[place] for place in known])  # refuses those with labels beside those without
     top = axis_top([runs[place] for place in known])[1]
     lines = [Line(labels[i], *p_curve(runs[i]), styles[i], i) for i in known]
-    summary = "; ".join(f"{labels[i]}: {100 * p_ecdf(runs[i], 0.99):.1f} % have p of at least 0.99" for i in known)
+    summary = "; ".join(
+        f"{labels[i]}: {100 * p_ecdf(runs[i], 0.99):.1f} % have p of at least 0.99" for i in known
+    )
     return Chart(
         tuple(lines),
         Frame((0.5, 1.0), (0.0, top), ticks=(9, 11), y_format=percent),
         title="Confidence",
         description=f"Share of inputs {_answered(runs)} with a lower bound of p_A of at least p. {summary}.",
-        labels=("confidence p", f"{'correct' if runs[0].labelled else 'answered'} with confidence ≥ p"),
+        labels=(
+            "confidence p",
+            f"{'correct' if runs[0].labelled else 'answered'} with confidence ≥ p",
+        ),
         name="confidence",
     )
 
@@ -105,7 +118,9 @@ def _summary(c: Certificates, rounded: bool) -> str:
 
 def axis_top(runs: Sequence[Certificates]) -> tuple[float, float]:
     """The end of both axes: just beyond the largest certified radius, and the next 10 % above the accuracies."""
-    radius = max(max(float(c.radius[c.counted].max(initial=0.0)), *(c.tested_radii or ()), 0.0) for c in runs)
+    radius = max(
+        max(float(c.radius[c.counted].max(initial=0.0)), *(c.tested_radii or ()), 0.0) for c in runs
+    )
     share = max(float(c.counted.mean()) for c in runs)
     return 1.02 * radius or 1.0, max(math.ceil(10 * share - 1e-9) / 10, 0.1)
 

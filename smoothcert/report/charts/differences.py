@@ -19,11 +19,19 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import drawn_labels
 
 POINTS = 201  # of a line, beside its last steps
-LETTERS, LINE = 10, 20  # of the reference's name beside the axis: after other words, and in lines of its own
+LETTERS, LINE = (
+    10,
+    20,
+)  # of the reference's name beside the axis: after other words, and in lines of its own
 
 
 def difference_chart(
-    results: Sequence[Certificates], reference: int, rounded: bool = False, *, seed: int = 0, most: int | None = None
+    results: Sequence[Certificates],
+    reference: int,
+    rounded: bool = False,
+    *,
+    seed: int = 0,
+    most: int | None = None,
 ) -> Chart:
     """A line for each run that can be compared with the reference (`paired`), with its 95 % band (`paired_curve`).
 
@@ -41,17 +49,28 @@ def difference_chart(
         radii = np.array(pair.tested) if dots else _grid(pair, right, rounded)
         rng = np.random.default_rng(seed)
         value, low, high = paired_curve(pair.run, pair.reference, rng, radii, rounded=rounded)
-        lines.append(Line(labels[pair.place], radii, value, styles[pair.place], pair.place, dots, (low, high)))
+        lines.append(
+            Line(
+                labels[pair.place], radii, value, styles[pair.place], pair.place, dots, (low, high)
+            )
+        )
     if not lines:
         raise ConfigError(nothing_to_compare(results, reference))
     name = labels[reference]
     above = _above(name)
     extremes = "; ".join(
-        f"{line.label}: from {_points(line.y.min())} to {_points(line.y.max())} percentage points" for line in lines
+        f"{line.label}: from {_points(line.y.min())} to {_points(line.y.max())} percentage points"
+        for line in lines
     )
     return Chart(
         tuple(lines),
-        Frame((0.0, right), _range(lines), left=64 + LABEL_LINE * above.count("\n"), ticks=(9, 9), y_format=_points),
+        Frame(
+            (0.0, right),
+            _range(lines),
+            left=64 + LABEL_LINE * above.count("\n"),
+            ticks=(9, 9),
+            y_format=_points,
+        ),
         title=f"Certified accuracy minus that of {name}",
         description=f"Differences to {name} on the inputs that both have, with 95 % bands of the paired bootstrap, "
         f"each radius for itself. {extremes}.",
@@ -65,7 +84,9 @@ def _above(name: str) -> str:
     words = "percentage points above"
     if len(name) <= LETTERS:
         return f"{words} {name}"
-    lines = textwrap.wrap(shortened(name, 2 * LINE).replace("/", "/ "), LINE)  # a path may be broken at its slashes
+    lines = textwrap.wrap(
+        shortened(name, 2 * LINE).replace("/", "/ "), LINE
+    )  # a path may be broken at its slashes
     return "\n".join([words, *(line.replace("/ ", "/") for line in lines)])
 
 

@@ -19,7 +19,9 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import drawn_labels, one_line
 
 
-def envelope_chart(results: Sequence[Certificates], by: Grouping = "method", rounded: bool = False) -> Chart:
+def envelope_chart(
+    results: Sequence[Certificates], by: Grouping = "method", rounded: bool = False
+) -> Chart:
     """One curve per group. Runs without labels, and those that tested only some radii, have no part in it.
 
     A picture has no notes: the name of a group says which sigmas it lacks that others have.
@@ -27,22 +29,34 @@ def envelope_chart(results: Sequence[Certificates], by: Grouping = "method", rou
     runs = [c for c in results if c.labelled and c.tested_radii is None]
     norms = {c.norm for c in runs}
     if len(norms) > 1:
-        raise ConfigError(f"an envelope needs radii in one norm, found {' and '.join(sorted(norms))}: draw them apart")
+        raise ConfigError(
+            f"an envelope needs radii in one norm, found {' and '.join(sorted(norms))}: draw them apart"
+        )
     groups = groups_of(runs, by)
     for group in groups:
         require_same_data([runs[i] for i in group.runs], f"the best run of {group.name}")
     lacking = lacking_sigmas(runs, groups, by)
-    groups = [replace(group, name=_name(group, sigmas)) for group, sigmas in zip(groups, lacking, strict=True)]
+    groups = [
+        replace(group, name=_name(group, sigmas))
+        for group, sigmas in zip(groups, lacking, strict=True)
+    ]
     curves = [envelope_curve([runs[i] for i in group.runs], rounded) for group in groups]
-    known = [(group, curve) for group, curve in zip(groups, curves, strict=True) if curve is not None]
+    known = [
+        (group, curve) for group, curve in zip(groups, curves, strict=True) if curve is not None
+    ]
     if not known:
-        raise ConfigError("an envelope needs a run with labels, with radii of its own and a correct answer, found none")
+        raise ConfigError(
+            "an envelope needs a run with labels, with radii of its own and a correct answer, found none"
+        )
     styles = styles_of([group.key for group, _ in known])
     lines = [
         Line(group.name, *_corners(curve), style, place)
         for place, ((group, curve), style) in enumerate(zip(known, styles, strict=True))
     ]
-    strips = [_strip(runs, group, curve, style) for (group, curve), style in zip(known, styles, strict=True)]
+    strips = [
+        _strip(runs, group, curve, style)
+        for (group, curve), style in zip(known, styles, strict=True)
+    ]
     top = axis_top(runs)
     told = "; ".join(f"{strip.label}: {', '.join(map(_told, strip.segments))}" for strip in strips)
     return Chart(
@@ -64,12 +78,18 @@ def _corners(curve: EnvelopeCurve) -> tuple[np.ndarray, np.ndarray]:
     return np.repeat(curve.radii, 2), np.append(np.repeat(curve.accuracy, 2)[1:], 0.0)
 
 
-def _strip(runs: Sequence[Certificates], group: Group, curve: EnvelopeCurve, style: LineStyle) -> Strip:
+def _strip(
+    runs: Sequence[Certificates], group: Group, curve: EnvelopeCurve, style: LineStyle
+) -> Strip:
     own = [runs[i] for i in group.runs]
     labels = drawn_labels(own)
-    if len({c.name for c in own}) == 1 and len({c.sigma for c in own}) == len(own):  # only sigma tells them apart
+    if len({c.name for c in own}) == 1 and len({c.sigma for c in own}) == len(
+        own
+    ):  # only sigma tells them apart
         labels = [one_line(own[0].name) if c.sigma is None else f"σ={c.sigma:g}" for c in own]
-    segments = [Segment(stretch.start, stretch.end, labels[stretch.run]) for stretch in curve.stretches]
+    segments = [
+        Segment(stretch.start, stretch.end, labels[stretch.run]) for stretch in curve.stretches
+    ]
     return Strip(group.name, style, tuple(segments))
 
 

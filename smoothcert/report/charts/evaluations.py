@@ -34,7 +34,12 @@ def path_svg(
     ]
     changes = "never" if crossing is None else f"at ratio {crossing:.2f}"
     frame = Frame(
-        (0.0, 1.0), (0.0, 1.0), height=400, top=16 + _THUMB + 12, margin_right=16 + _THUMB // 2, y_format=percent
+        (0.0, 1.0),
+        (0.0, 1.0),
+        height=400,
+        top=16 + _THUMB + 12,
+        margin_right=16 + _THUMB // 2,
+        y_format=percent,
     )
     chart = line_chart(
         lines,
@@ -53,7 +58,9 @@ def path_svg(
     return chart.replace("</svg>", "\n".join([*pictures, "</svg>"]))
 
 
-def ratio_svg(ratios: Mapping[str, ArrayLike], title: str = "Equal-confidence mixing ratios", bins: int = 20) -> str:
+def ratio_svg(
+    ratios: Mapping[str, ArrayLike], title: str = "Equal-confidence mixing ratios", bins: int = 20
+) -> str:
     """Histogram of the mixing ratios at which the answer changes, one outline per model; further right is better.
 
     NaN stands for an answer that never changes: those inputs are counted, but in no bin.
@@ -62,12 +69,16 @@ def ratio_svg(ratios: Mapping[str, ArrayLike], title: str = "Equal-confidence mi
         raise ConfigError("a figure of mixing ratios needs at least one model, found none")
     edges = np.linspace(0.0, 1.0, bins + 1)
     lines, medians, top = [], [], 0.0
-    for place, ((name, values), style) in enumerate(zip(ratios.items(), styles_of_names(list(ratios)), strict=True)):
+    for place, ((name, values), style) in enumerate(
+        zip(ratios.items(), styles_of_names(list(ratios)), strict=True)
+    ):
         found = np.asarray(values, dtype=np.float64)
         share = np.histogram(found[np.isfinite(found)], edges)[0] / max(len(found), 1)
         outline = np.concatenate([[0.0], np.repeat(share, 2), [0.0]])
         lines.append(Line(name, np.repeat(edges, 2), outline, style, place))
-        medians.append(f"{name}: median {np.nanmedian(found) if np.isfinite(found).any() else np.nan:.2f}")
+        medians.append(
+            f"{name}: median {np.nanmedian(found) if np.isfinite(found).any() else np.nan:.2f}"
+        )
         top = max(top, float(share.max()))
     return line_chart(
         lines,

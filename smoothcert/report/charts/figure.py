@@ -35,10 +35,14 @@ def save_figure(
     path = Path(path)
     kind = path.suffix.lower()
     if kind not in FORMATS:
-        raise ConfigError(f"{path}: a figure ends in {', '.join(FORMATS)}, found '{path.suffix}'; choose one of them")
+        raise ConfigError(
+            f"{path}: a figure ends in {', '.join(FORMATS)}, found '{path.suffix}'; choose one of them"
+        )
     charts = draw(drawing, Scene(results, rounded, **more))
     if kind == ".svg":
-        write_text(path, charts_svg([replace(chart, title=title or chart.title) for chart in charts]))
+        write_text(
+            path, charts_svg([replace(chart, title=title or chart.title) for chart in charts])
+        )
         return
     try:
         import matplotlib  # noqa: F401

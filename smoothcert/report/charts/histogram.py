@@ -39,13 +39,18 @@ def radius_edges(runs: Sequence[Certificates], bins: int = 32) -> Floats:
 
 def radius_histogram(c: Certificates, edges: Floats) -> Histogram:
     answered = ~c.abstained
-    correct, wrong = (np.histogram(c.radius[answered & side], edges)[0] / c.rows for side in (c.counted, ~c.counted))
+    correct, wrong = (
+        np.histogram(c.radius[answered & side], edges)[0] / c.rows
+        for side in (c.counted, ~c.counted)
+    )
     limit = saturation(c)
     full = 0.0 if limit is None else float((c.counted & (c.radius >= 0.995 * limit)).mean())
     return Histogram(edges, correct, wrong, limit, full, c.labelled)
 
 
-def histogram_svg(histogram: Histogram, label: str, style: LineStyle, y_top: float, name: str) -> str:
+def histogram_svg(
+    histogram: Histogram, label: str, style: LineStyle, y_top: float, name: str
+) -> str:
     """Correct answers in the colour of the run, wrong ones grey on top of them."""
     h = histogram
     frame = Frame(
@@ -58,9 +63,13 @@ def histogram_svg(histogram: Histogram, label: str, style: LineStyle, y_top: flo
         for start, share, paint in ((0.0, right, fill(style)), (right, wrong, _GREY)):
             if share > 0:
                 y, height = frame.py(start + share), frame.py(start) - frame.py(start + share)
-                bars.append(f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" {paint}/>')
+                bars.append(
+                    f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" {paint}/>'
+                )
     inside = [f"<g><title>{escape(label)}</title>", *bars, "</g>"]
-    word, wrong = ("correct", f", {100 * h.wrong.sum():.1f} % wrong") if h.labelled else ("answered", "")
+    word, wrong = (
+        ("correct", f", {100 * h.wrong.sum():.1f} % wrong") if h.labelled else ("answered", "")
+    )
     text = f"Radii of {label}: {100 * h.correct.sum():.1f} % of the inputs {word}{wrong}"
     if h.saturation is not None:
         x = frame.px(h.saturation)
@@ -71,7 +80,9 @@ def histogram_svg(histogram: Histogram, label: str, style: LineStyle, y_top: flo
             f'style="fill:var(--ink,#222)">saturation {h.saturation:.3f}</text>'
         )
         text += f"; {100 * h.saturated:.1f} % {word} at the saturation radius {h.saturation:.3f}"
-    return drawing(frame, inside, title=label, description=f"{text}.", labels=("radius", ""), name=name)
+    return drawing(
+        frame, inside, title=label, description=f"{text}.", labels=("radius", ""), name=name
+    )
 
 
 _GREY = 'fill="#aaa" style="fill:var(--wrong,#aaa)"'

@@ -11,7 +11,16 @@ from smoothcert.report.read.methods import METHODS, method_of, recognised_method
 # One for each method. Near Okabe and Ito's colours, moved apart until every two differ by at least 22 in CIELAB for
 # normal, protan, deutan and tritan eyes, and each has a contrast of 2.9 with the paper; a test keeps it so.
 COLOURS = ("#222222", "#599ae7", "#b22400", "#0f7b4a", "#184396", "#943a74", "#be869b", "#d38400")
-DARK_COLOURS = ("#f2f2f2", "#a9c3ff", "#d97933", "#3ee496", "#2e7cc3", "#dc2165", "#b99aae", "#f1b51a")
+DARK_COLOURS = (
+    "#f2f2f2",
+    "#a9c3ff",
+    "#d97933",
+    "#3ee496",
+    "#2e7cc3",
+    "#dc2165",
+    "#b99aae",
+    "#f1b51a",
+)
 DASHES = ("", "7 3", "3 2.5", "9 3 2 3", "14 4")
 
 
@@ -40,7 +49,9 @@ def styles_of(keys: Sequence[str]) -> list[LineStyle]:
     """A style for each key: methods have their own colours, other keys those that are left."""
     colours = {key: METHODS.index(key) for key in keys if key in METHODS}
     others = list(dict.fromkeys(key for key in keys if key not in METHODS))
-    free = [colour for colour in range(len(COLOURS)) if colour not in colours.values()] or list(range(len(COLOURS)))
+    free = [colour for colour in range(len(COLOURS)) if colour not in colours.values()] or list(
+        range(len(COLOURS))
+    )
     colours |= {key: free[place % len(free)] for place, key in enumerate(others)}
     seen: dict[int, int] = {}
     styles = []

@@ -26,7 +26,9 @@ def loss_charts(trainings: Sequence[Training], epochs: int | None = None) -> lis
     if epochs is not None:
         if epochs < 1:
             raise ConfigError(f"expected a number of epochs to show, at least 1, found {epochs}")
-        trainings = [replace(t, epochs=[e for e in t.epochs if _within(e, epochs)]) for t in trainings]
+        trainings = [
+            replace(t, epochs=[e for e in t.epochs if _within(e, epochs)]) for t in trainings
+        ]
     keys = [training.key for training in trainings]
     # where all are of one method, there is no other to be told from: each has a colour of its own
     styles = styles_of(keys if len(set(keys)) > 1 else [str(place) for place in range(len(keys))])
@@ -40,7 +42,9 @@ def loss_charts(trainings: Sequence[Training], epochs: int | None = None) -> lis
     titles = dict(MEASURES)
     if any(training.loss != "loss" for training in trainings):
         titles["loss"] += " without regularisers"
-    return [_chart(measure, titles[measure], found, marks) for measure, found in lines.items() if found]
+    return [
+        _chart(measure, titles[measure], found, marks) for measure, found in lines.items() if found
+    ]
 
 
 def _within(epoch: Mapping[str, Any], epochs: int) -> bool:
@@ -58,7 +62,9 @@ def _lines(trainings: Sequence[Training], styles: Sequence[LineStyle], measure: 
 
 def _series(training: Training, entry: str) -> tuple[Floats, Floats]:
     """The number of finished epochs, and the entry after each of them."""
-    values = {1 + float(e["epoch"]): float(e[entry]) for e in training.epochs if finite(e, "epoch", entry)}
+    values = {
+        1 + float(e["epoch"]): float(e[entry]) for e in training.epochs if finite(e, "epoch", entry)
+    }
     x = np.array(sorted(values))
     return x, np.array([values[epochs] for epochs in x.tolist()])
 
@@ -71,13 +77,21 @@ def _drops(trainings: Sequence[Training]) -> list[Mark]:
         for finished, before, after in zip(x[:-1], rates[:-1], rates[1:], strict=True):
             if not math.isclose(before, after):
                 found.setdefault(float(finished), {})[training.name] = float(after)
-    last, free = max((float(e["epoch"]) for t in trainings for e in t.epochs if finite(e, "epoch")), default=0.0), -1.0
+    last, free = (
+        max(
+            (float(e["epoch"]) for t in trainings for e in t.epochs if finite(e, "epoch")),
+            default=0.0,
+        ),
+        -1.0,
+    )
     marks = []
     for finished, changes in sorted(found.items()):
         words = {f"lr {rate:.3g}" for rate in changes.values()}
         word = words.pop() if len(words) == 1 and finished > free else ""
         free = finished + 0.15 * last if word else free  # words must not lie over each other
-        about = "; ".join(f"{name}: learning rate {rate:.3g} from here" for name, rate in changes.items())
+        about = "; ".join(
+            f"{name}: learning rate {rate:.3g} from here" for name, rate in changes.items()
+        )
         marks.append(Mark(finished, word, about))
     return marks
 
@@ -90,7 +104,11 @@ def _chart(measure: str, title: str, lines: Sequence[Line], marks: Sequence[Mark
         low, high = min(low, 0.0) if low < 0.3 * high else low, high
     pad = 0.06 * (high - low) or 0.5
     share = measure != "loss"
-    y = (max(low - pad, 0.0), min(high + pad, 1.0)) if share else (low if low == 0 else low - pad, high + pad)
+    y = (
+        (max(low - pad, 0.0), min(high + pad, 1.0))
+        if share
+        else (low if low == 0 else low - pad, high + pad)
+    )
     frame = Frame(
         (0.0, last),
         y,

@@ -32,9 +32,14 @@ def overlay_charts(
     styles = styles_of([entry.key for entry in series])
     measures = ["average certified radius", *(f"certified accuracy at r = {r:g}" for r in radii)]
     measures = [name + ", 3-digit radii" * rounded for name in measures]
-    clean = "accuracy at r = 0" + (f" ({left_out} below {100 * least:g} % left out)" if left_out else "")
+    clean = "accuracy at r = 0" + (
+        f" ({left_out} below {100 * least:g} % left out)" if left_out else ""
+    )
     width = 460 if radii else 720
-    charts = [_chart(series, styles, column, (clean, name), width) for column, name in enumerate(measures, start=1)]
+    charts = [
+        _chart(series, styles, column, (clean, name), width)
+        for column, name in enumerate(measures, start=1)
+    ]
     return [chart for chart in charts if chart is not None]
 
 
@@ -51,12 +56,16 @@ def _chart(
         if not spots:
             continue
         x, y = (np.array([spot.values[k] for spot in spots]) for k in (0, column))
-        lines.append(Line(_label(entry), x, y, style, place, marker="hollow" if entry.published else "full"))
+        lines.append(
+            Line(_label(entry), x, y, style, place, marker="hollow" if entry.published else "full")
+        )
         told.append(f"{_label(entry)}: " + ", ".join(map(_told, spots, x, y)))
         if entry.parameter:
             carried = _carried(entry, series, column)
             named = [spot for spot in spots if spot.value not in carried]
-            words += [Text(spot.values[0], spot.values[column], f"{spot.value:g}") for spot in named]
+            words += [
+                Text(spot.values[0], spot.values[column], f"{spot.value:g}") for spot in named
+            ]
     if not lines:
         return None
     x, y = (np.concatenate([getattr(line, axis) for line in lines]) for axis in ("x", "y"))
@@ -82,7 +91,9 @@ def _chart(
 
 
 def _drawn(entry: Series, column: int) -> list[Spot]:
-    return [spot for spot in entry.spots if np.isfinite([spot.values[0], spot.values[column]]).all()]
+    return [
+        spot for spot in entry.spots if np.isfinite([spot.values[0], spot.values[column]]).all()
+    ]
 
 
 def _carried(entry: Series, series: Sequence[Series], column: int) -> set[float | None]:
@@ -95,7 +106,9 @@ def _carried(entry: Series, series: Sequence[Series], column: int) -> set[float 
         return set()
     what = entry.key, entry.parameter
     ours = [own for own in series if not own.published and (own.key, own.parameter) == what]
-    return {spot.value for own in ours if {*entry.notes} <= {*own.notes} for spot in _drawn(own, column)}
+    return {
+        spot.value for own in ours if {*entry.notes} <= {*own.notes} for spot in _drawn(own, column)
+    }
 
 
 def _told(spot: Spot, x: float, y: float) -> str:
@@ -103,5 +116,9 @@ def _told(spot: Spot, x: float, y: float) -> str:
 
 
 def _label(entry: Series) -> str:
-    label = ("published: " if entry.published else "") + entry.name + f" by {entry.parameter}" * bool(entry.parameter)
+    label = (
+        ("published: " if entry.published else "")
+        + entry.name
+        + f" by {entry.parameter}" * bool(entry.parameter)
+    )
     return label + "".join(f" ({note})" for note in entry.notes)

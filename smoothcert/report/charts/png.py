@@ -17,7 +17,9 @@ Pixels = NDArray[np.uint8]
 
 def data_uri(image: NDArray[np.generic], largest: int = 64) -> str:
     """An image [C, H, W], uint8 or in [0, 1], as `data:image/png;base64,...`; larger ones are averaged down."""
-    return "data:image/png;base64," + b64encode(encode_png(shrink(as_bytes(image), largest))).decode()
+    return (
+        "data:image/png;base64," + b64encode(encode_png(shrink(as_bytes(image), largest))).decode()
+    )
 
 
 def encode_png(pixels: Pixels) -> bytes:
@@ -27,11 +29,15 @@ def encode_png(pixels: Pixels) -> bytes:
     left = np.concatenate([np.zeros((height, channels), np.uint8), rows[:, :-channels]], axis=1)
     above = np.concatenate([np.zeros((1, rows.shape[1]), np.uint8), rows[:-1]])
     filtered = ((0, rows), (1, rows - left), (2, rows - above))  # modulo 256, as PNG defines it
-    packed = [zlib.compress(np.insert(data, 0, kind, axis=1).astype(np.uint8).tobytes(), 9) for kind, data in filtered]
+    packed = [
+        zlib.compress(np.insert(data, 0, kind, axis=1).astype(np.uint8).tobytes(), 9)
+        for kind, data in filtered
+    ]
     header = struct.pack(">IIBBBBB", width, height, 8, 0 if channels == 1 else 2, 0, 0, 0)
     chunks = (b"IHDR", header), (b"IDAT", min(packed, key=len)), (b"IEND", b"")
     return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks
     )
 
 
@@ -42,7 +48,9 @@ def as_bytes(image: NDArray[np.generic]) -> Pixels:
     if array.dtype == np.uint8:
         return array
     if array.dtype.kind != "f":
-        raise DataError(f"expected an image of type uint8, or floating point in [0, 1], found {array.dtype}")
+        raise DataError(
+            f"expected an image of type uint8, or floating point in [0, 1], found {array.dtype}"
+        )
     pixels: Pixels = np.rint(255 * np.clip(array, 0, 1)).astype(np.uint8)
     return pixels
 

@@ -19,8 +19,12 @@ def trade_off_svg(found: TradeOff, styles: Sequence[LineStyle], name: str) -> st
     acr = np.array([point.acr for point in found.points])
     frame = Frame(axis_around(clean), axis_around(acr), 540, 320, left=78, ticks=(7, 7))
     style = styles[found.points[0].run]
-    line = Line(found.method, clean, acr, LineStyle(style.colour), found.points[0].run, marker="full")
-    path = " ".join(f"{frame.px(x):.1f},{frame.py(y):.1f}" for x, y in zip(line.x, line.y, strict=True))
+    line = Line(
+        found.method, clean, acr, LineStyle(style.colour), found.points[0].run, marker="full"
+    )
+    path = " ".join(
+        f"{frame.px(x):.1f},{frame.py(y):.1f}" for x, y in zip(line.x, line.y, strict=True)
+    )
     inside = [f'<polyline {stroke(line.style)} points="{path}"/>']
     for point, x, y in zip(found.points, clean, acr, strict=True):
         text = f"{found.parameter} = {point.value:g}"
@@ -28,7 +32,9 @@ def trade_off_svg(found: TradeOff, styles: Sequence[LineStyle], name: str) -> st
             f"<g><title>{escape(f'{text}: accuracy {x:.1f} %, ACR {y:.3f}')}</title>"
             f'<circle cx="{frame.px(x):.1f}" cy="{frame.py(y):.1f}" r="4.5" {fill(line.style)}/></g>'
         )
-    texts = [Text(x, y, f"{point.value:g}") for point, x, y in zip(found.points, clean, acr, strict=True)]
+    texts = [
+        Text(x, y, f"{point.value:g}") for point, x, y in zip(found.points, clean, acr, strict=True)
+    ]
     inside += texts_svg(frame, texts, [line])
     points = "; ".join(f"{p.value:g}: {100 * p.clean:.1f} %, ACR {p.acr:.3f}" for p in found.points)
     return drawing(

@@ -13,8 +13,14 @@ from numpy.typing import NDArray
 
 from smoothcert.report.charts.line_styles import COLOURS, DASHES, LineStyle
 
-LEGEND_LINE, LETTER = 22, 7  # pixels: the height of a line in a legend, and the usual width of a letter
-KEY, LABEL_LINE = 38, 16  # pixels: the width of a key in a legend, and the height of a line beside the axis
+LEGEND_LINE, LETTER = (
+    22,
+    7,
+)  # pixels: the height of a line in a legend, and the usual width of a letter
+KEY, LABEL_LINE = (
+    38,
+    16,
+)  # pixels: the width of a key in a legend, and the height of a line beside the axis
 BAND = 0.15  # opacity of the area around a line
 
 
@@ -81,7 +87,8 @@ def stroke(style: LineStyle) -> str:
     colour, dash = COLOURS[style.colour], DASHES[style.dash]
     return (
         f'fill="none" stroke="{colour}" style="stroke:var(--run-{style.colour},{colour})" '
-        f'stroke-width="2" stroke-linejoin="round"' + (f' stroke-dasharray="{dash}"' if dash else "")
+        f'stroke-width="2" stroke-linejoin="round"'
+        + (f' stroke-dasharray="{dash}"' if dash else "")
     )
 
 
@@ -94,13 +101,21 @@ def ticks(top: float, most: int = 9, start: float = 0.0) -> list[float]:
     """Round numbers from `start` up to `top`: multiples of 1, 2, 2.5 or 5 times a power of ten."""
     span = top - start
     power = 10.0 ** math.floor(math.log10(span / most))
-    step = next(s for s in (power, 2 * power, 2.5 * power, 5 * power, 10 * power) if span / s < most)
+    step = next(
+        s for s in (power, 2 * power, 2.5 * power, 5 * power, 10 * power) if span / s < most
+    )
     first, last = math.ceil(start / step - 1e-9), math.floor(top / step + 1e-9)
     return [i * step for i in range(first, last + 1)]
 
 
 def drawing(
-    frame: Frame, inside: Sequence[str], *, title: str, description: str, labels: tuple[str, str], name: str
+    frame: Frame,
+    inside: Sequence[str],
+    *,
+    title: str,
+    description: str,
+    labels: tuple[str, str],
+    name: str,
 ) -> str:
     """A whole SVG: paper, grid and axes around what is drawn inside; `name` makes its ids unique in a page."""
     f = frame
@@ -125,14 +140,19 @@ def drawing(
         *(f'<text x="{f.px(x):.1f}" y="{f.bottom + 20}">{f.x_format(x)}</text>' for x in x_ticks),
     ]
     if labels[0]:
-        parts.append(f'<text x="{(f.left + f.right) / 2}" y="{f.bottom + 43}">{escape(labels[0])}</text>')
+        parts.append(
+            f'<text x="{(f.left + f.right) / 2}" y="{f.bottom + 43}">{escape(labels[0])}</text>'
+        )
     for number, line in enumerate(labels[1].splitlines()):
         middle = f"translate({15 + LABEL_LINE * number} {(f.top + f.bottom) / 2}) rotate(-90)"
         parts.append(f'<text class="y-label" transform="{middle}">{escape(line)}</text>')
     parts += [
         "</g>",
         '<g fill="#555" style="fill:var(--soft,#555)" text-anchor="end">',
-        *(f'<text x="{f.left - 8}" y="{f.py(y) + 4.5:.1f}">{f.y_format(y)}</text>' for y in y_ticks),
+        *(
+            f'<text x="{f.left - 8}" y="{f.py(y) + 4.5:.1f}">{f.y_format(y)}</text>'
+            for y in y_ticks
+        ),
         "</g>",
         *inside,
         # over the lines, at 0 if that is inside
@@ -174,7 +194,10 @@ def line_chart(
 def legend_entries(frame: Frame, lines: Sequence[Line], longest: int) -> list[str]:
     """A key and a name of at most `longest` letters for each line, in columns below the axis of the frame."""
     columns = _columns(frame, longest)
-    return [_entry(frame, divmod(number, columns), columns, line, longest) for number, line in enumerate(lines)]
+    return [
+        _entry(frame, divmod(number, columns), columns, line, longest)
+        for number, line in enumerate(lines)
+    ]
 
 
 def legend_height(frame: Frame, lines: Sequence[Line], longest: int) -> int:
@@ -186,17 +209,25 @@ def _columns(frame: Frame, longest: int) -> int:
 
 
 def _drawn(frame: Frame, line: Line) -> str:
-    places = [(f"{frame.px(x):.1f}", f"{frame.py(y):.1f}") for x, y in zip(line.x, line.y, strict=True)]
+    places = [
+        (f"{frame.px(x):.1f}", f"{frame.py(y):.1f}") for x, y in zip(line.x, line.y, strict=True)
+    ]
     if line.dots:
         return "".join(f'<circle cx="{x}" cy="{y}" r="4" {fill(line.style)}/>' for x, y in places)
     chosen = places if line.marked is None else [places[i] for i in line.marked]
-    circles = "".join(f'<circle cx="{x}" cy="{y}" {_marker(line)}/>' for x, y in chosen if line.marker)
+    circles = "".join(
+        f'<circle cx="{x}" cy="{y}" {_marker(line)}/>' for x, y in chosen if line.marker
+    )
     return f'<polyline {stroke(line.style)} points="{" ".join(map(",".join, places))}"/>{circles}'
 
 
 def _marker(line: Line) -> str:
     """A point, or a ring around where a point would be: both can be seen at one place."""
-    return f'r="4" {fill(line.style)}' if line.marker == "full" else f'r="6" {stroke(replace(line.style, dash=0))}'
+    return (
+        f'r="4" {fill(line.style)}'
+        if line.marker == "full"
+        else f'r="6" {stroke(replace(line.style, dash=0))}'
+    )
 
 
 def _band(frame: Frame, line: Line) -> str:

@@ -19,23 +19,32 @@ Epochs = Sequence[Mapping[str, Any]]
 MEASURES = {"loss": "Training loss", "noisy_test_accuracy": "Accuracy on noisy test images"}
 
 
-def training_svg(training: Mapping[str, Epochs], measure: str, runs: Mapping[str, tuple[int, LineStyle]]) -> str | None:
+def training_svg(
+    training: Mapping[str, Epochs], measure: str, runs: Mapping[str, tuple[int, LineStyle]]
+) -> str | None:
     """One entry of the metrics after each epoch, or None if no run has it; of a repeated epoch the last counts.
 
     `runs` gives the place and the style of a run in the report.
     """
     lines: list[Line] = []
     for name, epochs in training.items():
-        values = {1 + float(e["epoch"]): float(e[measure]) for e in epochs if finite(e, "epoch", measure)}
+        values = {
+            1 + float(e["epoch"]): float(e[measure]) for e in epochs if finite(e, "epoch", measure)
+        }
         x = np.array(sorted(values))
         y = np.array([values[epoch] for epoch in x.tolist()])
         if len(x) > 1:
-            place, style = runs.get(name, (len(runs) + len(lines), LineStyle(len(lines) % len(COLOURS))))
+            place, style = runs.get(
+                name, (len(runs) + len(lines), LineStyle(len(lines) % len(COLOURS)))
+            )
             lines.append(Line(one_line(name), x, y, style, place))
     if not lines:
         return None
     last = max(float(line.x.max()) for line in lines)
-    low, high = min(float(line.y.min()) for line in lines), max(float(line.y.max()) for line in lines)
+    low, high = (
+        min(float(line.y.min()) for line in lines),
+        max(float(line.y.max()) for line in lines),
+    )
     size: dict[str, Any] = {"width": 540, "height": 320, "ticks": (whole_ticks(last), 7)}
     if measure == "loss":
         frame = Frame((0.0, last), (min(low, 0.0), 1.05 * high if high > 0 else 1.0), **size)
@@ -46,7 +55,9 @@ def training_svg(training: Mapping[str, Epochs], measure: str, runs: Mapping[str
         lines,
         frame,
         title=MEASURES[measure],
-        description="; ".join(f"{line.label}: {line.y[0]:.3g} to {line.y[-1]:.3g}" for line in lines),
+        description="; ".join(
+            f"{line.label}: {line.y[0]:.3g} to {line.y[-1]:.3g}" for line in lines
+        ),
         labels=("epochs", ""),
         legend=False,
         name=f"training-{measure}",
@@ -56,4 +67,6 @@ def training_svg(training: Mapping[str, Epochs], measure: str, runs: Mapping[str
 def whole_ticks(last: float) -> int:
     """How many ticks an axis of epochs may have at most, so that none is within an epoch."""
     most = min(9, int(last) + 1)
-    return next(n for n in range(most, 0, -1) if n == 1 or all(tick.is_integer() for tick in ticks(last, n)))
+    return next(
+        n for n in range(most, 0, -1) if n == 1 or all(tick.is_integer() for tick in ticks(last, n))
+    )

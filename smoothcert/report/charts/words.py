@@ -13,7 +13,11 @@ from numpy.typing import NDArray
 Place = tuple[float, float]
 Pixels = tuple[NDArray[np.int64], NDArray[np.int64]]
 
-_LETTER, _HALF, _POINT = 6.6, 6, 6  # pixels: the width of a letter, half the height of a word, the radius of a point
+_LETTER, _HALF, _POINT = (
+    6.6,
+    6,
+    6,
+)  # pixels: the width of a letter, half the height of a word, the radius of a point
 _NEAR = 9  # a word that is further from its point than these pixels has a line to it
 
 
@@ -26,7 +30,9 @@ class Placed:
 
 
 def place_words(
-    words: Sequence[tuple[Place, str]], lines: Sequence[Sequence[Place]], area: tuple[float, float, float, float]
+    words: Sequence[tuple[Place, str]],
+    lines: Sequence[Sequence[Place]],
+    area: tuple[float, float, float, float],
 ) -> list[Placed | None]:
     """The first free place around its point for each word, all in pixels; None where it is too crowded.
 
@@ -34,18 +40,25 @@ def place_words(
     word, and each other only where a word finds no other place.
     """
     left, top, right, bottom = area
-    covered, texts, ties = np.zeros((3, math.ceil(bottom - top) + 1, math.ceil(right - left) + 1), bool)
+    covered, texts, ties = np.zeros(
+        (3, math.ceil(bottom - top) + 1, math.ceil(right - left) + 1), bool
+    )
 
     def along(start: Place, end: Place, gap: float = 0) -> Pixels:
         """The pixels of a line inside the area, but for a gap at its start."""
         length = math.dist(start, end)
         steps = np.linspace(min(gap / max(length, 1), 1), 1, int(2 * length) + 2)
-        x, y = (np.rint(a + steps * (b - a) - low).astype(int) for a, b, low in zip(start, end, area[:2], strict=True))
+        x, y = (
+            np.rint(a + steps * (b - a) - low).astype(int)
+            for a, b, low in zip(start, end, area[:2], strict=True)
+        )
         inside = (x >= 0) & (y >= 0) & (x < covered.shape[1]) & (y < covered.shape[0])
         return y[inside], x[inside]
 
     def box(x: float, y: float, wide: float, high: float) -> tuple[slice, slice]:
-        ends = [(middle - size, middle + size) for middle, size in ((y - top, high), (x - left, wide))]
+        ends = [
+            (middle - size, middle + size) for middle, size in ((y - top, high), (x - left, wide))
+        ]
         down, across = (slice(max(math.floor(low), 0), max(math.ceil(end), 0)) for low, end in ends)
         return down, across
 
@@ -58,7 +71,11 @@ def place_words(
         found.append(None)
         for crossing, (across, down) in product((False, True), _moves(half)):
             at = x + across, y + down
-            if not (left <= at[0] - half and at[0] + half <= right and top <= at[1] - _HALF <= bottom - 2 * _HALF):
+            if not (
+                left <= at[0] - half
+                and at[0] + half <= right
+                and top <= at[1] - _HALF <= bottom - 2 * _HALF
+            ):
                 continue
             end = min(max(x, at[0] - half), at[0] + half), min(max(y, at[1] - _HALF), at[1] + _HALF)
             far = math.dist((x, y), end) > _NEAR

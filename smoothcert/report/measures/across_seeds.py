@@ -14,7 +14,20 @@ from smoothcert.report.measures.analysis import average_certified_radius, certif
 from smoothcert.report.read.certificates import Certificates
 
 # Entries of a manifest that must agree; the others (seed, weights, device) may differ between seeds and machines.
-PROCEDURE = ("sigma", "n0", "n", "alpha", "noise", "dataset", "split", "data", "start", "every", "max", "radii")
+PROCEDURE = (
+    "sigma",
+    "n0",
+    "n",
+    "alpha",
+    "noise",
+    "dataset",
+    "split",
+    "data",
+    "start",
+    "every",
+    "max",
+    "radii",
+)
 
 
 @dataclass(frozen=True)
@@ -37,7 +50,9 @@ def spread(values: ArrayLike) -> Spread:
     return Spread(float(x.mean()), float(x.std(ddof=1)) if len(x) > 1 else float("nan"))
 
 
-def seed_summary(runs: Sequence[Certificates], radii: Sequence[float] = (), rounded: bool = False) -> SeedSummary:
+def seed_summary(
+    runs: Sequence[Certificates], radii: Sequence[float] = (), rounded: bool = False
+) -> SeedSummary:
     """Mean and standard deviation of ACR and certified accuracy over runs of one experiment."""
     if not runs:
         raise ConfigError("a mean over seeds needs at least one run, found none")

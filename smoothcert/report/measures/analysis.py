@@ -52,7 +52,11 @@ def certified_accuracy(c: Certificates, radii: ArrayLike, rounded: bool = False)
 
     `rounded` rounds the radii first, as published logs do: published tables need it to the last digit.
     """
-    return _share(c, correct_radii(c, rounded), radii) if c.labelled else np.full(np.shape(radii), np.nan)
+    return (
+        _share(c, correct_radii(c, rounded), radii)
+        if c.labelled
+        else np.full(np.shape(radii), np.nan)
+    )
 
 
 def certified_share(c: Certificates, radii: ArrayLike, rounded: bool = False) -> Floats:
@@ -62,7 +66,9 @@ def certified_share(c: Certificates, radii: ArrayLike, rounded: bool = False) ->
 
 def curve_values(c: Certificates, radii: ArrayLike, rounded: bool = False) -> Floats:
     """What the curve of a run shows: certified accuracy, or certified share where there are no labels."""
-    return certified_accuracy(c, radii, rounded) if c.labelled else certified_share(c, radii, rounded)
+    return (
+        certified_accuracy(c, radii, rounded) if c.labelled else certified_share(c, radii, rounded)
+    )
 
 
 def _share(c: Certificates, own: Floats, radii: ArrayLike) -> Floats:
@@ -71,7 +77,12 @@ def _share(c: Certificates, own: Floats, radii: ArrayLike) -> Floats:
 
 
 def certified_accuracy_whp(
-    c: Certificates, radii: ArrayLike, *, alpha: float | None = None, rho: float = 0.001, rounded: bool = False
+    c: Certificates,
+    radii: ArrayLike,
+    *,
+    alpha: float | None = None,
+    rho: float = 0.001,
+    rounded: bool = False,
 ) -> Floats:
     """A lower bound of the share of inputs that truly are robust at r, valid with probability 1 - rho.
 
@@ -83,7 +94,9 @@ def certified_accuracy_whp(
     """
     alpha = c.alpha_each if alpha is None else alpha
     if alpha is None:
-        raise ConfigError(f"{c.name}: alpha is not recorded in this log; give alpha (the field's tables use 0.001)")
+        raise ConfigError(
+            f"{c.name}: alpha is not recorded in this log; give alpha (the field's tables use 0.001)"
+        )
     if not (0 < alpha < 1 and 0 < rho < 1):
         raise ConfigError(f"expected alpha and rho between 0 and 1, found {alpha} and {rho}")
     doubt = np.log(1 / rho)
@@ -98,7 +111,9 @@ def linf_radius(radius: ArrayLike, dimension: int) -> Floats:
     return bounds.linf_radius(radius, dimension)
 
 
-def certified_accuracy_linf(c: Certificates, epsilons: ArrayLike, dimension: int, rounded: bool = False) -> Floats:
+def certified_accuracy_linf(
+    c: Certificates, epsilons: ArrayLike, dimension: int, rounded: bool = False
+) -> Floats:
     """CA in l-infinity norm: (1/N) #{i : correct_i and R_i / sqrt(d) >= epsilon}, for each epsilon."""
     if not c.labelled:
         return np.full(np.shape(epsilons), np.nan)
@@ -153,7 +168,10 @@ def default_radii(results: Sequence[Certificates], columns: int = 10) -> list[fl
     tested = {r for c in results for r in c.tested_radii or ()}
     if tested and all(c.tested_radii is not None for c in results):
         return sorted(tested)
-    top = max((float(c.radius[c.counted].max(initial=0.0)) for c in results if c.tested_radii is None), default=0.0)
+    top = max(
+        (float(c.radius[c.counted].max(initial=0.0)) for c in results if c.tested_radii is None),
+        default=0.0,
+    )
     linf = {c.norm for c in results} == {"linf"}
     unit, step = (1 / 255, 1.0) if linf else (1.0, 0.25)
     while top / unit // step + 1 > columns:
@@ -161,4 +179,6 @@ def default_radii(results: Sequence[Certificates], columns: int = 10) -> list[fl
     while 0 < top / unit < step and step > 1e-3:
         step /= 2
     # divided, not multiplied by 1/255: 2/255 must be the double that a user's 2/255 is
-    return sorted({i * step / (255 if linf else 1) for i in range(int(top / unit // step) + 1)} | tested)
+    return sorted(
+        {i * step / (255 if linf else 1) for i in range(int(top / unit // step) + 1)} | tested
+    )

@@ -51,7 +51,9 @@ class Family:
         Where each model tested chosen radii alone, there is no curve, but a point at each of them.
         """
         measured = [c for c in self.models if c.tested_radii is None]
-        curves = [certified_curve(c)[0] for c in measured] or [np.array(c.tested_radii) for c in self.models]
+        curves = [certified_curve(c)[0] for c in measured] or [
+            np.array(c.tested_radii) for c in self.models
+        ]
         best = upper_envelope(measured or self.models, np.unique(np.concatenate(curves)).tolist())
         return np.array([w.radius for w in best]), np.array([w.accuracy for w in best])
 
@@ -72,18 +74,30 @@ def attack_families(attacks: Sequence[Attacks], results: Sequence[Certificates])
     if not found:
         raise ConfigError(
             "curves of attacks need l2 certificates of the attacked networks, with the same sigma and images, found "
-            + ("none for these attacks: certify the run too" if attacks else "no attack: `smoothcert attack` makes one")
+            + (
+                "none for these attacks: certify the run too"
+                if attacks
+                else "no attack: `smoothcert attack` makes one"
+            )
         )
     labels = {id(c): label for c, label in zip(results, labels_of(results), strict=True)}
     found, shared, left_out = drawn_together(found, labels)
     methods = {id(c): (method_of(c) or labels[id(c)], data_of(c)) for _, c in found}
     several = len({data for _, data in methods.values()}) > 1
-    told = dict(zip([setting_of(a) for a, _ in found], setting_labels([setting_of(a) for a, _ in found]), strict=True))
+    told = dict(
+        zip(
+            [setting_of(a) for a, _ in found],
+            setting_labels([setting_of(a) for a, _ in found]),
+            strict=True,
+        )
+    )
     families: list[Family] = []
     for method, data in dict.fromkeys(methods.values()):
         own = [(a, c) for a, c in found if methods[id(c)] == (method, data)]
         models = {id(c): c.where(np.isin(c.idx, shared[data])) for _, c in own}
-        name = " ".join([method if len(models) > 1 else labels[next(iter(models))], *(data if several else ())])
+        name = " ".join(
+            [method if len(models) > 1 else labels[next(iter(models))], *(data if several else ())]
+        )
         curves, notes = [], []
         for setting in dict.fromkeys(setting_of(a) for a, _ in own):
             stores = [(list(models).index(id(c)), a) for a, c in own if setting_of(a) == setting]
@@ -94,7 +108,8 @@ def attack_families(attacks: Sequence[Attacks], results: Sequence[Certificates])
                 for names in joined
             ]
             notes += [
-                f"{name}: the best certified run at r = {r:g} was not attacked there by {curve.label}" for r in gaps
+                f"{name}: the best certified run at r = {r:g} was not attacked there by {curve.label}"
+                for r in gaps
             ]
         notes = notes if families else [*left_out, *notes]
         families.append(Family(name, tuple(models.values()), tuple(curves), tuple(notes)))
@@ -102,25 +117,37 @@ def attack_families(attacks: Sequence[Attacks], results: Sequence[Certificates])
 
 
 def _curve(
-    label: str, stores: Sequence[tuple[int, Attacks]], models: Sequence[Certificates], shared: Indices
+    label: str,
+    stores: Sequence[tuple[int, Attacks]],
+    models: Sequence[Certificates],
+    shared: Indices,
 ) -> tuple[AttackCurve, list[float], list[str]]:
     """The curve of one kind of attack, the radii where the best certified model was not attacked by it, and the names
     of stores that make one point together."""
     points, gaps, joined = {}, [], []
     for best in upper_envelope(models, sorted({radius for _, a in stores for radius in a.radii})):
-        by_model = [[a for place, a in stores if place == model and best.radius in a.radii] for model in best.tied]
+        by_model = [
+            [a for place, a in stores if place == model and best.radius in a.radii]
+            for model in best.tied
+        ]
         here = next(filter(None, by_model), [])
         if here:
             points[best.radius] = _accuracy(here, best.radius, shared)
-            joined += [" and ".join(sorted(one_line(a.name) for a in here))] if len(here) > 1 else []
+            joined += (
+                [" and ".join(sorted(one_line(a.name) for a in here))] if len(here) > 1 else []
+            )
         else:
             gaps.append(best.radius)
     attacked = tuple(points)
-    clean = max([accuracy for c in models if not np.isnan(accuracy := clean_accuracy(c))], default=None)
+    clean = max(
+        [accuracy for c in models if not np.isnan(accuracy := clean_accuracy(c))], default=None
+    )
     if points and clean is not None:
         points.setdefault(0.0, clean)  # PREDICT and CERTIFY answer alike there, but for abstentions
     radii = sorted(points)
-    curve = AttackCurve(label, np.array(radii), np.array([points[radius] for radius in radii]), attacked)
+    curve = AttackCurve(
+        label, np.array(radii), np.array([points[radius] for radius in radii]), attacked
+    )
     return curve, gaps, list(dict.fromkeys(joined))
 
 
@@ -147,6 +174,11 @@ def setting_of(a: Attacks) -> Setting:
 def setting_labels(settings: Sequence[Setting]) -> list[str]:
     """The attack of each, and what differs among them, by letters: m noises, T steps, n samples and α of PREDICT."""
     words = ("{}", "m={}", "T={}", "n={}", "{} noise", "α={}")
-    varied = [place for place in range(1, len(words)) if len({s[place] for s in settings} - {None}) > 1]
-    told = ([words[place].format(s[place]) for place in varied if s[place] is not None] for s in settings)
+    varied = [
+        place for place in range(1, len(words)) if len({s[place] for s in settings} - {None}) > 1
+    ]
+    told = (
+        [words[place].format(s[place]) for place in varied if s[place] is not None]
+        for s in settings
+    )
     return [", ".join([s[0], *parts]) for s, parts in zip(settings, told, strict=True)]

@@ -36,7 +36,9 @@ def empirical_rows(a: Attacks, certificates: Certificates | None = None) -> list
     return [_row(a, radius, certificates, alarm) for radius in a.radii]
 
 
-def _row(a: Attacks, radius: float, certificates: Certificates | None, alarm: NDArray[np.bool_]) -> EmpiricalRow:
+def _row(
+    a: Attacks, radius: float, certificates: Certificates | None, alarm: NDArray[np.bool_]
+) -> EmpiricalRow:
     here = a.radius == radius
     return EmpiricalRow(
         radius=radius,
@@ -55,7 +57,11 @@ def _certified(a: Attacks, radius: float, certificates: Certificates | None) -> 
     here = a.radius == radius
     if certificates is not None:
         among = np.isin(certificates.idx, a.idx[here])
-        share = float(certified_accuracy(certificates.where(among), radius)) if among.sum() == here.sum() else np.nan
+        share = (
+            float(certified_accuracy(certificates.where(among), radius))
+            if among.sum() == here.sum()
+            else np.nan
+        )
         return None if np.isnan(share) else share
     if np.isnan(a.certified_radius[here]).any():
         return None

@@ -13,7 +13,9 @@ from smoothcert.report.measures.analysis import Floats, input_radii
 from smoothcert.report.read.certificates import Certificates
 
 FEWEST = 6
-NO_INTERVAL = f"has no interval: the bootstrap takes {FEWEST} inputs or more whose values are not all equal"
+NO_INTERVAL = (
+    f"has no interval: the bootstrap takes {FEWEST} inputs or more whose values are not all equal"
+)
 
 
 @dataclass(frozen=True)
@@ -55,7 +57,9 @@ def paired_bootstrap(
     """
     _same_inputs(first, second)
     if not (0 < level < 1 and resamples >= 1):
-        raise ConfigError(f"expected 0 < level < 1 and resamples >= 1, found {level} and {resamples}")
+        raise ConfigError(
+            f"expected 0 < level < 1 and resamples >= 1, found {level} and {resamples}"
+        )
     d = _values(first, radii, rounded) - _values(second, radii, rounded)  # [N, 1 + radii]
     columns = np.ascontiguousarray(d.T)
     means = np.array([columns @ draw_inputs(len(d), rng) for _ in range(resamples)]) / len(d)
@@ -85,10 +89,15 @@ def paired_curve(
     """
     _same_inputs(first, second)
     grid = np.asarray(radii, dtype=np.float64)
-    reached = [np.searchsorted(grid, input_radii(c, rounded), side="right") * c.correct for c in (first, second)]
+    reached = [
+        np.searchsorted(grid, input_radii(c, rounded), side="right") * c.correct
+        for c in (first, second)
+    ]
 
     def difference(weights: NDArray[np.intp]) -> Floats:
-        sums = [np.bincount(place, weights, len(grid) + 1)[::-1].cumsum()[::-1] for place in reached]
+        sums = [
+            np.bincount(place, weights, len(grid) + 1)[::-1].cumsum()[::-1] for place in reached
+        ]
         return np.asarray((sums[0] - sums[1])[1:] / first.rows)
 
     resampled = np.array([difference(draw_inputs(first.rows, rng)) for _ in range(resamples)])
@@ -97,7 +106,9 @@ def paired_curve(
     return value, *_with_unseen(value, low, high, first.rows, level)
 
 
-def _with_unseen(value: Floats, low: Floats, high: Floats, inputs: int, level: float) -> tuple[Floats, Floats]:
+def _with_unseen(
+    value: Floats, low: Floats, high: Floats, inputs: int, level: float
+) -> tuple[Floats, Floats]:
     """Ends of intervals of differences of CA, moved outwards as far as inputs of a kind that was not seen may lead.
 
     The bootstrap draws what was seen, so that its interval is [0, 0] where no input differs. But a kind with a share q

@@ -7,7 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from smoothcert.report.measures.analysis import abstention_rate, average_certified_radius, certified_accuracy
+from smoothcert.report.measures.analysis import (
+    abstention_rate,
+    average_certified_radius,
+    certified_accuracy,
+)
 from smoothcert.report.read.certificates import Certificates
 
 
@@ -22,7 +26,9 @@ class ClassValues:
     accuracy: tuple[float, ...]  # certified accuracy at each radius asked for
 
 
-def per_class(c: Certificates, radii: Sequence[float] = (), rounded: bool = False) -> list[ClassValues]:
+def per_class(
+    c: Certificates, radii: Sequence[float] = (), rounded: bool = False
+) -> list[ClassValues]:
     """For each label k: CA_k(r) = (1/N_k) #{i : label_i = k, correct_i, R_i >= r}, ACR_k likewise, ascending in k."""
     found = []
     for label in np.unique(c.label).tolist():

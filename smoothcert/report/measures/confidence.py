@@ -39,7 +39,11 @@ def why_unknown(c: Certificates) -> str:
     if _stored(c) is not None:
         return ""
     if c.norm != "l2":
-        found = f"were converted to {c.norm}: leave --norm out" if c.dimension else f"are in norm {c.norm}"
+        found = (
+            f"were converted to {c.norm}: leave --norm out"
+            if c.dimension
+            else f"are in norm {c.norm}"
+        )
         return f"a log tells it by l2 radii alone, and its radii {found}"
     return "logs whose path does not name sigma do not tell it" if c.sigma is None else ""
 
@@ -47,7 +51,9 @@ def why_unknown(c: Certificates) -> str:
 def no_confidence(results: Sequence[Certificates], what: str) -> ConfigError:
     """The error where `what` is to be made of runs none of whose p_A is known."""
     reasons = "; ".join(dict.fromkeys(map(why_unknown, results)))
-    return ConfigError(f"{what} of confidence needs a run whose p_A is known, found none: {reasons}")
+    return ConfigError(
+        f"{what} of confidence needs a run whose p_A is known, found none: {reasons}"
+    )
 
 
 def _stored(c: Certificates) -> Floats | None:
@@ -59,9 +65,13 @@ def p_lower(c: Certificates) -> Floats:
     if (stored := _stored(c)) is not None:
         return stored
     if c.norm != "l2":
-        raise ConfigError(f"{c.name}: p_A can be recovered from l2 radii only, found radii in norm {c.norm}")
+        raise ConfigError(
+            f"{c.name}: p_A can be recovered from l2 radii only, found radii in norm {c.norm}"
+        )
     if c.sigma is None:
-        raise ConfigError(f"{c.name}: sigma is not known, so p_A cannot be recovered from the radii of this log")
+        raise ConfigError(
+            f"{c.name}: sigma is not known, so p_A cannot be recovered from the radii of this log"
+        )
     return np.where(c.abstained, 0.0, normal_cdf(c.radius / c.sigma))
 
 
@@ -91,4 +101,8 @@ def saturation(c: Certificates) -> float | None:
     if c.n is None and c.alpha is None:
         field = saturation_radius(c.sigma, *budget())
         return field if format(float(c.radius.max()), ".3") == format(field, ".3") else None
-    return None if c.n is None or c.alpha_each is None else saturation_radius(c.sigma, c.n, c.alpha_each, c.law)
+    return (
+        None
+        if c.n is None or c.alpha_each is None
+        else saturation_radius(c.sigma, c.n, c.alpha_each, c.law)
+    )

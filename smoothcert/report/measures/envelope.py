@@ -34,7 +34,9 @@ class Winner:
     tied: tuple[int, ...]
 
 
-def upper_envelope(results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False) -> list[Winner]:
+def upper_envelope(
+    results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False
+) -> list[Winner]:
     """max_k CA_k(r) for each r, over the runs that tested r; radii that no run tested are left out.
 
     Runs that are still being certified take part only where no complete one does: the best of a few inputs is luck. Of
@@ -42,7 +44,9 @@ def upper_envelope(results: Sequence[Certificates], radii: Sequence[float], roun
     """
     if not results:
         raise ConfigError("an envelope needs at least one run, found none")
-    accuracy = np.array([certified_accuracy(c, list(radii), rounded) for c in results])  # [runs, radii]
+    accuracy = np.array(
+        [certified_accuracy(c, list(radii), rounded) for c in results]
+    )  # [runs, radii]
     clean = [clean_accuracy(c) for c in results]
     winners = []
     for j, radius in enumerate(radii):
@@ -53,7 +57,11 @@ def upper_envelope(results: Sequence[Certificates], radii: Sequence[float], roun
         tied = [k for k in known if accuracy[k, j] == top]
         tied.sort(key=lambda k: -np.nan_to_num(clean[k], nan=-1.0))
         best = tied[0]
-        winners.append(Winner(float(radius), top, best, clean[best], abstention_rate(results[best]), tuple(tied)))
+        winners.append(
+            Winner(
+                float(radius), top, best, clean[best], abstention_rate(results[best]), tuple(tied)
+            )
+        )
     return winners
 
 
@@ -85,7 +93,9 @@ def envelope_curve(results: Sequence[Certificates], rounded: bool = False) -> En
     with the larger CA(0) is taken, then the first. Runs that tested only some radii have no curve, and are left out;
     so are those still being certified, as long as others are complete.
     """
-    known = _complete(results, [k for k, c in enumerate(results) if c.tested_radii is None and c.correct.any()])
+    known = _complete(
+        results, [k for k, c in enumerate(results) if c.tested_radii is None and c.correct.any()]
+    )
     if not known:
         return None
     known.sort(key=lambda k: -clean_accuracy(results[k]))
@@ -98,7 +108,9 @@ def envelope_curve(results: Sequence[Certificates], rounded: bool = False) -> En
     while place < len(radii):
         ends = {k: place + _leading(row[place:]) for k, row in zip(known, is_best, strict=True)}
         run = max(ends, key=ends.__getitem__)
-        stretches.append(Stretch(run, float(radii[place - 1]) if place else 0.0, float(radii[ends[run] - 1])))
+        stretches.append(
+            Stretch(run, float(radii[place - 1]) if place else 0.0, float(radii[ends[run] - 1]))
+        )
         place = ends[run]
     return EnvelopeCurve(radii, best, tuple(stretches))
 

@@ -35,11 +35,19 @@ def groups_of(results: Sequence[Certificates], by: Grouping = "method") -> list[
     """
     check_choice("grouping", by, Grouping)
     found: dict[tuple[str, str], list[int]] = {}
-    order = sorted(range(len(results)), key=lambda i: results[i].sigma or 0.0) if by == "sigma" else range(len(results))
+    order = (
+        sorted(range(len(results)), key=lambda i: results[i].sigma or 0.0)
+        if by == "sigma"
+        else range(len(results))
+    )
     for place in order:
         found.setdefault(_group(results[place], by), []).append(place)
     return [
-        Group(name + "".join(f" ({word})" for word in caveats([results[i] for i in runs])), key, tuple(runs))
+        Group(
+            name + "".join(f" ({word})" for word in caveats([results[i] for i in runs])),
+            key,
+            tuple(runs),
+        )
         for (name, key), runs in found.items()
     ]
 
@@ -50,7 +58,9 @@ def caveats(runs: Sequence[Certificates]) -> list[str]:
     return doubts + ["partial"] * all(c.partial for c in runs)
 
 
-def lacking_sigmas(results: Sequence[Certificates], groups: Sequence[Group], by: Grouping) -> list[list[float]]:
+def lacking_sigmas(
+    results: Sequence[Certificates], groups: Sequence[Group], by: Grouping
+) -> list[list[float]]:
     """For each group the sigmas that others have and it has not: its best run was chosen among fewer.
 
     Groups of one sigma are made to differ in it. Logs may not name theirs: what their groups lack is not known.

@@ -30,23 +30,33 @@ class RunIntervals:
 
 def share_intervals(shares: ArrayLike, inputs: int, level: float = LEVEL) -> list[Interval]:
     """The two-sided Clopper-Pearson interval of each share of `inputs`; nan where the share is not known."""
-    from smoothcert.statistics.bounds import lower_bound, upper_bound  # with SciPy, which logs do not need otherwise
+    from smoothcert.statistics.bounds import (
+        lower_bound,
+        upper_bound,
+    )  # with SciPy, which logs do not need otherwise
 
     values = np.asarray(shares, dtype=np.float64)
     known = np.isfinite(values)
     counts = np.round(np.where(known, values, 0.0) * inputs).astype(np.int64)
-    low, high = (np.where(known, of(counts, inputs, (1 - level) / 2), np.nan) for of in (lower_bound, upper_bound))
+    low, high = (
+        np.where(known, of(counts, inputs, (1 - level) / 2), np.nan)
+        for of in (lower_bound, upper_bound)
+    )
     return [Interval(*map(float, entry)) for entry in zip(values, low, high, strict=True)]
 
 
-def mean_interval(values: Floats, rng: np.random.Generator, *, level: float = LEVEL, resamples: int = 1000) -> Interval:
+def mean_interval(
+    values: Floats, rng: np.random.Generator, *, level: float = LEVEL, resamples: int = 1000
+) -> Interval:
     """The percentile interval of the mean of N values, where each resample draws N of them with replacement.
 
     There is none (nan) where the bootstrap cannot tell (`tells`).
     """
     if not tells(values):
         return Interval(float(values.mean()), np.nan, np.nan)
-    means = np.array([values @ draw_inputs(len(values), rng) for _ in range(resamples)]) / len(values)
+    means = np.array([values @ draw_inputs(len(values), rng) for _ in range(resamples)]) / len(
+        values
+    )
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(values.mean()), float(low), float(high))
 
@@ -56,6 +66,12 @@ def run_intervals(
 ) -> RunIntervals:
     """95 % intervals of what the main table shows of a run."""
     known = c.tested_radii is None
-    mean = mean_interval(c.counted * input_radii(c, rounded), rng) if known else Interval(np.nan, np.nan, np.nan)
+    mean = (
+        mean_interval(c.counted * input_radii(c, rounded), rng)
+        if known
+        else Interval(np.nan, np.nan, np.nan)
+    )
     (abstention,) = share_intervals([abstention_rate(c)], c.rows)
-    return RunIntervals(mean, abstention, tuple(share_intervals(curve_values(c, list(radii), rounded), c.rows)))
+    return RunIntervals(
+        mean, abstention, tuple(share_intervals(curve_values(c, list(radii), rounded), c.rows))
+    )

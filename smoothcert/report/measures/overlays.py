@@ -13,7 +13,11 @@ from smoothcert.errors import ConfigError
 from smoothcert.recipes.published import method_settings
 from smoothcert.recipes.tables import load_table
 from smoothcert.report.measures.across_seeds import PROCEDURE
-from smoothcert.report.measures.analysis import average_certified_radius, certified_accuracy, clean_accuracy
+from smoothcert.report.measures.analysis import (
+    average_certified_radius,
+    certified_accuracy,
+    clean_accuracy,
+)
 from smoothcert.report.measures.collapse import collapsed
 from smoothcert.report.measures.groups import caveats
 from smoothcert.report.measures.same_data import known_data
@@ -60,7 +64,9 @@ class _Entry:
     family: Hashable  # with those that it may be joined to along sigma, whatever else differs
     values: tuple[float, ...]
     published: bool = False
-    where: tuple[str, ...] = ()  # data set and folders, or the table: tells series of one name apart
+    where: tuple[
+        str, ...
+    ] = ()  # data set and folders, or the table: tells series of one name apart
     notes: tuple[str, ...] = ()
     collapsed: bool = False
     data: str | None = None  # the data set, where it is known
@@ -79,7 +85,12 @@ def overlays(
     setting for each sigma, as most tables do, these are joined along sigma, also if another number was chosen for it.
     """
     entries = [
-        replace(_of_run(c, radii, rounded), notes=tuple(caveats([c])), collapsed=collapsed(c) > 0, data=known_data(c))
+        replace(
+            _of_run(c, radii, rounded),
+            notes=tuple(caveats([c])),
+            collapsed=collapsed(c) > 0,
+            data=known_data(c),
+        )
         for c in results
         if c.labelled and c.tested_radii is None
     ]
@@ -92,8 +103,12 @@ def overlays(
         found.append((places, _series([entries[i] for i in places], parameter)))
         left = [i for i in left if i not in places]
     found.sort(key=lambda pair: pair[0][0])
-    names = _distinct([series for _, series in found], [[entries[i].where for i in places] for places, _ in found])
-    told = _conditions([series for _, series in found], [[entries[i] for i in places] for places, _ in found])
+    names = _distinct(
+        [series for _, series in found], [[entries[i].where for i in places] for places, _ in found]
+    )
+    told = _conditions(
+        [series for _, series in found], [[entries[i] for i in places] for places, _ in found]
+    )
     return [
         replace(series, name=name, notes=(*note, *series.notes))
         for (_, series), name, note in zip(found, names, told, strict=True)
@@ -102,13 +117,19 @@ def overlays(
 
 def at_least(series: Sequence[Series], least: float) -> tuple[list[Series], int]:
     """The series without spots whose clean accuracy is below `least`, and how many these were."""
-    kept = [replace(s, spots=tuple(spot for spot in s.spots if not spot.values[0] < least)) for s in series]
+    kept = [
+        replace(s, spots=tuple(spot for spot in s.spots if not spot.values[0] < least))
+        for s in series
+    ]
     return kept, sum(len(s.spots) for s in series) - sum(len(s.spots) for s in kept)
 
 
 def _distinct(series: Sequence[Series], where: Sequence[Sequence[tuple[str, ...]]]) -> list[str]:
     """The name of each series; where several would have one, with what all its entries share and the others do not."""
-    own = [[part for part in dict.fromkeys(all_of[0]) if all(part in each for each in all_of)] for all_of in where]
+    own = [
+        [part for part in dict.fromkeys(all_of[0]) if all(part in each for each in all_of)]
+        for all_of in where
+    ]
     keys, names = [(entry.name, entry.parameter, entry.published) for entry in series], []
     for place, entry in enumerate(series):
         alike = [i for i, key in enumerate(keys) if key == keys[place]]
@@ -119,11 +140,16 @@ def _distinct(series: Sequence[Series], where: Sequence[Sequence[tuple[str, ...]
     return names
 
 
-def _conditions(series: Sequence[Series], entries: Sequence[Sequence[_Entry]]) -> list[tuple[str, ...]]:
+def _conditions(
+    series: Sequence[Series], entries: Sequence[Sequence[_Entry]]
+) -> list[tuple[str, ...]]:
     """A note on the data set and sigma of each series, where the series differ in them: such spots do not compare."""
     data = [own[0].data for own in entries]  # a series is of one data set
     noise = [own[0].numbers.get("sigma") for own in entries]
-    noise = [None if one.parameter == "sigma" else sigma for one, sigma in zip(series, noise, strict=True)]
+    noise = [
+        None if one.parameter == "sigma" else sigma
+        for one, sigma in zip(series, noise, strict=True)
+    ]
     notes: list[tuple[str, ...]] = []
     for name, sigma in zip(data, noise, strict=True):
         words = [] if name is None or len({*data} - {None}) == 1 else [name]
@@ -153,8 +179,12 @@ def _longest(entries: Sequence[_Entry], left: Sequence[int]) -> tuple[str, list[
         groups: dict[str, list[int]] = {}
         for i in left:
             if parameter in entries[i].numbers:
-                others = {name: value for name, value in entries[i].numbers.items() if name != parameter}
-                same = json.dumps([entries[i].published, others, repr(entries[i].rest)], sort_keys=True)
+                others = {
+                    name: value for name, value in entries[i].numbers.items() if name != parameter
+                }
+                same = json.dumps(
+                    [entries[i].published, others, repr(entries[i].rest)], sort_keys=True
+                )
                 groups.setdefault(same, []).append(i)
         for places in groups.values():
             values = len({entries[i].numbers[parameter] for i in places})
@@ -168,25 +198,49 @@ def _series(entries: Sequence[_Entry], parameter: str) -> Series:
     by_value: dict[float | None, list[tuple[float, ...]]] = {}
     for entry in entries:
         by_value.setdefault(entry.numbers.get(parameter), []).append(entry.values)
-    spots = [Spot(value, tuple(np.mean(found, axis=0).tolist())) for value, found in by_value.items()]
+    spots = [
+        Spot(value, tuple(np.mean(found, axis=0).tolist())) for value, found in by_value.items()
+    ]
     spots.sort(key=lambda spot: spot.value or 0.0)
     first, shown = entries[0], parameter.removeprefix("method.")
-    rows = {entry.name.partition(",")[0] for entry in entries}  # tables have rows such as `CAT-RS, lambda = 1`
-    name = first.name if not parameter else rows.pop() if first.published and len(rows) == 1 else first.key
+    rows = {
+        entry.name.partition(",")[0] for entry in entries
+    }  # tables have rows such as `CAT-RS, lambda = 1`
+    name = (
+        first.name
+        if not parameter
+        else rows.pop()
+        if first.published and len(rows) == 1
+        else first.key
+    )
     notes = [note for entry in entries for note in entry.notes]
     for entry in entries:
         if entry.collapsed:
             notes.append(f"COLLAPSED at {entry.numbers[parameter]:g}" if parameter else "COLLAPSED")
-    return Series(name, first.key, shown, first.published, tuple(spots), tuple(dict.fromkeys(notes)))
+    return Series(
+        name, first.key, shown, first.published, tuple(spots), tuple(dict.fromkeys(notes))
+    )
 
 
 def _of_run(c: Certificates, radii: Sequence[float], rounded: bool) -> _Entry:
-    values = (clean_accuracy(c), average_certified_radius(c, rounded), *certified_accuracy(c, list(radii), rounded))
+    values = (
+        clean_accuracy(c),
+        average_certified_radius(c, rounded),
+        *certified_accuracy(c, list(radii), rounded),
+    )
     key = method_of(c) or one_line(c.name.partition("/")[0])
     where = tuple(map(one_line, c.name.split("/")))
     if c.config is None:
         numbers, rest = _in_folders(c)
-        return _Entry(one_line(c.name), key, numbers, rest, (key, rest), tuple(map(float, values)), where=where)
+        return _Entry(
+            one_line(c.name),
+            key,
+            numbers,
+            rest,
+            (key, rest),
+            tuple(map(float, values)),
+            where=where,
+        )
     settings = {name: value for name, value in flat(c.config).items() if name != "seed"}
     procedure = [c.identity.get(name) for name in PROCEDURE if name != "sigma"]
     family = (key, c.config.get("dataset"), c.config.get("model"), repr(procedure))
@@ -198,7 +252,9 @@ def _of_table(name: str, radii: Sequence[float]) -> list[_Entry]:
     table = load_table(name)
     entries = []
     for row in table.rows:
-        accuracy = {r: p / 100 for r, p in zip(table.radii, row.accuracy, strict=False) if p is not None}
+        accuracy = {
+            r: p / 100 for r, p in zip(table.radii, row.accuracy, strict=False) if p is not None
+        }
         acr = next((value for value in (row.acr, row.mean) if value is not None), np.nan)
         if 0.0 in accuracy:
             values = (accuracy[0.0], acr, *(accuracy.get(r, np.nan) for r in radii))
@@ -208,11 +264,15 @@ def _of_table(name: str, radii: Sequence[float]) -> list[_Entry]:
             entry = _entry(row.label, key, settings, family, values, (name,), published=True)
             entries.append(replace(entry, data=row.dataset))
     if not entries:
-        raise ConfigError(f"{name} prints no clean accuracies, so that it has no trade-off: choose another table")
+        raise ConfigError(
+            f"{name} prints no clean accuracies, so that it has no trade-off: choose another table"
+        )
     if all(np.isnan(entry.values[1:]).all() for entry in entries):
         printed = " ".join(f"{r:g}" for r in table.radii if r)
         asked = f", found {' '.join(f'{r:g}' for r in radii)}" if radii else ""
-        raise ConfigError(f"{name} prints no ACR, but accuracies at radii {printed}: name some by --radii{asked}")
+        raise ConfigError(
+            f"{name} prints no ACR, but accuracies at radii {printed}: name some by --radii{asked}"
+        )
     return entries
 
 
@@ -235,7 +295,9 @@ def _in_folders(c: Certificates) -> tuple[dict[str, float], Hashable]:
     """`gamma_8.0` in the path of a log is a number called gamma; `noise_0.50` is sigma, and seeds are no setting."""
     numbers = {} if c.sigma is None else {"sigma": c.sigma}
     rest = []
-    for part in c.source.resolve().with_suffix("" if c.source.suffix == ".tsv" else c.source.suffix).parts:
+    for part in (
+        c.source.resolve().with_suffix("" if c.source.suffix == ".tsv" else c.source.suffix).parts
+    ):
         if re.fullmatch(r"(noise|sigma)_\d.*|seed[_-]?\d+", part):
             continue
         match = re.fullmatch(r"([A-Za-z]+)_(\d+(?:\.\d+)?)", part)

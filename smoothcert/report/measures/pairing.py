@@ -36,7 +36,9 @@ def reference_place(results: Sequence[Certificates], name: str | None) -> int:
     found = [i for i, c in enumerate(results) if name in (c.name, labels[i])]
     if len(found) != 1:
         which = "no run has" if not found else f"{len(found)} runs have"
-        raise ConfigError(f"the reference is one of the runs {', '.join(labels)}, and {which} the name '{name}'")
+        raise ConfigError(
+            f"the reference is one of the runs {', '.join(labels)}, and {which} the name '{name}'"
+        )
     return found[0]
 
 
@@ -74,7 +76,12 @@ def differences(
         (
             pair,
             paired_bootstrap(
-                pair.run, pair.reference, np.random.default_rng(seed), radii=radii, resamples=1000, rounded=rounded
+                pair.run,
+                pair.reference,
+                np.random.default_rng(seed),
+                radii=radii,
+                resamples=1000,
+                rounded=rounded,
             ),
         )
         for pair in pairs

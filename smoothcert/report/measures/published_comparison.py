@@ -34,9 +34,13 @@ def find_published(c: Certificates) -> PublishedRow | None:
     Of several rows for the same settings, the one on as many inputs as the run is taken, else the first.
     """
     config = c.config or {}
-    if c.sigma != config.get("sigma"):  # no published row was certified with another noise than trained with
+    if c.sigma != config.get(
+        "sigma"
+    ):  # no published row was certified with another noise than trained with
         return None
-    if c.identity.get("dataset", config.get("dataset")) != config.get("dataset"):  # nor on other data
+    if c.identity.get("dataset", config.get("dataset")) != config.get(
+        "dataset"
+    ):  # nor on other data
         return None
     fits, size = rows_of(config), c.expected or c.rows
     return next((row for row in fits if row.inputs == size), fits[0] if fits else None)
@@ -84,13 +88,20 @@ def _other_images(c: Certificates, row: PublishedRow) -> tuple[str, str] | None:
     if not len(unlike):
         return None
     first = max(0, int(unlike[0]) - 1)
-    ours, theirs = c.idx[first : first + 3].tolist(), [every * place for place in range(first, row.inputs)][:3]
+    ours, theirs = (
+        c.idx[first : first + 3].tolist(),
+        [every * place for place in range(first, row.inputs)][:3],
+    )
     return f"{', '.join(map(str, ours))}, ...", f"{', '.join(map(str, theirs))}, ..."
 
 
-def published_notes(results: Sequence[Certificates], labels: Sequence[str], rounded: bool = False) -> list[str]:
+def published_notes(
+    results: Sequence[Certificates], labels: Sequence[str], rounded: bool = False
+) -> list[str]:
     """Notes on runs that were not made as their published rows were, the notes of these rows, and `OF_ROUNDED`."""
-    labels_by_difference: dict[str, list[str]] = {}  # one note for all runs with the same differences
+    labels_by_difference: dict[
+        str, list[str]
+    ] = {}  # one note for all runs with the same differences
     notes = []
     unlike = False
     for c, label in zip(results, labels, strict=True):

@@ -14,7 +14,10 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, one_line
 
 # How the field's releases call the folders of a data set.
-_FOLDERS = {name: name for name in DIMENSIONS} | {"fmnist": "fashion-mnist", "fashionmnist": "fashion-mnist"}
+_FOLDERS = {name: name for name in DIMENSIONS} | {
+    "fmnist": "fashion-mnist",
+    "fashionmnist": "fashion-mnist",
+}
 DATA = {"dataset": "data sets", "split": "splits"}
 
 
@@ -29,9 +32,17 @@ class Apart(NamedTuple):
 def data_apart(results: Sequence[Certificates]) -> Apart | None:
     """Two of the runs whose known data sets or splits differ, or that have other labels at the same indices."""
     for key, words in DATA.items():
-        known = {str(value): place for place, c in enumerate(results) if (value := c.identity.get(key)) is not None}
+        known = {
+            str(value): place
+            for place, c in enumerate(results)
+            if (value := c.identity.get(key)) is not None
+        }
         for (ours, one), (theirs, other) in pairwise(known.items()):
-            return Apart(one, other, f"were certified on different {words}, {one_line(ours)} and {one_line(theirs)}")
+            return Apart(
+                one,
+                other,
+                f"were certified on different {words}, {one_line(ours)} and {one_line(theirs)}",
+            )
     found = labels_apart(results)
     return Apart(*found, "have other labels at the same indices") if found else None
 
@@ -41,17 +52,23 @@ def known_data(c: Certificates) -> str | None:
     stated = c.identity.get("dataset") or (c.config or {}).get("dataset")
     if stated is not None:
         return one_line(str(stated))
-    named = {_FOLDERS[part.lower()] for part in c.source.resolve().parts if part.lower() in _FOLDERS}
+    named = {
+        _FOLDERS[part.lower()] for part in c.source.resolve().parts if part.lower() in _FOLDERS
+    }
     return named.pop() if len(named) == 1 else None
 
 
 def labels_apart(results: Sequence[Certificates]) -> tuple[int, int] | None:
     """The places of two runs that have other labels at the same indices; runs without labels say nothing of it."""
-    different = {(c.idx.tobytes(), c.label.tobytes()): place for place, c in enumerate(results) if c.labelled}
+    different = {
+        (c.idx.tobytes(), c.label.tobytes()): place for place, c in enumerate(results) if c.labelled
+    }
     if len(different) < 2:
         return None
     places = sorted(different.values())
-    idx, label = (np.concatenate([getattr(results[i], name) for i in places]) for name in ("idx", "label"))
+    idx, label = (
+        np.concatenate([getattr(results[i], name) for i in places]) for name in ("idx", "label")
+    )
     owner = np.repeat(places, [results[i].rows for i in places])
     order = np.lexsort((label, idx))
     idx, label, owner = idx[order], label[order], owner[order]
@@ -79,6 +96,8 @@ def comparable(results: Sequence[Certificates]) -> bool:
     """
     complete = [c for c in results if not c.partial]
     same_inputs = all(np.array_equal(complete[0].idx, c.idx) for c in complete[1:])
-    same_budget = all(len({getattr(c, key) for c in results} - {None}) < 2 for key in ("n", "alpha_each"))
+    same_budget = all(
+        len({getattr(c, key) for c in results} - {None}) < 2 for key in ("n", "alpha_each")
+    )
     one_norm = len({c.norm for c in results}) == 1
     return one_norm and same_budget and same_inputs and data_apart(results) is None

@@ -33,7 +33,9 @@ def drawn_together(
     shared: dict[Data, Indices] = {}
     notes: list[str] = []
     for data in dict.fromkeys(data_of(c) for _, c in found):
-        kept, inputs, told = _of_one_data_set([pair for pair in found if data_of(pair[1]) == data], labels)
+        kept, inputs, told = _of_one_data_set(
+            [pair for pair in found if data_of(pair[1]) == data], labels
+        )
         drawn += kept
         shared[data] = inputs
         notes += told
@@ -45,7 +47,9 @@ def drawn_together(
     return drawn, shared, notes
 
 
-def _of_one_data_set(found: Sequence[Attacked], labels: Mapping[int, str]) -> tuple[list[Attacked], Indices, list[str]]:
+def _of_one_data_set(
+    found: Sequence[Attacked], labels: Mapping[int, str]
+) -> tuple[list[Attacked], Indices, list[str]]:
     """As many stores as have an input in common; of several such choices the one with the most inputs, then the first.
 
     A note for each store that is left out.
@@ -53,7 +57,9 @@ def _of_one_data_set(found: Sequence[Attacked], labels: Mapping[int, str]) -> tu
     own = [np.intersect1d(a.inputs, c.idx) for a, c in found]
     names = [f"{labels[id(c)]}, {one_line(a.name)}" for a, c in found]
     inputs = np.unique(np.concatenate(own))
-    has = np.stack([np.isin(inputs, its) for its in own], axis=1)  # a line for each input, a column for each store
+    has = np.stack(
+        [np.isin(inputs, its) for its in own], axis=1
+    )  # a line for each input, a column for each store
     choices, sizes = (values.tolist() for values in np.unique(has, axis=0, return_counts=True))
     ranked = ((sum(stores), size, stores) for stores, size in zip(choices, sizes, strict=True))
     *_, drawn = max(ranked, default=(0, 0, [False] * len(found)))
@@ -61,9 +67,16 @@ def _of_one_data_set(found: Sequence[Attacked], labels: Mapping[int, str]) -> tu
     notes = []
     for its, name, kept in zip(own, names, drawn, strict=True):
         if not kept:
-            reason = "it has none of the inputs that they are about" if len(its) else "none of its inputs is certified"
+            reason = (
+                "it has none of the inputs that they are about"
+                if len(its)
+                else "none of its inputs is certified"
+            )
             notes.append(f"{name}: left out of the curves of attacks, since {reason}")
-    notes += _few([(name, its) for name, its, kept in zip(names, own, drawn, strict=True) if kept], len(shared))
+    notes += _few(
+        [(name, its) for name, its, kept in zip(names, own, drawn, strict=True) if kept],
+        len(shared),
+    )
     return [pair for pair, kept in zip(found, drawn, strict=True) if kept], shared, notes
 
 

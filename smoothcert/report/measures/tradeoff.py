@@ -38,7 +38,9 @@ def trade_offs(results: Sequence[Certificates], rounded: bool = False) -> list[T
 
     Runs that tested only some radii have no ACR, and are left out.
     """
-    known = [place for place, c in enumerate(results) if c.config is not None and c.tested_radii is None]
+    known = [
+        place for place, c in enumerate(results) if c.config is not None and c.tested_radii is None
+    ]
     settings = {place: _numbers(results[place].config) for place in known}
     found = []
     for parameter in sorted({name for numbers in settings.values() for name in numbers} - {"seed"}):
@@ -60,11 +62,18 @@ def _along(
     rounded: bool,
 ) -> TradeOff:
     points = [
-        Point(settings[i][parameter], clean_accuracy(results[i]), average_certified_radius(results[i], rounded), i)
+        Point(
+            settings[i][parameter],
+            clean_accuracy(results[i]),
+            average_certified_radius(results[i], rounded),
+            i,
+        )
         for i in places
     ]
     ordered = tuple(sorted(points, key=lambda point: (point.value, point.run)))
-    return TradeOff(method_of(results[places[0]]) or "-", parameter.removeprefix("method."), ordered)
+    return TradeOff(
+        method_of(results[places[0]]) or "-", parameter.removeprefix("method."), ordered
+    )
 
 
 def _numbers(config: dict[str, Any] | None) -> dict[str, float]:

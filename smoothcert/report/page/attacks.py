@@ -19,7 +19,13 @@ def attack_section(attacks: Sequence[Attacks], results: Sequence[Certificates]) 
     from markupsafe import Markup
 
     if not attacks:
-        return {"alarms": [], "attacks": None, "attack_chart": None, "attack_notes": [], "base": None}
+        return {
+            "alarms": [],
+            "attacks": None,
+            "attack_chart": None,
+            "attack_notes": [],
+            "base": None,
+        }
     chart, notes = None, []
     try:
         families = attack_families(attacks, results)

@@ -39,7 +39,9 @@ class Card:
     label: int
     predict: int
     radius: float
-    counts: tuple[tuple[int, int], ...]  # (class, noise samples), the three most frequent first; empty for logs
+    counts: tuple[
+        tuple[int, int], ...
+    ]  # (class, noise samples), the three most frequent first; empty for logs
     samples: int
     image: int
 
@@ -81,7 +83,9 @@ def pick(c: Certificates, kind: str, most: int) -> list[int]:
     return [int(places[rank]) for rank in sorted(chosen)]
 
 
-def build_gallery(results: Sequence[Certificates], data: Mapping[str, Images], most: int = 24) -> Gallery | None:
+def build_gallery(
+    results: Sequence[Certificates], data: Mapping[str, Images], most: int = 24
+) -> Gallery | None:
     """The cards of every run that `data` has images for, fewer of each kind until the pictures fit the budget."""
     runs = [place for place, c in enumerate(results) if c.name in data]
     if not runs:
@@ -95,7 +99,12 @@ def build_gallery(results: Sequence[Certificates], data: Mapping[str, Images], m
 
     try:
         while True:
-            chosen = [(run, kind, place) for run in runs for kind in KINDS for place in pick(results[run], kind, most)]
+            chosen = [
+                (run, kind, place)
+                for run in runs
+                for kind in KINDS
+                for place in pick(results[run], kind, most)
+            ]
             used = sorted({key(run, place) for run, _, place in chosen})
             for source, index in used:
                 if (source, index) not in pictures:
@@ -107,8 +116,13 @@ def build_gallery(results: Sequence[Certificates], data: Mapping[str, Images], m
             _check_labels(results[run], data[results[run].name])
     except (SmoothcertError, OSError, IndexError) as error:
         return Gallery((), (), (), f"no pictures: {error}")
-    cards = [_card(results[run], run, kind, place, used.index(key(run, place))) for run, kind, place in chosen]
-    names = next((tuple(found) for images in sources if (found := getattr(images, "class_names", ()))), ())
+    cards = [
+        _card(results[run], run, kind, place, used.index(key(run, place)))
+        for run, kind, place in chosen
+    ]
+    names = next(
+        (tuple(found) for images in sources if (found := getattr(images, "class_names", ()))), ()
+    )
     return Gallery(tuple(cards), tuple(pictures[entry] for entry in used), names)
 
 

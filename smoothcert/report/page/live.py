@@ -72,7 +72,9 @@ class LiveReport:
             if now == version:
                 break
             version = now
-        return version, render_waiting(version, str(problem), waiting=isinstance(problem, NoCertificates))
+        return version, render_waiting(
+            version, str(problem), waiting=isinstance(problem, NoCertificates)
+        )
 
 
 def _version(places: Sequence[Path]) -> str:
@@ -111,7 +113,9 @@ def _progress(places: Sequence[Path]) -> dict[str, Any]:
     except SmoothcertError as error:
         return {"finished": False, "text": str(error)}
     stores = [store for run in runs for store in run.stores]
-    done, inputs = (sum(getattr(store, name) or 0 for store in stores) for name in ("done", "inputs"))
+    done, inputs = (
+        sum(getattr(store, name) or 0 for store in stores) for name in ("done", "inputs")
+    )
     finished = all(run.finished for run in runs)
     parts = [f"{done:,} of {inputs:,} {noun(inputs, 'input')} certified"] if stores else []
     training = [run for run in runs if run.state == "training"]
@@ -156,7 +160,11 @@ class _Handler(BaseHTTPRequestHandler):
             kind, make = known[self.path]
             body = make().encode(errors="replace")
             self.send_response(HTTPStatus.OK)
-            about = {"Content-Type": f"{kind}; charset=utf-8", "Content-Length": str(len(body)), **HEADERS}
+            about = {
+                "Content-Type": f"{kind}; charset=utf-8",
+                "Content-Length": str(len(body)),
+                **HEADERS,
+            }
             for name, value in about.items():
                 self.send_header(name, value)
             self.end_headers()

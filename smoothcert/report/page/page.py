@@ -31,7 +31,13 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
 from smoothcert.report.tables.corruptions import Corrupted
 from smoothcert.report.tables.notes import settings_notes
-from smoothcert.report.tables.tables import INTERVALS, certificate_table, checked_radii, class_table, published_table
+from smoothcert.report.tables.tables import (
+    INTERVALS,
+    certificate_table,
+    checked_radii,
+    class_table,
+    published_table,
+)
 from smoothcert.statistics.printed import doubt
 
 TITLE = "Certified robustness"
@@ -61,7 +67,9 @@ def write_report(
     """
     path = Path(path)
     if path.is_dir():
-        raise ConfigError(f"{path}: expected the name of a file to write, found a folder; add a file name")
+        raise ConfigError(
+            f"{path}: expected the name of a file to write, found a folder; add a file name"
+        )
     chosen: dict[str, Any] = {"reference": reference, "intervals": intervals}
     chosen |= {"attacks": attacks, "corrupted": corrupted}
     if corrupted and not results:
@@ -105,10 +113,16 @@ def render_report(
     """The page as text. A `version` makes it one that asks its server whether there is a newer one (live.py)."""
     asked = _options(radii, rounded, intervals)
     table, everything = certificate_table(results, radii, rounded, intervals), results
-    told = (INTERVALS, OF_ROUNDED, *settings_notes(results))  # by columns and words of the page's own
+    told = (
+        INTERVALS,
+        OF_ROUNDED,
+        *settings_notes(results),
+    )  # by columns and words of the page's own
     notes = tuple(note for note in table.notes if note not in told)
     table = sections.with_budget(replace(table, notes=notes), results)
-    results = [c for c in results if c.labelled] or results  # those without labels share no chart with others
+    results = [
+        c for c in results if c.labelled
+    ] or results  # those without labels share no chart with others
     radii = default_radii(results) if radii is None else checked_radii(radii)
     labels, gallery = labels_of(results), build_gallery(results, images)
     readings = sections.readings(results, rounded)
@@ -133,7 +147,10 @@ def render_report(
         "measured": sum(c.tested_radii is None for c in results),
         "saturated": any(saturation(c) is not None for c in results),
         "verified": verified(results, labels),
-        "runs": [provenance(c, label, asked) for c, label in zip(everything, labels_of(everything), strict=True)],
+        "runs": [
+            provenance(c, label, asked)
+            for c, label in zip(everything, labels_of(everything), strict=True)
+        ],
         "labelled": results[0].labelled,
         "data": {
             "labels": labels,
@@ -143,7 +160,9 @@ def render_report(
         },
     }
     context["sections"] = [
-        (name, heading) for name, (heading, shown) in SECTIONS.items() if any(context[entry] for entry in shown)
+        (name, heading)
+        for name, (heading, shown) in SECTIONS.items()
+        if any(context[entry] for entry in shown)
     ]
     return _filled("page.html.j2", context)
 
@@ -198,17 +217,27 @@ def _filled(name: str, context: Mapping[str, Any]) -> str:
     return pages.get_template(name).render(context).lstrip()
 
 
-def _charts(results: Sequence[Certificates], rounded: bool, training: Mapping[str, Epochs]) -> dict[str, Any]:
+def _charts(
+    results: Sequence[Certificates], rounded: bool, training: Mapping[str, Epochs]
+) -> dict[str, Any]:
     """Charts go into the page unescaped (Markup): they are made here, not by a user."""
     from markupsafe import Markup
 
     confidence = confidence_chart(results)
     return {
         "curves": Markup(curve_svg(results, rounded=rounded, legend=False)),
-        "confidence": None if confidence is None else Markup(chart_svg(confidence, legend=False, points=300)),
-        "keys": [Markup(_key(c, style)) for c, style in zip(results, run_styles(results), strict=True)],
-        "histograms": [{**chart, "svg": Markup(chart["svg"])} for chart in sections.histograms(results)],
-        "training": [(text, Markup(chart)) for text, chart in sections.training_charts(results, training)],
+        "confidence": None
+        if confidence is None
+        else Markup(chart_svg(confidence, legend=False, points=300)),
+        "keys": [
+            Markup(_key(c, style)) for c, style in zip(results, run_styles(results), strict=True)
+        ],
+        "histograms": [
+            {**chart, "svg": Markup(chart["svg"])} for chart in sections.histograms(results)
+        ],
+        "training": [
+            (text, Markup(chart)) for text, chart in sections.training_charts(results, training)
+        ],
     }
 
 
@@ -226,7 +255,9 @@ def _comparison(
     }
 
 
-def _classes(results: Sequence[Certificates], gallery: Gallery | None, rounded: bool) -> dict[str, Any]:
+def _classes(
+    results: Sequence[Certificates], gallery: Gallery | None, rounded: bool
+) -> dict[str, Any]:
     from markupsafe import Markup
 
     table = class_table(results, gallery.names if gallery else (), rounded)

@@ -33,7 +33,12 @@ class Provenance:
 def provenance(c: Certificates, label: str, asked: Sequence[str] = ()) -> Provenance:
     """`asked` are the options of `smoothcert report` by which the whole page was made, as far as they change a run."""
     identity, environment = (_part(c.manifest, key) for key in ("identity", "environment"))
-    clean, median, limit, published = clean_accuracy(c), median_radius(c), saturation(c), find_published(c)
+    clean, median, limit, published = (
+        clean_accuracy(c),
+        median_radius(c),
+        saturation(c),
+        find_published(c),
+    )
     settings = {
         "source": shown(c.source.as_posix()),
         "inputs": f"{c.rows} of {c.expected}" if c.expected is not None else str(c.rows),
@@ -45,16 +50,24 @@ def provenance(c: Certificates, label: str, asked: Sequence[str] = ()) -> Proven
         "noise": _shown(c.noise),
         "seed of the certification": _seed(identity),
         "seed of the training": _shown((c.config or {}).get("seed")),
-        "data": " ".join(str(identity[key]) for key in ("dataset", "split") if key in identity) or "not recorded",
-        "versions": ", ".join(f"{key} {value}" for key, value in environment.items() if key in _VERSIONS)
+        "data": " ".join(str(identity[key]) for key in ("dataset", "split") if key in identity)
+        or "not recorded",
+        "versions": ", ".join(
+            f"{key} {value}" for key, value in environment.items() if key in _VERSIONS
+        )
         or "not recorded",
         "device": _shown(environment.get("device")),
         "clean accuracy": "not tested" if np.isnan(clean) else f"{100 * clean:.1f} %",
         "median radius of correct inputs": "none" if np.isnan(median) else f"{median:.3f}",
     }
     if not c.labelled:
-        settings |= dict.fromkeys(("clean accuracy", "median radius of correct inputs"), "not known: no labels")
-    for key, words in (("preparation", "preparation of the pictures"), ("licence", "licence of the data")):
+        settings |= dict.fromkeys(
+            ("clean accuracy", "median radius of correct inputs"), "not known: no labels"
+        )
+    for key, words in (
+        ("preparation", "preparation of the pictures"),
+        ("licence", "licence of the data"),
+    ):
         if environment.get(key):
             settings[words] = str(environment[key])
     if c.manifest is not None and (checks := checks_in_words(c.source)):
@@ -74,7 +87,9 @@ def _commands(c: Certificates, identity: dict[str, Any], asked: Sequence[str]) -
     if identity and folder.parent.name == "certify":
         run = shown(folder.parent.parent.as_posix())
         if c.config is not None:
-            out = run.rsplit("/", 1)[-1] if is_remote(run) else run  # training writes to this machine
+            out = (
+                run.rsplit("/", 1)[-1] if is_remote(run) else run
+            )  # training writes to this machine
             lines.append(_line("train", f"{run}/config.yaml", "--out", f"{out}-again"))
         lines.append(_line("certify", run, "--name", folder.name, *_options(c)))
     return "\n".join([*lines, _line("report", shown(folder.as_posix()), *_analysis(c), *asked)])
@@ -85,7 +100,9 @@ def _analysis(c: Certificates) -> list[str]:
     stored = c.identity.get("alpha")
     words = [] if stored in (None, c.alpha) else ["--alpha", str(c.alpha)]
     words += [] if c.bound == "binary" else ["--bound", c.bound]
-    return words + ([] if c.dimension is None else ["--norm", "linf", "--dimension", str(c.dimension)])
+    return words + (
+        [] if c.dimension is None else ["--norm", "linf", "--dimension", str(c.dimension)]
+    )
 
 
 def _options(c: Certificates) -> list[str]:
@@ -118,7 +135,13 @@ def _seed(identity: dict[str, Any]) -> str:
 
 
 def _shown(value: object) -> str:
-    return "not recorded" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
+    return (
+        "not recorded"
+        if value is None
+        else f"{value:g}"
+        if isinstance(value, float)
+        else str(value)
+    )
 
 
 def _yaml(config: dict[str, Any] | None) -> str:

@@ -24,17 +24,25 @@ from smoothcert.report.measures.tradeoff import trade_offs
 from smoothcert.report.page.gallery import Gallery
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import doubted, labels_of
-from smoothcert.report.tables.corruptions import Corrupted, corruption_table, corruption_types_tables
+from smoothcert.report.tables.corruptions import (
+    Corrupted,
+    corruption_table,
+    corruption_types_tables,
+)
 from smoothcert.report.tables.differences import difference_table
 from smoothcert.report.tables.formats import Table, number
 from smoothcert.report.tables.tables import envelope_table, radius_labels, seed_table
 from smoothcert.statistics.printed import at_least
 
 SURE = 0.99  # the confidence that the head of the page asks for
-MOST_RUNS = 24  # with a histogram, or compared by the bootstrap: with more of them nobody reads a page
+MOST_RUNS = (
+    24  # with a histogram, or compared by the bootstrap: with more of them nobody reads a page
+)
 
 
-def headline(results: Sequence[Certificates], radii: Sequence[float], rounded: bool) -> dict[str, Any]:
+def headline(
+    results: Sequence[Certificates], radii: Sequence[float], rounded: bool
+) -> dict[str, Any]:
     """What the page begins with: the best certified accuracies at three radii, and the highest confidence."""
     rows = sorted({c.rows for c in results})
     sigmas = {c.sigma for c in results}
@@ -48,19 +56,31 @@ def headline(results: Sequence[Certificates], radii: Sequence[float], rounded: b
         "runs": f"{len(results)} {noun(len(results), 'run')}",
         "inputs": f"{rows[0]:,}" if len(rows) == 1 else f"{rows[0]:,} to {rows[-1]:,}",
         "sigma": "" if sigma is None else f"{sigma:g}",
-        "certified": [entry for entry in shown if float(entry[1] or 0)] if comparable(results) else [],
+        "certified": [entry for entry in shown if float(entry[1] or 0)]
+        if comparable(results)
+        else [],
         # more noise makes every classifier less confident
-        "confidence": _best(results, labels, sure) if len(sigmas) == 1 and comparable(results) else ("", ""),
+        "confidence": _best(results, labels, sure)
+        if len(sigmas) == 1 and comparable(results)
+        else ("", ""),
         "sure": f"{SURE:g}",
     }
 
 
-def _best(results: Sequence[Certificates], labels: Sequence[str], shares: Sequence[float]) -> tuple[str, str]:
+def _best(
+    results: Sequence[Certificates], labels: Sequence[str], shares: Sequence[float]
+) -> tuple[str, str]:
     """The largest share in %, among the complete runs if any, and who has it; blank where none is known."""
     complete = [i for i, c in enumerate(results) if not c.partial] or range(len(results))
     known = {i: shares[i] for i in complete if not np.isnan(shares[i])}
     first = [labels[i] for i, share in known.items() if share == max(known.values())]
-    others = f" and {len(first) - 1} more" if len(first) > 2 else f" and {first[1]}" if len(first) == 2 else ""
+    others = (
+        f" and {len(first) - 1} more"
+        if len(first) > 2
+        else f" and {first[1]}"
+        if len(first) == 2
+        else ""
+    )
     return (number(100 * max(known.values()), 1), first[0] + others) if known else ("", "")
 
 
@@ -70,14 +90,19 @@ def with_budget(table: Table, results: Sequence[Certificates]) -> Table:
     budget = [_budget(c) for c in results]
     if not any(cell != "-" for pair in budget for cell in pair):
         return table
-    rows = [(*row[:place], *cells, *row[place:]) for row, cells in zip(table.rows, budget, strict=True)]
+    rows = [
+        (*row[:place], *cells, *row[place:]) for row, cells in zip(table.rows, budget, strict=True)
+    ]
     head = (*table.head[:place], "n", "alpha", *table.head[place:])
 
     def moved(cell: tuple[int, int]) -> tuple[int, int]:
         row, column = cell
         return row, column + 2 * (column >= place)
 
-    best, intervals = frozenset(map(moved, table.best)), {moved(cell): ends for cell, ends in table.intervals.items()}
+    best, intervals = (
+        frozenset(map(moved, table.best)),
+        {moved(cell): ends for cell, ends in table.intervals.items()},
+    )
     return replace(table, head=head, rows=tuple(rows), best=best, intervals=intervals)
 
 
@@ -89,14 +114,22 @@ def _budget(c: Certificates) -> tuple[str, str]:
 
 def readings(results: Sequence[Certificates], rounded: bool, most: int = 400) -> dict[str, Any]:
     """The values that the page shows at the pointer: shares in % on a fine grid of radii, and of probabilities."""
-    top, density, coarser = axis_top(results)[0], 100.0, cycle((2, 2.5, 2))  # steps of 0.01, 0.02, 0.05, 0.1, ...
+    top, density, coarser = (
+        axis_top(results)[0],
+        100.0,
+        cycle((2, 2.5, 2)),
+    )  # steps of 0.01, 0.02, 0.05, 0.1, ...
     while top * density > most:
         density /= next(coarser)
     # Divided, not multiplied by a step: 0.35 must be the double nearest to 0.35, or a tie there would be lost.
     radii = np.arange(int(top * density) + 1) / density
     start = int(np.searchsorted(radii[:-1], min(0.5, top / 2)))
     every = list(range(len(results)))
-    found = {"curves": _reading(radii, start, "r", 2, every, lambda i: curve_values(results[i], radii, rounded))}
+    found = {
+        "curves": _reading(
+            radii, start, "r", 2, every, lambda i: curve_values(results[i], radii, rounded)
+        )
+    }
     known = [i for i in every if has_confidence(results[i])]
     if known:
         p = np.arange(500, 1000) / 1000
@@ -105,14 +138,26 @@ def readings(results: Sequence[Certificates], rounded: bool, most: int = 400) ->
 
 
 def _reading(
-    x: Floats, start: int, symbol: str, digits: int, runs: Sequence[int], shares: Callable[[int], Floats]
+    x: Floats,
+    start: int,
+    symbol: str,
+    digits: int,
+    runs: Sequence[int],
+    shares: Callable[[int], Floats],
 ) -> dict[str, Any]:
     # Rounded here, by the rule of the table: the script would print a tie such as 73.25 the other way.
     cells = ([number(100 * share, 1) for share in shares(run).tolist()] for run in runs)
     values = [[float(cell) if cell else None for cell in row] for row in cells]
     shown = [f"{value:.{digits}f}" for value in x.tolist()]
     grid = np.round(x, 6).tolist()
-    return {"x": grid, "shown": shown, "start": start, "symbol": symbol, "runs": list(runs), "values": values}
+    return {
+        "x": grid,
+        "shown": shown,
+        "start": start,
+        "symbol": symbol,
+        "runs": list(runs),
+        "values": values,
+    }
 
 
 def comparison(
@@ -121,7 +166,9 @@ def comparison(
     """Differences with intervals, best run by radius, seeds, trade-offs; empty where there is nothing to compare."""
     styles = run_styles(results)
     if len(results) == 1 or len({c.norm for c in results}) > 1 or not results[0].labelled:
-        return dict.fromkeys(("envelope", "differences", "difference_chart", "compared", "seeds", "trade_offs"))
+        return dict.fromkeys(
+            ("envelope", "differences", "difference_chart", "compared", "seeds", "trade_offs")
+        )
     compared = radii_to_compare(results[:MOST_RUNS], results[reference], radii, rounded)
     differences = difference_table(results, reference, compared, rounded, most=MOST_RUNS)
     chart = differences and difference_chart(results, reference, rounded, most=MOST_RUNS)
@@ -142,13 +189,19 @@ def comparison(
 
 
 def radii_to_compare(
-    results: Sequence[Certificates], reference: Certificates, radii: Sequence[float], rounded: bool, most: int = 8
+    results: Sequence[Certificates],
+    reference: Certificates,
+    radii: Sequence[float],
+    rounded: bool,
+    most: int = 8,
 ) -> list[float]:
     """All radii if they are few, else evenly spaced ones and those with the largest gain and the largest loss."""
     if len(radii) <= most:
         return list(radii)
     shares = np.array([certified_accuracy(c, list(radii), rounded) for c in results])
-    difference = np.nan_to_num(shares - certified_accuracy(reference, list(radii), rounded))  # [runs, radii]
+    difference = np.nan_to_num(
+        shares - certified_accuracy(reference, list(radii), rounded)
+    )  # [runs, radii]
     extremes = {int(difference.max(axis=0).argmax()), int(difference.min(axis=0).argmin())}
     even = np.linspace(0, len(radii) - 1, most - len(extremes)).round().astype(int).tolist()
     return [radii[place] for place in sorted(extremes | set(even))]
@@ -162,22 +215,33 @@ def histograms(results: Sequence[Certificates]) -> list[dict[str, str]]:
     found = {i: radius_histogram(results[i], edges) for i in first}
     top = max([1.05 * h.top for h in found.values()], default=0.0)
     return [
-        {"label": labels[i], "svg": histogram_svg(h, labels[i], styles[i], max(top, 0.02), f"radii-{i}")}
+        {
+            "label": labels[i],
+            "svg": histogram_svg(h, labels[i], styles[i], max(top, 0.02), f"radii-{i}"),
+        }
         for i, h in found.items()
     ]
 
 
-def training_charts(results: Sequence[Certificates], training: Mapping[str, Epochs]) -> list[tuple[str, str]]:
+def training_charts(
+    results: Sequence[Certificates], training: Mapping[str, Epochs]
+) -> list[tuple[str, str]]:
     runs: dict[str, tuple[int, LineStyle]] = {
-        c.name: (place, style) for place, (c, style) in enumerate(zip(results, run_styles(results), strict=True))
+        c.name: (place, style)
+        for place, (c, style) in enumerate(zip(results, run_styles(results), strict=True))
     }
     charts = [(title, training_svg(training, measure, runs)) for measure, title in MEASURES.items()]
     return [(title, chart) for title, chart in charts if chart is not None]
 
 
-def corruptions(benchmarks: Sequence[Sequence[Corrupted]], rounded: bool) -> list[tuple[Table, list[Table]]]:
+def corruptions(
+    benchmarks: Sequence[Sequence[Corrupted]], rounded: bool
+) -> list[tuple[Table, list[Table]]]:
     """For each corruption benchmark its means, and what they are the means of."""
-    return [(corruption_table(entries, rounded), corruption_types_tables(entries, rounded)) for entries in benchmarks]
+    return [
+        (corruption_table(entries, rounded), corruption_types_tables(entries, rounded))
+        for entries in benchmarks
+    ]
 
 
 def gallery_data(gallery: Gallery | None) -> dict[str, Any] | None:
@@ -201,7 +265,11 @@ def gallery_data(gallery: Gallery | None) -> dict[str, Any] | None:
 
 def heat(kind: str, table: Table, row: int, column: int) -> float | None:
     """The shade of a cell of a heat table: 0 for the smallest value of the table, 1 for the largest."""
-    values = [float(cell) for entry in table.rows for cell in entry[1:] if cell != "-"] if kind == "heat" else []
+    values = (
+        [float(cell) for entry in table.rows for cell in entry[1:] if cell != "-"]
+        if kind == "heat"
+        else []
+    )
     cell = table.rows[row][column]
     if not values or cell == "-" or max(values) == min(values):
         return None

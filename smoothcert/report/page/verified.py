@@ -10,9 +10,12 @@ from smoothcert.runs.verified import vouched
 
 def verified(results: Sequence[Certificates], labels: Sequence[str]) -> list[tuple[str, str]]:
     """Label and recorded verdict of each store, since a log cannot have one; nothing if no store has a record."""
-    found = [(label, vouched(c.source)) for label, c in zip(labels, results, strict=True) if c.manifest]
+    found = [
+        (label, vouched(c.source)) for label, c in zip(labels, results, strict=True) if c.manifest
+    ]
     if not any(text for _, text in found):
         return []
     return [
-        (label, f"according to verified.json in the store: {text}" if text else "no record") for label, text in found
+        (label, f"according to verified.json in the store: {text}" if text else "no record")
+        for label, text in found
     ]

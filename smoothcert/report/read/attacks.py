@@ -89,7 +89,9 @@ def read_attacks(folder: str | Path) -> Attacks:
     manifest = ResultStore(folder).manifest()
     identity = dict(manifest.identity)
     if lost := [name for name in _NEEDED if identity.get(name) is None]:
-        raise StoreError(f"{folder / 'manifest.json'} lacks settings of an attack ({', '.join(lost)})")
+        raise StoreError(
+            f"{folder / 'manifest.json'} lacks settings of an attack ({', '.join(lost)})"
+        )
     least = {"n": 1, "steps": 1, "noises": 1, "classes": 2}
     if wrong := [name for name, bound in least.items() if identity[name] < bound]:
         raise StoreError(
@@ -98,9 +100,13 @@ def read_attacks(folder: str | Path) -> Attacks:
     parts = [read_lines(path, OLDER_COLUMNS) for path in ResultStore(folder).part_paths()]
     if not any(part.texts for part in parts):
         raise NothingAttacked(f"{folder}: no input is attacked yet")
-    columns = merge_attacks([attack_columns(part, identity) for part in parts if part.texts], folder)
+    columns = merge_attacks(
+        [attack_columns(part, identity) for part in parts if part.texts], folder
+    )
     notes = [f"{part.path.name}: unfinished last line left out" for part in parts if part.torn]
-    return Attacks(folder, **columns, identity=identity, expected=manifest.inputs, warnings=tuple(notes))
+    return Attacks(
+        folder, **columns, identity=identity, expected=manifest.inputs, warnings=tuple(notes)
+    )
 
 
 class NothingAttacked(StoreError):

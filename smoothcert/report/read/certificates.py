@@ -43,11 +43,15 @@ class Certificates:
     noise: str | None = None
     norm: str = "l2"  # of the radii
     bound: str = "binary"  # that gave them
-    dimension: int | None = None  # values of an input, where l-infinity radii were made of l2 radii by it
+    dimension: int | None = (
+        None  # values of an input, where l-infinity radii were made of l2 radii by it
+    )
     expected: int | None = None
     source: Path = field(default_factory=Path)
     p_lower: NDArray[np.float64] | None = None
-    counts0: NDArray[np.object_] | None = None  # selection samples of an input: "class:count,class:count", as stored
+    counts0: NDArray[np.object_] | None = (
+        None  # selection samples of an input: "class:count,class:count", as stored
+    )
     counts: NDArray[np.object_] | None = None  # estimation samples, likewise
     manifest: dict[str, Any] | None = None
     config: dict[str, Any] | None = None  # the config.yaml of the run that was certified
@@ -119,7 +123,11 @@ class Certificates:
     def tested_at(self, radii: ArrayLike) -> NDArray[np.bool_]:
         """For each of the radii, whether it is known which inputs are certified there."""
         asked = np.asarray(radii, dtype=np.float64)
-        return np.ones(asked.shape, bool) if self.tested_radii is None else np.isin(asked, self.tested_radii)
+        return (
+            np.ones(asked.shape, bool)
+            if self.tested_radii is None
+            else np.isin(asked, self.tested_radii)
+        )
 
     @property
     def abstained(self) -> NDArray[np.bool_]:
@@ -128,5 +136,7 @@ class Certificates:
     def where(self, mask: NDArray[np.bool_]) -> Certificates:
         """The certificates of the inputs that `mask` chooses, at least one."""
         columns = ("idx", "label", "predict", "radius", "correct", "p_lower", "counts0", "counts")
-        kept = {name: column[mask] for name in columns if (column := getattr(self, name)) is not None}
+        kept = {
+            name: column[mask] for name in columns if (column := getattr(self, name)) is not None
+        }
         return replace(self, **kept, expected=None, warnings=())

@@ -31,7 +31,9 @@ def method_in(config: Mapping[str, Any]) -> str | None:
     settings = method if isinstance(method, dict) else {"name": method}
     if (settings.get("name"), settings.get("base")) == ("consistency", "smoothadv"):
         return "smoothadv-consistency"
-    return one_line(str(settings["name"])) if settings.get("name") else None  # anyone could have written it
+    return (
+        one_line(str(settings["name"])) if settings.get("name") else None
+    )  # anyone could have written it
 
 
 def recognised_method(parts: Sequence[str]) -> str | None:

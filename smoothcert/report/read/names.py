@@ -69,7 +69,10 @@ def labels_of(results: Sequence[Certificates]) -> list[str]:
 def drawn_labels(results: Sequence[Certificates]) -> list[str]:
     """The labels of pictures, which have no notes: they also say which runs are partial."""
     labels = zip(labels_of(results), results, strict=True)
-    return [f"{label} (partial, {c.rows} of {c.expected} inputs)" if c.partial else label for label, c in labels]
+    return [
+        f"{label} (partial, {c.rows} of {c.expected} inputs)" if c.partial else label
+        for label, c in labels
+    ]
 
 
 def doubted(label: str, c: Certificates) -> str:
@@ -82,4 +85,7 @@ def run_labels(names: Sequence[str], sigmas: Sequence[float | None]) -> list[str
     lines = [one_line(name) for name in names]
     if len(set(sigmas)) == 1:
         return lines
-    return [line if sigma is None else f"{line} (σ={sigma:g})" for line, sigma in zip(lines, sigmas, strict=True)]
+    return [
+        line if sigma is None else f"{line} (σ={sigma:g})"
+        for line, sigma in zip(lines, sigmas, strict=True)
+    ]

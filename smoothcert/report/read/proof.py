@@ -15,7 +15,11 @@ from smoothcert.statistics.saturation import saturation_radius
 from smoothcert.statistics.sequential import Procedure, procedure
 
 _MOST_SAMPLES = 10**8  # a manifest from anyone must not make a report endless
-_OURS = ("noise_stream", "behaviour", "noise_seed")  # of an identity that a certification of ours has written
+_OURS = (
+    "noise_stream",
+    "behaviour",
+    "noise_seed",
+)  # of an identity that a certification of ours has written
 
 
 @dataclass(frozen=True)
@@ -33,7 +37,11 @@ class Proof:
     @property
     def limit(self) -> float:
         """The largest radius that it can give: all n samples agree."""
-        return float(bounds.radius(bounds.lower_bound(self.n, self.n, self.alpha, self.slack), self.sigma, self.law))
+        return float(
+            bounds.radius(
+                bounds.lower_bound(self.n, self.n, self.alpha, self.slack), self.sigma, self.law
+            )
+        )
 
 
 def proof_of(manifest: Manifest, folder: Path) -> Proof | str:
@@ -44,7 +52,10 @@ def proof_of(manifest: Manifest, folder: Path) -> Proof | str:
         alpha_each = alpha / manifest.inputs if identity.get("simultaneous") else alpha
         bounds.check_sigma(sigma)
         bounds.check_samples(n0, n, alpha_each)
-        split, slack = float(identity.get("split_alpha", bounds.DEFAULT_SPLIT)), float(identity.get("tau", 0.0))
+        split, slack = (
+            float(identity.get("split_alpha", bounds.DEFAULT_SPLIT)),
+            float(identity.get("tau", 0.0)),
+        )
         if not (n <= _MOST_SAMPLES and 0 < split < 1 and 0 <= slack < 1):
             raise ValueError(f"n {n}, split_alpha {split}, tau {slack}")
         law, skip_wrong = law_of(identity.get("noise")), bool(identity.get("skip_wrong"))
@@ -79,7 +90,10 @@ def possible_radius(manifest: Manifest, proof: str, folder: Path, counted: bool)
     n = min(max(n, 1), _MOST_SAMPLES)
     try:
         return saturation_radius(
-            bounds.check_sigma(identity.get("sigma", 0)), n, bounds.check_alpha(alpha), law_of(identity.get("noise"))
+            bounds.check_sigma(identity.get("sigma", 0)),
+            n,
+            bounds.check_alpha(alpha),
+            law_of(identity.get("noise")),
         )
     except ConfigError:
         return None

@@ -18,7 +18,14 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import distinct_names
 from smoothcert.report.read.trainings import is_training_log
 from smoothcert.runs.find import find_results, is_attack_store, stores_of
-from smoothcert.runs.rows import Column, NoCertificates, merge, nothing_yet, read_lines, typed_columns
+from smoothcert.runs.rows import (
+    Column,
+    NoCertificates,
+    merge,
+    nothing_yet,
+    read_lines,
+    typed_columns,
+)
 from smoothcert.runs.store import ResultStore
 from smoothcert.statistics.saturation import saturation_radius
 
@@ -63,21 +70,27 @@ def read_store(folder: str | Path) -> Certificates:
     folder = Path(folder)
     store = ResultStore(folder)
     manifest = store.manifest()
-    parts = [read_lines(path) for path in store.part_paths()]  # a store made elsewhere may have other columns too
+    parts = [
+        read_lines(path) for path in store.part_paths()
+    ]  # a store made elsewhere may have other columns too
     if not any(part.texts for part in parts):
         raise nothing_yet(folder)
     notes = [_torn(part.path) for part in parts if part.torn]
     typed = {part.path: typed_columns(part) for part in parts if part.texts}
     for part in parts:
         if part.texts:
-            notes += (note for note in check_rows(part, typed[part.path], manifest) if note not in notes)
+            notes += (
+                note for note in check_rows(part, typed[part.path], manifest) if note not in notes
+            )
     columns = merge(list(typed.values()), folder)
     identity = manifest.identity
     rows, expected = len(columns["idx"]), manifest.inputs
     config = _config(folder, notes)
     if rows > expected:
         notes.append(f"{rows} {noun(rows, 'input')} stored, but the manifest promises {expected}")
-    settings: dict[str, Any] = {key: identity.get(key) for key in ("sigma", "n0", "n", "alpha", "noise")}
+    settings: dict[str, Any] = {
+        key: identity.get(key) for key in ("sigma", "n0", "n", "alpha", "noise")
+    }
     return Certificates(
         **_fields(columns),
         name="/".join(_store_place(folder).parts[-2:]),
@@ -118,7 +131,9 @@ def read_results(*paths: str | Path) -> list[Certificates]:
     found = list(results.values())
     if len(found) == 1:
         return found
-    places = [(_store_place(c.source) if c.manifest else _log_place(c.source), c.sigma) for c in found]
+    places = [
+        (_store_place(c.source) if c.manifest else _log_place(c.source), c.sigma) for c in found
+    ]
     return [replace(c, name=name) for c, name in zip(found, distinct_names(places), strict=True)]
 
 
@@ -131,8 +146,13 @@ def _places(paths: Iterable[str | Path], empty: list[NoCertificates]) -> Iterabl
             yield path
         elif stores:
             yield from stores
-        elif any((path / name).is_file() for name in ("config.yaml", "model.json")) or (path / "certify").is_dir():
-            empty.append(NoCertificates(f"{path}: a run without certificates; smoothcert certify makes them"))
+        elif (
+            any((path / name).is_file() for name in ("config.yaml", "model.json"))
+            or (path / "certify").is_dir()
+        ):
+            empty.append(
+                NoCertificates(f"{path}: a run without certificates; smoothcert certify makes them")
+            )
         elif below := find_results(path) if path.is_dir() else []:
             yield from _places(below, empty)
         elif path.exists():
@@ -141,7 +161,9 @@ def _places(paths: Iterable[str | Path], empty: list[NoCertificates]) -> Iterabl
                 f"below, or a log file, found none of them there{_logs_below(path)}"
             )
         else:
-            raise StoreError(f"{path}: no such file or folder; expected a run folder, a store or a log file")
+            raise StoreError(
+                f"{path}: no such file or folder; expected a run folder, a store or a log file"
+            )
 
 
 def _logs_below(folder: Path) -> str:
@@ -149,9 +171,15 @@ def _logs_below(folder: Path) -> str:
     kinds = {"of certificates": "*.tsv", "of training, for --draw losses": "log.txt"}
     found = []
     for kind, name in kinds.items():
-        patterns = [pattern for depth in range(4) if any(folder.glob(pattern := "*/" * depth + name))]
+        patterns = [
+            pattern for depth in range(4) if any(folder.glob(pattern := "*/" * depth + name))
+        ]
         found += [f"{folder}/{pattern} ({kind})" for pattern in patterns[:1]]
-    return f"; name logs as files, for example {' or '.join(found)}" if found else "; name one of these"
+    return (
+        f"; name logs as files, for example {' or '.join(found)}"
+        if found
+        else "; name one of these"
+    )
 
 
 def _fields(columns: dict[str, Column]) -> dict[str, Any]:

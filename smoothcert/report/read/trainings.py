@@ -17,7 +17,12 @@ from smoothcert.runs.find import find_results
 _COLUMNS = {"epoch": "epoch", "lr": "lr", "train loss": "loss", "test acc": "noisy_test_accuracy"}
 # What released logs of a method call the train loss, where it is a part of the loss: the one without regularisers.
 # Seen in the numbers: those of our own epochs are the same.
-_LOGGED = {"stability": "cross_entropy", "macer": "cross_entropy", "consistency": "cross_entropy", "catrs": "low"}
+_LOGGED = {
+    "stability": "cross_entropy",
+    "macer": "cross_entropy",
+    "consistency": "cross_entropy",
+    "catrs": "low",
+}
 _LARGEST = 1e300  # differences of such numbers are finite
 
 
@@ -49,11 +54,15 @@ def read_training_log(path: str | Path) -> list[dict[str, float]]:
     A last line without an end is one that is being written, and left out with a warning.
     """
     path = Path(path)
-    header, *lines = path.read_text(encoding="utf-8", errors="replace").splitlines(keepends=True) or [""]
+    header, *lines = path.read_text(encoding="utf-8", errors="replace").splitlines(
+        keepends=True
+    ) or [""]
     columns = [name.strip() for name in header.split("\t")]
     missing = [name for name in ("epoch", "train loss") if name not in columns]
     if missing:
-        raise StoreError(f"{path}: expected a training log with the column {missing[0]}, found {', '.join(columns)}")
+        raise StoreError(
+            f"{path}: expected a training log with the column {missing[0]}, found {', '.join(columns)}"
+        )
     epochs = []
     if lines and not lines[-1].endswith("\n"):
         warnings.warn(f"{path}: unfinished last line left out", stacklevel=2)
@@ -63,7 +72,11 @@ def read_training_log(path: str | Path) -> list[dict[str, float]]:
             continue
         cells = dict(zip(columns, line.split("\t"), strict=False))
         try:
-            epoch = {entry: float(cells[column]) for column, entry in _COLUMNS.items() if column in columns}
+            epoch = {
+                entry: float(cells[column])
+                for column, entry in _COLUMNS.items()
+                if column in columns
+            }
         except (KeyError, ValueError) as error:
             raise StoreError(
                 f"{path}, line {number}: expected a number in each of {len(columns)} columns, found {line.strip()!r}"
@@ -104,7 +117,9 @@ def read_trainings(*paths: str | Path) -> list[Training]:
         trainings.append(Training(one_line(name), method, epochs, loss))
     if len(datasets) > 1:
         told = ", ".join(f"{data} ({name})" for data, name in datasets.items())
-        warnings.warn(f"the trainings are on different data sets and do not compare: {told}", stacklevel=2)
+        warnings.warn(
+            f"the trainings are on different data sets and do not compare: {told}", stacklevel=2
+        )
     return trainings
 
 
@@ -113,7 +128,10 @@ def _found(path: Path) -> Iterable[tuple[Path, Sequence[Mapping[str, Any]]]]:
 
     if path.is_file():
         if is_training_log(path):
-            yield path.resolve().parent if path.name == "log.txt" else path.resolve(), read_training_log(path)
+            yield (
+                path.resolve().parent if path.name == "log.txt" else path.resolve(),
+                read_training_log(path),
+            )
         return
     if not path.exists():
         raise StoreError(f"{path}: no such file or folder; expected a run folder or a training log")

@@ -55,11 +55,15 @@ class _Entries:
         return self.of_rows(np.add.reduceat(values, self.starts) if len(self.starts) else values)
 
     def largest(self, values: Integers) -> Integers:
-        return self.of_rows(np.maximum.reduceat(values, self.starts) if len(self.starts) else values)
+        return self.of_rows(
+            np.maximum.reduceat(values, self.starts) if len(self.starts) else values
+        )
 
     def highest_class(self) -> Integers:
         return self.of_rows(
-            self.label[np.append(self.starts[1:], len(self.label)) - 1] if len(self.starts) else self.label
+            self.label[np.append(self.starts[1:], len(self.label)) - 1]
+            if len(self.starts)
+            else self.label
         )
 
 
@@ -84,7 +88,9 @@ def _entries(column: NDArray[np.object_]) -> _Entries:
     filled = np.flatnonzero(column.astype(bool))
     text = ("\n".join(column[filled].tolist()) + "\n" * bool(len(filled))).encode()
     codes = np.frombuffer(text, np.uint8)
-    ends = np.flatnonzero(codes - np.uint8(ord("0")) > 9)  # what is below "0" wraps round to far above "9"
+    ends = np.flatnonzero(
+        codes - np.uint8(ord("0")) > 9
+    )  # what is below "0" wraps round to far above "9"
     marks, digits = codes[ends], np.diff(ends, prepend=-1) - 1
     last = marks[1::2] == ord("\n")  # the entry ends its row
     if not (

@@ -49,25 +49,47 @@ def attack_table(attacks: Sequence[Attacks], results: Sequence[Certificates]) ->
         proved = (*about, "certified", "-", "-", n, *(certified.get(r, "") for r in shown))
         attack, noises, steps, *_ = setting_of(a)
         under = attack if attack == NO_ATTACK else f"under {attack}"
-        own = (*about, under, str(steps or "-"), str(noises or "-"), str(a.n), *(left.get(r, "") for r in shown))
-        rows += [row for row in (proved, own) if row is own or (row not in rows and any(certified.values()))]
+        own = (
+            *about,
+            under,
+            str(steps or "-"),
+            str(noises or "-"),
+            str(a.n),
+            *(left.get(r, "") for r in shown),
+        )
+        rows += [
+            row
+            for row in (proved, own)
+            if row is own or (row not in rows and any(certified.values()))
+        ]
         stores += [a.source.resolve()] * (len(rows) - len(stores))
     head = ("run", "inputs", "accuracy", "steps", "noises", "n")
     rows = _told_apart(rows, stores, len(head))
     notes = tuple(_notes(attacks, results))
     if any(c.norm != "l2" for c in results):
         notes = ("radii of attacks are in l2 norm", *notes)
-    return Table(head, tuple(rows), radius_labels(shown), notes, group="accuracy (%) at r", caption="Under attack")
+    return Table(
+        head,
+        tuple(rows),
+        radius_labels(shown),
+        notes,
+        group="accuracy (%) at r",
+        caption="Under attack",
+    )
 
 
-def _told_apart(rows: Sequence[tuple[str, ...]], stores: Sequence[Path], head: int) -> list[tuple[str, ...]]:
+def _told_apart(
+    rows: Sequence[tuple[str, ...]], stores: Sequence[Path], head: int
+) -> list[tuple[str, ...]]:
     """The same rows, with the name of the store in the third column where others have the same first `head` cells."""
     alike: dict[tuple[str, ...], list[int]] = {}
     for place, row in enumerate(rows):
         alike.setdefault(row[:head], []).append(place)
     named = list(rows)
     for places in (places for places in alike.values() if len(places) > 1):
-        for place, name in zip(places, distinct_names([(stores[place], None) for place in places]), strict=True):
+        for place, name in zip(
+            places, distinct_names([(stores[place], None) for place in places]), strict=True
+        ):
             run, inputs, accuracy, *rest = rows[place]
             of = "inputs of" if accuracy == "certified" else "store"
             named[place] = (run, inputs, f"{accuracy} ({of} {one_line(name)})", *rest)
@@ -81,7 +103,10 @@ def _certified(
     if c is None or a.partial or not np.isin(a.inputs, c.idx).all():
         return {radius: row.certified for radius, row in found.items()}
     shares = certified_accuracy(c.where(np.isin(c.idx, a.inputs)), list(radii)).tolist()
-    return {radius: None if np.isnan(share) else share for radius, share in zip(radii, shares, strict=True)}
+    return {
+        radius: None if np.isnan(share) else share
+        for radius, share in zip(radii, shares, strict=True)
+    }
 
 
 def base_table(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> Table:
@@ -109,13 +134,17 @@ def base_table(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> T
     return Table(head, tuple(dict.fromkeys(rows)), notes=(note,), caption="The network itself")
 
 
-def attack_values(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> list[dict[str, Any]]:
+def attack_values(
+    attacks: Sequence[Attacks], results: Sequence[Certificates]
+) -> list[dict[str, Any]]:
     """The same for programs: shares from 0 to 1, None for what is not known."""
     found = []
     for a in attacks:
         c = certificates_of(a, results)
         settings = {"attack": a.attack, "steps": a.steps, "noises": a.noises, "n": a.n}
-        about = {name: a.identity.get(name) for name in ("sigma", "alpha", "noise", "dataset", "split")}
+        about = {
+            name: a.identity.get(name) for name in ("sigma", "alpha", "noise", "dataset", "split")
+        }
         found.append(
             {
                 "name": a.name,
@@ -166,7 +195,9 @@ def _notes(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> list[
         if a.partial:
             notes.append(f"{name}: partial, {len(a.idx)} of {a.expected} rows (inputs times radii)")
         if c is None:
-            notes.append(f"{name}: no l2 certificates of the same network, sigma and images are here")
+            notes.append(
+                f"{name}: no l2 certificates of the same network, sigma and images are here"
+            )
         elif doubt(c.noise):
             notes.append(f"{name}: certified by {doubt(c.noise)}")
     return notes

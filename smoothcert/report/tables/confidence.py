@@ -9,7 +9,13 @@ from smoothcert.report.measures.intervals import share_intervals
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
 from smoothcert.report.tables.formats import Table, number
-from smoothcert.report.tables.notes import budget_notes, input_notes, inputs_cell, reading_notes, settings_notes
+from smoothcert.report.tables.notes import (
+    budget_notes,
+    input_notes,
+    inputs_cell,
+    reading_notes,
+    settings_notes,
+)
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 

@@ -19,7 +19,11 @@ def corruption_notes(entries: Sequence[Corrupted], rounded: bool) -> list[str]:
     sizes = sorted({entry.certificates.rows for entry in entries})
     if len(sizes) > 1:
         notes.append(f"the logs have between {sizes[0]} and {sizes[-1]} inputs each")
-    return notes + norm_notes([entry.certificates for entry in entries]) + ([ROUNDED] if rounded else [])
+    return (
+        notes
+        + norm_notes([entry.certificates for entry in entries])
+        + ([ROUNDED] if rounded else [])
+    )
 
 
 def _by_benchmark(entries: Sequence[Corrupted]) -> list[list[Corrupted]]:
@@ -37,8 +41,12 @@ def _left_out(entries: Sequence[Corrupted]) -> list[str]:
 def _types_of(entries: Sequence[Corrupted]) -> str:
     """CIFAR-100-C has the types of CIFAR-10-C; logs do not name it, but have labels that CIFAR-10-C cannot have."""
     names = entries[0].benchmarks
-    hundred = names == ("cifar10-c",) and any(entry.certificates.label.max() > 9 for entry in entries)
-    return f"{len(CORRUPTIONS[names[0]])} types of {'cifar100-c' if hundred else ' or '.join(names)}"
+    hundred = names == ("cifar10-c",) and any(
+        entry.certificates.label.max() > 9 for entry in entries
+    )
+    return (
+        f"{len(CORRUPTIONS[names[0]])} types of {'cifar100-c' if hundred else ' or '.join(names)}"
+    )
 
 
 def _missing(entries: Sequence[Corrupted]) -> list[str]:
@@ -49,7 +57,9 @@ def _missing(entries: Sequence[Corrupted]) -> list[str]:
         if entry.in_means:
             groups.setdefault((entry.model, entry.severity), set()).add(entry.corruption)
     present = {kind for own in groups.values() for kind in own}
-    types = list(CORRUPTIONS[entries[0].benchmarks[0]]) if entries[0].benchmarks else sorted(present)
+    types = (
+        list(CORRUPTIONS[entries[0].benchmarks[0]]) if entries[0].benchmarks else sorted(present)
+    )
     absent = [kind for kind in types if kind not in present]
     if present and absent:
         notes.append(_lacking(absent, types, entries))
@@ -60,7 +70,9 @@ def _missing(entries: Sequence[Corrupted]) -> list[str]:
     severities = sorted({severity for _, severity in groups if severity is not None})
     for model in dict.fromkeys(model for model, _ in groups):
         if gone := [str(severity) for severity in severities if (model, severity) not in groups]:
-            notes.append(f"{model}: no certificates of severity {' or '.join(gone)}: means are over the others")
+            notes.append(
+                f"{model}: no certificates of severity {' or '.join(gone)}: means are over the others"
+            )
     return notes
 
 
@@ -68,6 +80,10 @@ def _lacking(missing: Sequence[str], types: Sequence[str], entries: Sequence[Cor
     """How many are missing, and which, unless the benchmark is one of two: both have 15 types."""
     benchmarks = entries[0].benchmarks
     whole = f"the {_types_of(entries)}" if benchmarks else f"{len(types)} corruption types"
-    named = f" ({', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''})" if len(benchmarks) < 2 else ""
+    named = (
+        f" ({', '.join(missing[:3])}{', ...' if len(missing) > 3 else ''})"
+        if len(benchmarks) < 2
+        else ""
+    )
     verb = "is" if len(missing) == 1 else "are"
     return f"{len(missing)} of {whole} {verb} missing{named}: means are over the others"

@@ -76,7 +76,13 @@ def read_corruptions(folder: str | Path) -> list[Corrupted]:
         )
     benchmarks = benchmarks_of({path.stem for path in paths}, bool(graded))
     return [
-        Corrupted(path.parent.name, path.stem, _severity(path) if graded else None, read_log(path), benchmarks)
+        Corrupted(
+            path.parent.name,
+            path.stem,
+            _severity(path) if graded else None,
+            read_log(path),
+            benchmarks,
+        )
         for path in paths
     ]
 
@@ -93,7 +99,9 @@ def corrupted_stores(results: Sequence[Certificates]) -> list[Corrupted]:
     for c, model in zip(corrupted, _model_names(corrupted), strict=True):
         kind, severity = c.corruption or ("", "")
         benchmarks = tuple(name for name in CORRUPTIONS if name == c.identity.get("dataset"))
-        entry = Corrupted(model, kind, int(severity) if severity.isdecimal() else None, c, benchmarks)
+        entry = Corrupted(
+            model, kind, int(severity) if severity.isdecimal() else None, c, benchmarks
+        )
         known = found.setdefault((model, kind, entry.severity), entry).certificates
         if (c.rows, c.n or 0) > (known.rows, known.n or 0):
             found[model, kind, entry.severity] = entry
@@ -107,7 +115,10 @@ def corruption_means(entries: Sequence[Corrupted], rounded: bool = False) -> dic
     cells: dict[str, dict[int | None, list[tuple[float, float]]]] = {}
     for entry in entries:
         if entry.in_means:
-            values = average_certified_radius(entry.certificates, rounded), clean_accuracy(entry.certificates)
+            values = (
+                average_certified_radius(entry.certificates, rounded),
+                clean_accuracy(entry.certificates),
+            )
             cells.setdefault(entry.model, {}).setdefault(entry.severity, []).append(values)
     means: dict[str, list[Means]] = {}
     for model, severities in cells.items():
@@ -116,7 +127,10 @@ def corruption_means(entries: Sequence[Corrupted], rounded: bool = False) -> dic
             for severity in sorted(severities, key=lambda s: s or 0)
         ]
         overall = np.mean([(mean.acr, mean.accuracy) for mean in graded], axis=0).tolist()
-        means[model] = [*(mean for mean in graded if mean.severity is not None), Means(None, *overall)]
+        means[model] = [
+            *(mean for mean in graded if mean.severity is not None),
+            Means(None, *overall),
+        ]
     return means
 
 
@@ -124,7 +138,9 @@ def corruption_table(entries: Sequence[Corrupted], rounded: bool = False) -> Tab
     """One row per model: mACR at each severity and over all, then mAcc in %, as the field prints them."""
     found = corruption_means(entries, rounded)
     means = {model: found.get(model, []) for model in _models(entries)}
-    severities = sorted({mean.severity for row in means.values() for mean in row if mean.severity is not None})
+    severities = sorted(
+        {mean.severity for row in means.values() for mean in row if mean.severity is not None}
+    )
     rows = []
     for model, row in means.items():
         at = {mean.severity: mean for mean in row}
@@ -136,12 +152,20 @@ def corruption_table(entries: Sequence[Corrupted], rounded: bool = False) -> Tab
     head = ("model", *names[: len(severities)], "mACR", *names[len(severities) :], "mAcc %")
     best = [(i, j) for j in range(1, len(head)) for i in _largest([row[j] for row in rows])]
     return Table(
-        head, tuple(rows), notes=tuple(corruption_notes(entries, rounded)), best=frozenset(best), caption=MEANS
+        head,
+        tuple(rows),
+        notes=tuple(corruption_notes(entries, rounded)),
+        best=frozenset(best),
+        caption=MEANS,
     )
 
 
 def corruption_types_table(
-    entries: Sequence[Corrupted], severity: int | None = None, *, accuracy: bool = False, rounded: bool = False
+    entries: Sequence[Corrupted],
+    severity: int | None = None,
+    *,
+    accuracy: bool = False,
+    rounded: bool = False,
 ) -> Table:
     """One row per corruption type, one column per model: ACR, or clean accuracy in %; then the means.
 
@@ -167,7 +191,9 @@ def corruption_types_table(
         return (name, *(shown(values.get((name, model))) for model in models))
 
     counted = _types([entry for entry in chosen if entry.in_means])
-    columns = [[values[name, model] for name in counted if (name, model) in values] for model in models]
+    columns = [
+        [values[name, model] for name in counted if (name, model) in values] for model in models
+    ]
     means = [float(np.mean(column)) if column else None for column in columns]
     rows = [*map(row, counted), ("mAcc %" if accuracy else "mACR", *map(shown, means))]
     rows += map(row, _types([entry for entry in chosen if not entry.in_means]))
@@ -175,17 +201,23 @@ def corruption_types_table(
     measure = "Accuracy in %" if accuracy else "Average certified radius"
     short = "accuracy %" if accuracy else "ACR"  # CSV has no caption
     return Table(
-        (short if severity is None else f"{short}, severity {severity}", *(_shown(model, chosen) for model in models)),
+        (
+            short if severity is None else f"{short}, severity {severity}",
+            *(_shown(model, chosen) for model in models),
+        ),
         tuple(rows),
         notes=tuple(corruption_notes(at_severity, rounded and not accuracy)),
         best=frozenset(best),
-        caption=f"{measure} by type of corruption" + ("" if severity is None else f", severity {severity}"),
+        caption=f"{measure} by type of corruption"
+        + ("" if severity is None else f", severity {severity}"),
     )
 
 
 def corruption_types_tables(entries: Sequence[Corrupted], rounded: bool = False) -> list[Table]:
     """For each severity the ACR by type of corruption, then the accuracy."""
-    severities = sorted({entry.severity for entry in entries if entry.corruption != CLEAN}, key=lambda s: s or 0)
+    severities = sorted(
+        {entry.severity for entry in entries if entry.corruption != CLEAN}, key=lambda s: s or 0
+    )
     return [
         corruption_types_table(entries, severity, accuracy=accuracy, rounded=rounded)
         for severity in severities
@@ -196,7 +228,10 @@ def corruption_types_tables(entries: Sequence[Corrupted], rounded: bool = False)
 def _models(entries: Sequence[Corrupted]) -> list[str]:
     """Each model once, in the order of the methods; those of unknown methods last, as they were found."""
     methods = {entry.model: recognised_method(entry.model.split("/")) for entry in entries}
-    return sorted(methods, key=lambda model: METHODS.index(found) if (found := methods[model]) in METHODS else 99)
+    return sorted(
+        methods,
+        key=lambda model: METHODS.index(found) if (found := methods[model]) in METHODS else 99,
+    )
 
 
 def _types(entries: Sequence[Corrupted]) -> list[str]:
@@ -209,18 +244,26 @@ def _types(entries: Sequence[Corrupted]) -> list[str]:
 def _largest(cells: Sequence[str]) -> list[int]:
     """Where the largest of several numbers stands, as printed; ties share it."""
     numbers = {place: float(cell) for place, cell in enumerate(cells) if cell not in ("", "-")}
-    return [place for place, value in numbers.items() if len(numbers) > 1 and value == max(numbers.values())]
+    return [
+        place
+        for place, value in numbers.items()
+        if len(numbers) > 1 and value == max(numbers.values())
+    ]
 
 
 def _shown(model: str, entries: Sequence[Corrupted]) -> str:
     """The name of a model, with the doubt that its certificates are under, if any."""
-    return max((doubted(model, entry.certificates) for entry in entries if entry.model == model), key=len)
+    return max(
+        (doubted(model, entry.certificates) for entry in entries if entry.model == model), key=len
+    )
 
 
 def _severity(path: Path) -> int:
     match = re.fullmatch(r"severity_(\d+)", path.parent.parent.name)
     if match is None:
-        raise StoreError(f"{path}: expected a folder severity_K with a number K, found '{path.parent.parent.name}'")
+        raise StoreError(
+            f"{path}: expected a folder severity_K with a number K, found '{path.parent.parent.name}'"
+        )
     return int(match[1])
 
 
@@ -229,7 +272,12 @@ def _model_names(results: Sequence[Certificates]) -> list[str]:
     folders = [c.source.resolve() for c in results]
     runs = [f.parent.parent if f.parent.name == "certify" else None for f in folders]
     known = list(dict.fromkeys(run for run in runs if run is not None))
-    names = dict(zip(known, distinct_names([(run, None) for run in known]), strict=True)) if known else {}
+    names = (
+        dict(zip(known, distinct_names([(run, None) for run in known]), strict=True))
+        if known
+        else {}
+    )
     return [
-        method_of(c) or c.name if run is None else one_line(names[run]) for c, run in zip(results, runs, strict=True)
+        method_of(c) or c.name if run is None else one_line(names[run])
+        for c, run in zip(results, runs, strict=True)
     ]

@@ -36,12 +36,19 @@ def difference_table(
     rows: list[tuple[str, ...]] = []
     certain, ends, untold = set(), {}, []
     for i, (pair, found) in enumerate(differences(pairs[:most], radii, rounded)):
-        entries = [(found.acr, 1.0, radius_digits(pair.run)), *((interval, 100.0, 1) for interval in found.accuracy)]
-        rows.append((labels[pair.place], str(pair.run.rows), *(_value(*entry) for entry in entries)))
+        entries = [
+            (found.acr, 1.0, radius_digits(pair.run)),
+            *((interval, 100.0, 1) for interval in found.accuracy),
+        ]
+        rows.append(
+            (labels[pair.place], str(pair.run.rows), *(_value(*entry) for entry in entries))
+        )
         for j, (interval, scale, digits) in enumerate(entries, start=2):
             if not np.isnan(interval.low):
                 # an end that rounds to 0 keeps its sign: below 0, an upper end excludes 0
-                low, high = (f"{scale * end + 0.0:+.{digits}f}" for end in (interval.low, interval.high))
+                low, high = (
+                    f"{scale * end + 0.0:+.{digits}f}" for end in (interval.low, interval.high)
+                )
                 ends[i, j] = (low, high)
             if interval.excludes_zero:
                 certain.add((i, j))

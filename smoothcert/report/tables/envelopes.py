@@ -22,40 +22,75 @@ ABSTENTIONS = "abstention rate (%) of the best run at r"
 
 
 def group_envelope_table(
-    results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False, by: Grouping = "method"
+    results: Sequence[Certificates],
+    radii: Sequence[float],
+    rounded: bool = False,
+    by: Grouping = "method",
 ) -> Table:
     """One row per group: the certified accuracy of its best run at each radius, and that run's accuracy at radius 0.
 
     This is how papers show what a method can do at each radius with the best of several models. The notes name them.
     """
     groups, winners = _winners(results, radii, rounded, by)
-    rows = [(group.name, *(_cell(won.get(r)) for r in radii)) for group, won in zip(groups, winners, strict=True)]
-    places = [(row, column, r) for row in range(len(rows)) for column, r in enumerate(radii, start=1)]
+    rows = [
+        (group.name, *(_cell(won.get(r)) for r in radii))
+        for group, won in zip(groups, winners, strict=True)
+    ]
+    places = [
+        (row, column, r) for row in range(len(rows)) for column, r in enumerate(radii, start=1)
+    ]
     clean = {(row, column): _two(winners[row][r]) for row, column, r in places if r in winners[row]}
     best = set()
     for column, r in enumerate(radii if comparable(results) else (), start=1):
         shares = {row: won[r].accuracy for row, won in enumerate(winners) if r in won}
         top = max(shares.values(), default=0.0)
-        best |= {(row, column) for row, share in shares.items() if len(shares) > 1 and share == top > 0}
-    notes = [*_names(results, groups, winners), *_lacking(results, groups, by), *comparison_notes(results, rounded)]
-    return Table(("best of",), tuple(rows), radius_labels(radii), tuple(notes), frozenset(best), ENVELOPE, clean=clean)
+        best |= {
+            (row, column) for row, share in shares.items() if len(shares) > 1 and share == top > 0
+        }
+    notes = [
+        *_names(results, groups, winners),
+        *_lacking(results, groups, by),
+        *comparison_notes(results, rounded),
+    ]
+    return Table(
+        ("best of",),
+        tuple(rows),
+        radius_labels(radii),
+        tuple(notes),
+        frozenset(best),
+        ENVELOPE,
+        clean=clean,
+    )
 
 
 def abstention_table(
-    results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False, by: Grouping = "method"
+    results: Sequence[Certificates],
+    radii: Sequence[float],
+    rounded: bool = False,
+    by: Grouping = "method",
 ) -> Table:
     """One row per group: how often the run abstains that has the largest certified accuracy at each radius.
 
     The rate itself does not depend on the radius, only the choice of the run does.
     """
     groups, winners = _winners(results, radii, rounded, by)
-    rows = [(group.name, *(_abstention(won.get(r)) for r in radii)) for group, won in zip(groups, winners, strict=True)]
-    notes = [*_names(results, groups, winners), *_lacking(results, groups, by), *comparison_notes(results, rounded)]
+    rows = [
+        (group.name, *(_abstention(won.get(r)) for r in radii))
+        for group, won in zip(groups, winners, strict=True)
+    ]
+    notes = [
+        *_names(results, groups, winners),
+        *_lacking(results, groups, by),
+        *comparison_notes(results, rounded),
+    ]
     return Table(("best of",), tuple(rows), radius_labels(radii), tuple(notes), group=ABSTENTIONS)
 
 
 def envelope_values(
-    results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False, by: Grouping = "method"
+    results: Sequence[Certificates],
+    radii: Sequence[float],
+    rounded: bool = False,
+    by: Grouping = "method",
 ) -> list[dict[str, Any]]:
     """What both tables and the drawing of envelopes say of each group; runs are named by their places in `results`.
 
@@ -73,7 +108,10 @@ def envelope_values(
                 "name": group.name,
                 "rows": rows,
                 "best": [_best(winner, rows) for winner in won.values()],
-                "stretches": [{"row": rows[each.run], "start": each.start, "end": each.end} for each in stretches],
+                "stretches": [
+                    {"row": rows[each.run], "start": each.start, "end": each.end}
+                    for each in stretches
+                ],
             }
         )
     return found
@@ -97,7 +135,9 @@ def _winners(
     """The groups, and for each radius that was tested the best run of each, as a place in its group."""
     norms = sorted({c.norm for c in results})
     if len(norms) > 1:
-        raise ConfigError(f"a best run needs radii in one norm, found {' and '.join(norms)}: report them apart")
+        raise ConfigError(
+            f"a best run needs radii in one norm, found {' and '.join(norms)}: report them apart"
+        )
     groups, winners = groups_of(results, by), []
     for group in groups:
         require_same_data([results[i] for i in group.runs], f"the best run of {group.name}")
@@ -136,11 +176,15 @@ def _names(
         parts = []
         for run, same in groupby(best, lambda winner: winner.run):
             first, *rest = radius_labels([winner.radius for winner in same])
-            parts.append(f"{labels[group.runs[run]]} at {first}" + (f" to {rest[-1]}" if rest else ""))
+            parts.append(
+                f"{labels[group.runs[run]]} at {first}" + (f" to {rest[-1]}" if rest else "")
+            )
         notes.append(f"{group.name}: the best is {', '.join(parts)}")
     for seeds in seed_groups(results):
         if any({*seeds} <= {*group.runs} for group in groups):
-            notes.append(f"{', '.join(labels[i] for i in seeds)} differ in their seed alone: the best of them is luck")
+            notes.append(
+                f"{', '.join(labels[i] for i in seeds)} differ in their seed alone: the best of them is luck"
+            )
     return notes
 
 

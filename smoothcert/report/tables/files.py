@@ -25,10 +25,15 @@ def write_tables(
     every = [table for made in tables.values() for table in made]
     texts = [(markdown, markdown_together(every)), (latex, latex_together(every))]
     if csv is not None:
-        texts += [(path, table.to_csv()) for path, table in zip(_csv_paths(tables, csv), every, strict=True)]
+        texts += [
+            (path, table.to_csv())
+            for path, table in zip(_csv_paths(tables, csv), every, strict=True)
+        ]
     paths = [path.resolve() for path, _ in texts if path is not None]
     if twice := [path for path in paths if paths.count(path) > 1]:
-        raise ConfigError(f"{twice[0]} is the name of two tables: give --csv, --markdown and --latex other names")
+        raise ConfigError(
+            f"{twice[0]} is the name of two tables: give --csv, --markdown and --latex other names"
+        )
     written = []
     for path, text in texts:
         if path is not None:
@@ -38,6 +43,10 @@ def write_tables(
 
 
 def _csv_paths(tables: Mapping[str, Sequence[Table]], first: Path) -> Iterator[Path]:
-    names = [name if not k else f"{name}-{k + 1}" for name, made in tables.items() for k in range(len(made))]
+    names = [
+        name if not k else f"{name}-{k + 1}"
+        for name, made in tables.items()
+        for k in range(len(made))
+    ]
     yield first
     yield from (first.with_name(f"{first.stem}-{name}{first.suffix}") for name in names[1:])

@@ -42,13 +42,21 @@ class Table:
     group: str = ACCURACY  # what stands in the columns of `radii`
     symbol: str = "r"  # of what `radii` holds
     caption: str = ""  # shown where several tables stand together
-    intervals: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)  # (row, column) -> both ends
-    clean: Mapping[tuple[int, int], tuple[str, str]] = field(default_factory=dict)  # what `68.2 (86.2)` has, apart
+    intervals: Mapping[tuple[int, int], tuple[str, str]] = field(
+        default_factory=dict
+    )  # (row, column) -> both ends
+    clean: Mapping[tuple[int, int], tuple[str, str]] = field(
+        default_factory=dict
+    )  # what `68.2 (86.2)` has, apart
 
     def __post_init__(self) -> None:
         for name in ("head", "notes"):
-            object.__setattr__(self, name, tuple(one_line(text, "") for text in getattr(self, name)))
-        object.__setattr__(self, "rows", tuple(tuple(one_line(cell, "") for cell in row) for row in self.rows))
+            object.__setattr__(
+                self, name, tuple(one_line(text, "") for text in getattr(self, name))
+            )
+        object.__setattr__(
+            self, "rows", tuple(tuple(one_line(cell, "") for cell in row) for row in self.rows)
+        )
         object.__setattr__(self, "caption", one_line(self.caption, ""))
 
     @property
@@ -65,16 +73,26 @@ class Table:
         """Aligned plain text; coloured for a terminal (by default: if standard output is one)."""
         if sys.stdout.isatty() if terminal is None else terminal:
             return self._for_terminal()
-        lines = ["  ".join(cells).rstrip() for cells in _padded([self.columns, *self._cells(str, "{}", "{}")])]
+        lines = [
+            "  ".join(cells).rstrip()
+            for cells in _padded([self.columns, *self._cells(str, "{}", "{}")])
+        ]
         lines.insert(1, "-" * max(map(len, lines)))
         return "\n".join(lines + [f"note: {note}" for note in self.notes]) + "\n"
 
     def to_markdown(self) -> str:
         rows = self._cells(_markdown, "**{}**", "{}")
         header, *body = _padded([[*map(_markdown, self.columns)], *rows])
-        rule = [("-" * (len(cell) - 1) + ":") if i else "-" * len(cell) for i, cell in enumerate(header)]
+        rule = [
+            ("-" * (len(cell) - 1) + ":") if i else "-" * len(cell) for i, cell in enumerate(header)
+        ]
         lines = [f"| {' | '.join(cells)} |" for cells in (header, rule, *body)]
-        return "\n".join(lines + [""] * bool(self.notes) + [f"- {_markdown(note)}" for note in self.notes]) + "\n"
+        return (
+            "\n".join(
+                lines + [""] * bool(self.notes) + [f"- {_markdown(note)}" for note in self.notes]
+            )
+            + "\n"
+        )
 
     def to_latex(self) -> str:
         """A `tabular` for booktabs, best values bold, and the notes below it."""
@@ -83,7 +101,9 @@ class Table:
     def tabular(self) -> str:
         """LaTeX without the comment on what it needs, which several tables need once."""
         first, last = len(self.head) + 1, len(self.columns)
-        names = [r"$\sigma$" if name == "sigma" else _latex(name) for name in self.head] + list(self.radii)
+        names = [r"$\sigma$" if name == "sigma" else _latex(name) for name in self.head] + list(
+            self.radii
+        )
         lines = [rf"\begin{{tabular}}{{l{'r' * (last - 1)}}}", r"\toprule"]
         if self.radii:
             group = _latex(self.group.capitalize()).removesuffix(self.symbol) + f"${self.symbol}$"
@@ -108,12 +128,18 @@ class Table:
             return [cell, *(ends if j in wide else ()), *((clean,) if j in double else ())]
 
         head = [
-            parts(j, name, (f"{name} lower", f"{name} upper"), f"{name} clean") for j, name in enumerate(self.columns)
+            parts(j, name, (f"{name} lower", f"{name} upper"), f"{name} clean")
+            for j, name in enumerate(self.columns)
         ]
         rows = []
         for i, row in enumerate(self.rows):
             cells = [self.clean.get((i, j), (cell, "")) for j, cell in enumerate(row)]
-            rows.append([parts(j, cell, self.intervals.get((i, j), ("", "")), x) for j, (cell, x) in enumerate(cells)])
+            rows.append(
+                [
+                    parts(j, cell, self.intervals.get((i, j), ("", "")), x)
+                    for j, (cell, x) in enumerate(cells)
+                ]
+            )
         file = io.StringIO()
         lines = ([_spreadsheet(cell) for cells in row for cell in cells] for row in (head, *rows))
         csv.writer(file, lineterminator="\n").writerows(lines)
@@ -127,7 +153,9 @@ class Table:
             value = bold.format(escape(cell)) if (i, j) in self.best else escape(cell)
             return value + (interval.format(escape(f" {around}")) if around else "")
 
-        return [[shown(i, j, cell) for j, cell in enumerate(row)] for i, row in enumerate(self.rows)]
+        return [
+            [shown(i, j, cell) for j, cell in enumerate(row)] for i, row in enumerate(self.rows)
+        ]
 
     def _for_terminal(self) -> str:
         from rich import box
@@ -137,11 +165,17 @@ class Table:
 
         grid = RichTable(box=box.SIMPLE_HEAD, padding=0)
         for j, name in enumerate(self.columns):
-            head = Text(name.replace("=", "=\n").replace(" %", "\n%"))  # two lines: eight radii fit 80 columns
+            head = Text(
+                name.replace("=", "=\n").replace(" %", "\n%")
+            )  # two lines: eight radii fit 80 columns
             grid.add_column(head, justify="right" if j else "left", vertical="bottom")
         for i, row in enumerate(self.rows):
-            cells = [Text(cell, "bold" if (i, j) in self.best else "") for j, cell in enumerate(row)]
-            for j, cell in enumerate(cells):  # below the value, else no terminal would be wide enough
+            cells = [
+                Text(cell, "bold" if (i, j) in self.best else "") for j, cell in enumerate(row)
+            ]
+            for j, cell in enumerate(
+                cells
+            ):  # below the value, else no terminal would be wide enough
                 cell.append(f"\n{self.around(i, j)}" if self.intervals else "", "not bold dim")
             grid.add_row(*cells)
         # Wider than any terminal: a narrow one then wraps lines, where rich would cut digits off numbers.
@@ -159,7 +193,9 @@ def texts_together(tables: Sequence[Table]) -> str:
 
 
 def markdown_together(tables: Sequence[Table]) -> str:
-    return "\n".join(_above(table, tables, "**{}**\n\n", _markdown) + table.to_markdown() for table in tables)
+    return "\n".join(
+        _above(table, tables, "**{}**\n\n", _markdown) + table.to_markdown() for table in tables
+    )
 
 
 def latex_together(tables: Sequence[Table]) -> str:
@@ -167,10 +203,14 @@ def latex_together(tables: Sequence[Table]) -> str:
     if len(tables) == 1:
         return tables[0].to_latex()
     head, end = "\\begin{table}\n\\centering\n\\caption{%s}\n", "\\end{table}\n"
-    return BOOKTABS + "\n".join(head % _latex(table.caption) + table.tabular() + end for table in tables)
+    return BOOKTABS + "\n".join(
+        head % _latex(table.caption) + table.tabular() + end for table in tables
+    )
 
 
-def _above(table: Table, tables: Sequence[Table], form: str, escape: Callable[[str], str] = str) -> str:
+def _above(
+    table: Table, tables: Sequence[Table], form: str, escape: Callable[[str], str] = str
+) -> str:
     return form.format(escape(table.caption)) if len(tables) > 1 else ""
 
 

@@ -27,13 +27,17 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
     """Notes on each run (partial, damaged), then on the comparison (other inputs, other budget)."""
     notes = reading_notes(results, _own_notes)
     if len({c.labelled for c in results}) > 1:
-        notes.append("runs without labels have no curve beside those with labels: report them by themselves")
+        notes.append(
+            "runs without labels have no curve beside those with labels: report them by themselves"
+        )
     notes += norm_notes(results)
     notes += input_notes(results)
     for key, words in DATA.items():
         values = sorted({str(value) for c in results if (value := c.identity.get(key)) is not None})
         if len(values) > 1:
-            notes.append(f"the runs were certified on different {words}: {', '.join(values)}; do not compare them")
+            notes.append(
+                f"the runs were certified on different {words}: {', '.join(values)}; do not compare them"
+            )
     notes += copy_notes(results)
     if unlike := labels_apart(results):
         one, other = (one_line(results[place].name) for place in unlike)
@@ -56,7 +60,9 @@ def reading_notes(
     results: Sequence[Certificates], more: Callable[[Certificates], Sequence[str]] = lambda c: ()
 ) -> list[str]:
     """What was found as each run was read, such as a certification that is not complete; and `more` about it."""
-    everywhere = [w for w in results[0].warnings if len(results) > 1 and all(w in c.warnings for c in results)]
+    everywhere = [
+        w for w in results[0].warnings if len(results) > 1 and all(w in c.warnings for c in results)
+    ]
     notes = [f"all runs: {warning}" for warning in everywhere]
     for c, label in zip(results, labels_of(results), strict=True):
         if c.partial:
@@ -117,14 +123,18 @@ def _own_notes(c: Certificates) -> list[str]:
         notes.append("no labels, so no accuracy: a certified answer may be right or wrong")
     if share := collapsed(c):
         same = f"{100 * share:.0f} % of the inputs get one and the same answer"
-        notes.append(f"COLLAPSED, {same}; its ACR means nothing" if c.labelled else f"{same}: is that right?")
+        notes.append(
+            f"COLLAPSED, {same}; its ACR means nothing" if c.labelled else f"{same}: is that right?"
+        )
     if c.tested_radii is not None:
         tested = ", ".join(f"{r:g}" for r in c.tested_radii) or "of its manifest"
         notes.append(f"only the radii {tested} were tested: nothing is known at others, and no ACR")
     if c.identity.get("skip_wrong"):
         notes.append("wrong answers were not certified, and count as abstentions")
     if c.identity.get("simultaneous"):
-        notes.append("alpha is for all inputs together, so its radii are smaller than with alpha for each")
+        notes.append(
+            "alpha is for all inputs together, so its radii are smaller than with alpha for each"
+        )
     return notes
 
 
@@ -134,7 +144,9 @@ def budget_notes(results: Sequence[Certificates]) -> list[str]:
     for key, words in BUDGET.items():
         values = sorted({getattr(c, key) for c in results} - {None})
         if len(values) > 1:
-            notes.append(f"the runs differ in {words}: {', '.join(map(str, values))}; radii depend on it")
+            notes.append(
+                f"the runs differ in {words}: {', '.join(map(str, values))}; radii depend on it"
+            )
     return notes + _more_samples(results)
 
 
@@ -150,11 +162,15 @@ def settings_notes(results: Sequence[Certificates]) -> list[str]:
 def _more_samples(results: Sequence[Certificates]) -> list[str]:
     """Notes on logs without n whose radii exceed the saturation radius of another run: their n must be larger."""
     l2 = [c for c in results if c.norm == "l2"]  # logs are l2
-    known = [(c, limit / c.sigma) for c in l2 if c.n is not None and c.sigma and (limit := saturation(c))]
+    known = [
+        (c, limit / c.sigma) for c in l2 if c.n is not None and c.sigma and (limit := saturation(c))
+    ]
     if not known:
         return []
     least, limit = min(known, key=lambda entry: entry[1])
-    beyond = [c for c in l2 if c.n is None and c.sigma and float(c.radius.max()) > 1.005 * limit * c.sigma]
+    beyond = [
+        c for c in l2 if c.n is None and c.sigma and float(c.radius.max()) > 1.005 * limit * c.sigma
+    ]
     return [
         f"'{one_line(c.name)}' records no n, but has radii that the n = {least.n} of '{one_line(least.name)}' cannot "
         "give: it was certified with more samples"

@@ -15,7 +15,11 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
 from smoothcert.report.tables.attacks import attack_table, base_table
 from smoothcert.report.tables.confidence import confidence_table
-from smoothcert.report.tables.corruptions import Corrupted, corruption_table, corruption_types_tables
+from smoothcert.report.tables.corruptions import (
+    Corrupted,
+    corruption_table,
+    corruption_types_tables,
+)
 from smoothcert.report.tables.differences import difference_table
 from smoothcert.report.tables.envelopes import abstention_table, group_envelope_table
 from smoothcert.report.tables.formats import Table
@@ -44,7 +48,11 @@ class Material:
 
     def compared(self) -> tuple[Sequence[Certificates], int, list[float]]:
         """The runs, the place of the one that others are compared with, and at which radii."""
-        return self.results, reference_place(self.results, self.reference), self.radii_of(self.labelled)
+        return (
+            self.results,
+            reference_place(self.results, self.reference),
+            self.radii_of(self.labelled),
+        )
 
 
 class Part(NamedTuple):
@@ -62,12 +70,18 @@ def report_tables(material: Material, names: Sequence[str] | None = None) -> dic
     unknown = [name for name in names or () if name not in PARTS]
     if unknown:
         raise none_of("a table", unknown[0], PARTS)
-    chosen = [name for name, part in PARTS.items() if (part.unasked(material) if names is None else name in names)]
+    chosen = [
+        name
+        for name, part in PARTS.items()
+        if (part.unasked(material) if names is None else name in names)
+    ]
     return {name: PARTS[name].make(material) for name in chosen}
 
 
 def _certified(material: Material) -> list[Table]:
-    table = certificate_table(material.results, material.radii, material.rounded, material.intervals)
+    table = certificate_table(
+        material.results, material.radii, material.rounded, material.intervals
+    )
     return [replace(table, caption="Certified accuracy")]
 
 
@@ -75,7 +89,9 @@ def _shares(material: Material) -> list[Table]:
     """Of runs without labels, whose shares are no accuracies: the main table has them only where all are such."""
     unlabelled = [c for c in material.results if not c.labelled]
     if not unlabelled:
-        raise ConfigError("certified shares are for runs without labels, and all of these have labels")
+        raise ConfigError(
+            "certified shares are for runs without labels, and all of these have labels"
+        )
     table = certificate_table(unlabelled, material.radii, material.rounded, material.intervals)
     return [replace(table, caption="Certified shares of the runs without labels")]
 
@@ -108,10 +124,16 @@ def _enveloped(material: Material, what: str) -> list[Certificates]:
     results = material.labelled
     if len(results) < 2:
         found = ", ".join(labels_of(results)) or "none"
-        others = f" ({len(material.results) - len(results)} without labels)" * (len(results) < len(material.results))
-        raise ConfigError(f"{what} two runs with labels or more, found {found}{others}: name more of them")
+        others = f" ({len(material.results) - len(results)} without labels)" * (
+            len(results) < len(material.results)
+        )
+        raise ConfigError(
+            f"{what} two runs with labels or more, found {found}{others}: name more of them"
+        )
     if len(norms := sorted({c.norm for c in results})) > 1:
-        raise ConfigError(f"{what} radii in one norm, found {' and '.join(norms)}: name runs of one norm")
+        raise ConfigError(
+            f"{what} radii in one norm, found {' and '.join(norms)}: name runs of one norm"
+        )
     return results
 
 
@@ -126,7 +148,11 @@ def _corruptions(material: Material) -> list[Table]:
 
 def _corruption_types(material: Material) -> list[Table]:
     _corruptions(material)  # where there are none, it says so
-    return [table for entries in material.corrupted for table in corruption_types_tables(entries, material.rounded)]
+    return [
+        table
+        for entries in material.corrupted
+        for table in corruption_types_tables(entries, material.rounded)
+    ]
 
 
 def _attacks(material: Material) -> list[Table]:
@@ -143,13 +169,18 @@ def _never(material: Material) -> bool:
 
 PARTS: dict[str, Part] = {
     "certified": Part(_certified, lambda material: True),
-    "shares": Part(_shares, lambda material: len(material.labelled) not in (0, len(material.results))),
+    "shares": Part(
+        _shares, lambda material: len(material.labelled) not in (0, len(material.results))
+    ),
     "confidence": Part(_confidence, _never),
     "differences": Part(_differences, _never),
     "envelope": Part(_envelope, _never),
     "abstentions": Part(_abstentions, _never),
     "attacks": Part(_attacks, lambda material: bool(material.attacks)),
-    "base": Part(_base, lambda material: any(0 in a.radii and a.base_predict is not None for a in material.attacks)),
+    "base": Part(
+        _base,
+        lambda material: any(0 in a.radii and a.base_predict is not None for a in material.attacks),
+    ),
     "corruptions": Part(_corruptions, lambda material: bool(material.corrupted)),
     "corruption-types": Part(_corruption_types, _never),
 }

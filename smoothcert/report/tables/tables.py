@@ -64,8 +64,13 @@ def certificate_table(
         raise ConfigError("a table needs at least one run, found none")
     radii = default_radii(results) if radii is None else checked_radii(radii)
     published = [find_published(c) for c in results]
-    alike = [row is not None and not differences_in_making(c, row) for c, row in zip(results, published, strict=True)]
-    columns = PUBLISHED[: any(published) + any(alike)]  # no column of differences where there is none
+    alike = [
+        row is not None and not differences_in_making(c, row)
+        for c, row in zip(results, published, strict=True)
+    ]
+    columns = PUBLISHED[
+        : any(published) + any(alike)
+    ]  # no column of differences where there is none
     norms = {c.norm for c in results}
     # columns of their own, since CSV has no notes
     named, doubtful = norms != {"l2"}, any(doubt(c.noise) for c in results)
@@ -73,8 +78,16 @@ def certificate_table(
     rows = []
     for c, row, same in zip(results, published, alike, strict=True):
         accuracies = (certified_accuracy if shown else certified_share)(c, radii, rounded)
-        cells = [number(100 * share, 1) for share in accuracies] if c.labelled or not shown else ["-"] * len(radii)
-        beside = ("-", "-") if row is None else (row.printed(), deviation(c, row).printed() if same else "-")
+        cells = (
+            [number(100 * share, 1) for share in accuracies]
+            if c.labelled or not shown
+            else ["-"] * len(radii)
+        )
+        beside = (
+            ("-", "-")
+            if row is None
+            else (row.printed(), deviation(c, row).printed() if same else "-")
+        )
         rows.append(
             (
                 one_line(c.name),
@@ -82,7 +95,9 @@ def certificate_table(
                 *((c.norm,) if named else ()),
                 *((doubt(c.noise) or c.noise or "-",) if doubtful else ()),
                 inputs_cell(c),
-                number(average_certified_radius(c, rounded), radius_digits(c)) if c.labelled else "-",
+                number(average_certified_radius(c, rounded), radius_digits(c))
+                if c.labelled
+                else "-",
                 *beside[: len(columns)],
                 *(() if shown else (number(average_radius(c, rounded), radius_digits(c)),)),
                 number(100 * abstention_rate(c), 1),
@@ -90,15 +105,34 @@ def certificate_table(
             )
         )
     told = [name for name, shown in (("norm", named), ("noise", doubtful)) if shown]
-    head = ("run", "sigma", *told, "inputs", "ACR", *columns, *(() if shown else ("mean radius",)), "abstain %")
-    complete = [i for i, c in enumerate(results) if not c.partial and c.labelled] if comparable(results) else []
-    notes = comparison_notes(results, rounded) + published_notes(results, labels_of(results), rounded)
+    head = (
+        "run",
+        "sigma",
+        *told,
+        "inputs",
+        "ACR",
+        *columns,
+        *(() if shown else ("mean radius",)),
+        "abstain %",
+    )
+    complete = (
+        [i for i, c in enumerate(results) if not c.partial and c.labelled]
+        if comparable(results)
+        else []
+    )
+    notes = comparison_notes(results, rounded) + published_notes(
+        results, labels_of(results), rounded
+    )
     best = _best(rows, complete, [head.index("ACR"), *range(len(head), len(rows[0]))])
-    table = Table(head, tuple(rows), radius_labels(radii), tuple(notes), best, ACCURACY if shown else SHARE)
+    table = Table(
+        head, tuple(rows), radius_labels(radii), tuple(notes), best, ACCURACY if shown else SHARE
+    )
     return _with_intervals(table, results, radii, rounded) if intervals else table
 
 
-def _with_intervals(table: Table, results: Sequence[Certificates], radii: Sequence[float], rounded: bool) -> Table:
+def _with_intervals(
+    table: Table, results: Sequence[Certificates], radii: Sequence[float], rounded: bool
+) -> Table:
     mean = table.head.index("ACR" if table.group == ACCURACY else "mean radius")
     places = [mean, table.head.index("abstain %"), *range(len(table.head), len(table.columns))]
     ends, untold = {}, []
@@ -114,12 +148,17 @@ def _with_intervals(table: Table, results: Sequence[Certificates], radii: Sequen
             if np.isnan(interval.low):
                 untold.append(label)
             else:
-                ends[i, j] = (number(scale * interval.low, digits), number(scale * interval.high, digits))
+                ends[i, j] = (
+                    number(scale * interval.low, digits),
+                    number(scale * interval.high, digits),
+                )
     told = [f"{', '.join(untold)}: the {table.head[mean]} {NO_INTERVAL}"] if untold else []
     return replace(table, intervals=ends, notes=(*table.notes, *told, INTERVALS))
 
 
-def envelope_table(results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False) -> Table:
+def envelope_table(
+    results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False
+) -> Table:
     """The best run for each radius, or all that tie, with their clean accuracies (`upper_envelope`)."""
     labels, clean = labels_of(results), [number(100 * clean_accuracy(c), 1) for c in results]
     rows = [
@@ -135,7 +174,9 @@ def envelope_table(results: Sequence[Certificates], radii: Sequence[float], roun
     return Table(("r", "certified accuracy %", "best run", "its accuracy at r=0 %"), tuple(rows))
 
 
-def seed_table(results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False) -> Table | None:
+def seed_table(
+    results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False
+) -> Table | None:
     """Mean ± sample standard deviation over the runs that differ only in their seed; None if there are none."""
     labels = labels_of(results)
     rows = []
@@ -143,11 +184,16 @@ def seed_table(results: Sequence[Certificates], radii: Sequence[float], rounded:
         summary = seed_summary([results[i] for i in group], radii, rounded)
         shares = [_spread(s, 100, 2) for s in summary.accuracy]
         rows.append((f"{labels[group[0]]}, ...", str(summary.runs), _spread(summary.acr), *shares))
-    return Table(("experiment", "seeds", "ACR"), tuple(rows), radius_labels(radii)) if rows else None
+    return (
+        Table(("experiment", "seeds", "ACR"), tuple(rows), radius_labels(radii)) if rows else None
+    )
 
 
 def class_table(
-    results: Sequence[Certificates], names: Sequence[str] = (), rounded: bool = False, most: int = 20
+    results: Sequence[Certificates],
+    names: Sequence[str] = (),
+    rounded: bool = False,
+    most: int = 20,
 ) -> Table | None:
     """The ACR of each run that has one, class by class, for the `most` classes with the smallest mean over the runs."""
     results = [c for c in results if c.tested_radii is None and c.labelled]
@@ -159,7 +205,11 @@ def class_table(
         (label, *(number(run[k], radius_digits(c)) if k in run else "-" for k in shown))
         for c, label, run in zip(results, labels_of(results), values, strict=True)
     ]
-    return Table(("run", *(names[k] if k < len(names) else str(k) for k in shown)), tuple(rows)) if rows else None
+    return (
+        Table(("run", *(names[k] if k < len(names) else str(k) for k in shown)), tuple(rows))
+        if rows
+        else None
+    )
 
 
 def published_table(results: Sequence[Certificates], radii: Sequence[float]) -> Table | None:
@@ -174,12 +224,20 @@ def published_table(results: Sequence[Certificates], radii: Sequence[float]) -> 
         acr = average_certified_radius(c, rounded=True)
         rows += [
             (label, "ours", f"{acr:.3f}", *(f"{100 * share:.1f}" for share in ours)),
-            ("", "published", f"{row.acr:.3f}", *("-" if t is None else f"{100 * t:.1f}" for t in theirs)),
+            (
+                "",
+                "published",
+                f"{row.acr:.3f}",
+                *("-" if t is None else f"{100 * t:.1f}" for t in theirs),
+            ),
             (
                 "",
                 "difference",
                 signed(acr - row.acr, 3),
-                *("-" if t is None else signed(100 * (o - t), 1) for o, t in zip(ours, theirs, strict=True)),
+                *(
+                    "-" if t is None else signed(100 * (o - t), 1)
+                    for o, t in zip(ours, theirs, strict=True)
+                ),
             ),
         ]
     return Table(("run", "", "ACR"), tuple(rows), radius_labels(radii)) if rows else None
@@ -208,12 +266,18 @@ def _radius_label(r: float) -> str:
     return f"{levels}/255" if abs(255 * r - levels) < 1e-9 else f"{r:g}"
 
 
-def _best(rows: Sequence[Sequence[str]], complete: Sequence[int], columns: Sequence[int]) -> frozenset[tuple[int, int]]:
+def _best(
+    rows: Sequence[Sequence[str]], complete: Sequence[int], columns: Sequence[int]
+) -> frozenset[tuple[int, int]]:
     """Where the largest ACR and certified accuracies stand, as printed; ties share it, 0 is never best."""
     marks = set()
     for j in columns if len(complete) > 1 else ():
         known = {i: float(rows[i][j]) for i in complete if rows[i][j]}
-        marks |= {(i, j) for i, value in known.items() if len(known) > 1 and value == max(known.values()) > 0}
+        marks |= {
+            (i, j)
+            for i, value in known.items()
+            if len(known) > 1 and value == max(known.values()) > 0
+        }
     return frozenset(marks)
 
 

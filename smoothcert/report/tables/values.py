@@ -24,7 +24,11 @@ from smoothcert.report.measures.confidence import has_confidence, p_ecdf, satura
 from smoothcert.report.measures.intervals import run_intervals, share_intervals
 from smoothcert.report.measures.overlays import Spot, at_least, overlays
 from smoothcert.report.measures.pairing import differences, paired, rounding_needed
-from smoothcert.report.measures.published_comparison import deviation, differences_in_making, find_published
+from smoothcert.report.measures.published_comparison import (
+    deviation,
+    differences_in_making,
+    find_published,
+)
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.tables.confidence import LEVELS
 from smoothcert.report.tables.corruptions import Corrupted, corruption_means
@@ -111,15 +115,27 @@ def _spot(spot: Spot, radii: Sequence[float]) -> dict[str, Any]:
         "value": spot.value,
         "clean_accuracy": clean,
         "acr": acr,
-        "at_radii": [{"radius": r, "accuracy": share} for r, share in zip(radii, accuracies, strict=True)],
+        "at_radii": [
+            {"radius": r, "accuracy": share} for r, share in zip(radii, accuracies, strict=True)
+        ],
     }
 
 
 def _row(c: Certificates, radii: Sequence[float], rounded: bool, intervals: bool) -> dict[str, Any]:
     known = c.alpha_each is not None and c.labelled
-    lower = certified_accuracy_whp(c, radii, rho=RHO, rounded=rounded).tolist() if known else [None] * len(radii)
-    accuracies, shares = (of(c, radii, rounded).tolist() for of in (certified_accuracy, certified_share))
-    around = run_intervals(c, radii, np.random.default_rng(0), rounded) if intervals and c.labelled else None
+    lower = (
+        certified_accuracy_whp(c, radii, rho=RHO, rounded=rounded).tolist()
+        if known
+        else [None] * len(radii)
+    )
+    accuracies, shares = (
+        of(c, radii, rounded).tolist() for of in (certified_accuracy, certified_share)
+    )
+    around = (
+        run_intervals(c, radii, np.random.default_rng(0), rounded)
+        if intervals and c.labelled
+        else None
+    )
     ends = [_ends(each) for each in around.shares] if around else [None] * len(radii)
     return {
         "name": c.name,
@@ -149,8 +165,16 @@ def _row(c: Certificates, radii: Sequence[float], rounded: bool, intervals: bool
         "median_radius": median_radius(c),
         "saturation_radius": saturation(c),
         "certified_accuracy": [
-            {"radius": radius, "accuracy": accuracy, "interval": interval, "lower": bound, "share": share}
-            for radius, accuracy, interval, bound, share in zip(radii, accuracies, ends, lower, shares, strict=True)
+            {
+                "radius": radius,
+                "accuracy": accuracy,
+                "interval": interval,
+                "lower": bound,
+                "share": share,
+            }
+            for radius, accuracy, interval, bound, share in zip(
+                radii, accuracies, ends, lower, shares, strict=True
+            )
         ],
         "confidence": _confidence(c, intervals),
         "published": _published(c),
@@ -162,8 +186,15 @@ def _confidence(c: Certificates, intervals: bool) -> list[dict[str, Any]] | None
     if not has_confidence(c):
         return None
     shares = p_ecdf(c, LEVELS).tolist()
-    ends = [_ends(each) for each in share_intervals(shares, c.rows)] if intervals else [None] * len(shares)
-    return [{"p": p, "share": share, "interval": each} for p, share, each in zip(LEVELS, shares, ends, strict=True)]
+    ends = (
+        [_ends(each) for each in share_intervals(shares, c.rows)]
+        if intervals
+        else [None] * len(shares)
+    )
+    return [
+        {"p": p, "share": share, "interval": each}
+        for p, share, each in zip(LEVELS, shares, ends, strict=True)
+    ]
 
 
 def _ends(interval: Interval) -> list[float]:

@@ -66,4 +66,6 @@ def table(store):
 
 
 def certify(cluster, model, data, out, **changes):
-    return certify_with(model, data, out, executor="ray", address=cluster.address, **{**SETTINGS, **changes})
+    return certify_with(
+        model, data, out, executor="ray", address=cluster.address, **{**SETTINGS, **changes}
+    )

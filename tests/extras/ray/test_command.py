@@ -16,7 +16,9 @@ pytestmark = MARKS
 
 def write_network():
     """net.py, which needs parts.py beside it."""
-    Path("parts.py").write_text("from torch import nn\ndef layer(n):\n    return nn.Linear(28 * 28, n)\n")
+    Path("parts.py").write_text(
+        "from torch import nn\ndef layer(n):\n    return nn.Linear(28 * 28, n)\n"
+    )
     Path("net.py").write_text(
         "import torch\nfrom torch import nn\nimport parts\n"
         "def flat(x):\n    return x.flatten(1)\n"
@@ -27,7 +29,17 @@ def write_network():
     )
 
 
-NETWORK = ["certify", "--model", "net.py:Net", "--data", "mnist-mini", "--sigma", "0.5", "--device", "cpu"]
+NETWORK = [
+    "certify",
+    "--model",
+    "net.py:Net",
+    "--data",
+    "mnist-mini",
+    "--sigma",
+    "0.5",
+    "--device",
+    "cpu",
+]
 
 
 def test_code_of_yours_travels_to_the_workers(cluster, tmp_path, monkeypatch, one_thread):
@@ -36,14 +48,29 @@ def test_code_of_yours_travels_to_the_workers(cluster, tmp_path, monkeypatch, on
     words = [*NETWORK, "--n", "200", "--max", "6"]
     main([*words, "--out", "here"])
     main([*words, "--out", "there", "--executor", "ray", "--address", cluster.address])
-    assert table(ResultStore(Path("here/certify/test"))) == table(ResultStore(Path("there/certify/test")))
+    assert table(ResultStore(Path("here/certify/test"))) == table(
+        ResultStore(Path("there/certify/test"))
+    )
 
 
-def test_a_cluster_of_our_own_listens_to_this_machine_alone_and_ends_with_a_signal(tmp_path, monkeypatch):
+def test_a_cluster_of_our_own_listens_to_this_machine_alone_and_ends_with_a_signal(
+    tmp_path, monkeypatch
+):
     """The command as a user gives it; so many samples that it is at work until it is stopped."""
     monkeypatch.chdir(tmp_path)
     write_network()
-    command = [sys.executable, "-m", "smoothcert", *NETWORK, "--n", "1e9", "--out", "run", "--executor", "ray"]
+    command = [
+        sys.executable,
+        "-m",
+        "smoothcert",
+        *NETWORK,
+        "--n",
+        "1e9",
+        "--out",
+        "run",
+        "--executor",
+        "ray",
+    ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         until(lambda: Path("run/certify/test/manifest.json").exists() or process.poll() is not None)
         assert process.poll() is None, process.stderr.read()
@@ -56,7 +83,15 @@ def test_a_cluster_of_our_own_listens_to_this_machine_alone_and_ends_with_a_sign
         assert process.wait(PATIENCE) == 143
         assert process.stderr.read() == "interrupted: run the same command to go on\n"
     # Ray's agents, which only watch, end by themselves within a minute
-    until(lambda: not any(Path(f"/proc/{pid}").exists() for pid, name in family.items() if "agent" not in name.lower()))
+    until(
+        lambda: (
+            not any(
+                Path(f"/proc/{pid}").exists()
+                for pid, name in family.items()
+                if "agent" not in name.lower()
+            )
+        )
+    )
 
 
 def command_of(pid):
@@ -70,7 +105,9 @@ def descendants(pid):
     parents = {}
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):
-            parents[int(place.name)] = int((place / "stat").read_text().rpartition(")")[2].split()[1])
+            parents[int(place.name)] = int(
+                (place / "stat").read_text().rpartition(")")[2].split()[1]
+            )
     found = [pid]
     for one in found:
         found += [child for child, parent in parents.items() if parent == one]
@@ -88,4 +125,6 @@ def listening(pid):
         for line in Path(f"/proc/net/{table_name}").read_text().splitlines()[1:]:
             words = line.split()
             if words[3] == "0A" and f"socket:[{words[9]}]" in inodes:
-                yield ".".join(str(byte) for byte in reversed(bytes.fromhex(words[1].partition(":")[0][-8:])))
+                yield ".".join(
+                    str(byte) for byte in reversed(bytes.fromhex(words[1].partition(":")[0][-8:]))
+                )

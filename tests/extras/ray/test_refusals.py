@@ -43,7 +43,9 @@ def test_a_worker_that_would_make_other_rows_is_not_used(cluster, data, capsys):
     from smoothcert.certification.ray_workers import RayWorkers
 
     config = CertifyConfig(sigma=0.5, n0=32, n=200, kernels="off")
-    make = functools.partial(Certifier, Scaled(), 10, config, data.image(0), seed=1, alpha=0.001, batch_size=100)
+    make = functools.partial(
+        Certifier, Scaled(), 10, config, data.image(0), seed=1, alpha=0.001, batch_size=100
+    )
 
     def read(names):
         return names, [data.image(index) for index in names], [0] * len(names)

@@ -14,14 +14,27 @@ from smoothcert.errors import ModelError
 from smoothcert.models import build_model
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import ResultStore
-from tests.extras.ray.clusters import INPUTS, MARKS, NODE, SETTINGS, actors, certify, moments, table, until, watched
+from tests.extras.ray.clusters import (
+    INPUTS,
+    MARKS,
+    NODE,
+    SETTINGS,
+    actors,
+    certify,
+    moments,
+    table,
+    until,
+    watched,
+)
 from tests.processes import Child
 from tests.results import certify_with
 
 pytestmark = MARKS
 
 
-def test_the_rows_are_those_of_one_process_and_either_resumes_the_other(cluster, model, data, tmp_path, reference):
+def test_the_rows_are_those_of_one_process_and_either_resumes_the_other(
+    cluster, model, data, tmp_path, reference
+):
     cluster.add_node(**NODE)  # two workers
     some = Selection(max=5)
     certify_with(model, data, tmp_path / "here", selection=some, **SETTINGS)
@@ -58,10 +71,14 @@ def certify_until(report, address, out):
     """Of a child: it waits for ever before it reads input 10."""
     data = watched()
     moments[10] = lambda: (report(actors()), signal.pause())
-    certify_with(build_model("lenet", seed=0), data, out, executor="ray", address=address, **SETTINGS)
+    certify_with(
+        build_model("lenet", seed=0), data, out, executor="ray", address=address, **SETTINGS
+    )
 
 
-def test_workers_end_with_a_killed_driver_and_the_same_command_resumes(cluster, model, data, tmp_path, reference):
+def test_workers_end_with_a_killed_driver_and_the_same_command_resumes(
+    cluster, model, data, tmp_path, reference
+):
     out = tmp_path / "ray"
     child = Child(certify_until, cluster.address, out)
     (worker,) = child.next_report()
