@@ -9,7 +9,7 @@ from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.data import load_dataset
 from smoothcert.errors import StoreError
 from smoothcert.runs.selection import Selection
-from tests.certification.closed_form import SHAPE, Linear
+from tests.networks import SHAPE, Linear
 from tests.results import certify_with
 
 SETTINGS = {"sigma": 0.5, "n0": 10, "n": 100, "alpha": 0.01, "quiet": True}

@@ -1,4 +1,4 @@
-"""Counts: the same for every batch size and however memory runs out; more samples extend the same stream."""
+"""Counts: which samples there are does not depend on batches, on memory, or on how many come later."""
 
 import numpy as np
 import pytest
@@ -8,11 +8,10 @@ from torch import nn
 from smoothcert.certification.batch_size import choose_batch_size
 from smoothcert.certification.counting import forward_size
 from smoothcert.certification.smoothed import SmoothedClassifier
-from smoothcert.data import load_dataset
 from smoothcert.errors import ModelError
 from smoothcert.models import build_model
 from smoothcert.noise.streams import NoisyCopies
-from tests.certification.closed_form import DEVICES, SHAPE, Linear
+from tests.networks import DEVICES, SHAPE, Linear, SumOfPixels, assert_few_flips
 
 
 def undecided(arch, image, **options):
@@ -25,6 +24,28 @@ def undecided(arch, image, **options):
     return model
 
 
+STAGES = (("selection", 100), ("estimation", 150), ("estimation", 600))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("shape", [(1, 28, 28), (3, 32, 32)])
+def test_each_copy_is_counted_once_in_batches_of_any_size(shape, device):
+    """More samples extend the same stream: nothing depends on how many come later."""
+    image = torch.from_numpy(np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8))
+    expected = []
+    for stage, n in STAGES:
+        noisy = NoisyCopies(image, 0.5, "exact", seed=0, index=3, stage=stage).take(0, n)
+        sums = (noisy.double() * 255).round().long().flatten(1).sum(1)
+        expected.append(torch.bincount(sums % 10, minlength=10).tolist())
+    image = image.to(device)
+    for size in (None, 1, 7, 32, 100, 512):
+        smoothed = SmoothedClassifier(
+            SumOfPixels(), 0.5, 10, seed=0, batch_size=size, device=device
+        )
+        found = [smoothed.count(image, n, stage, 3).tolist() for stage, n in STAGES]
+        assert found == expected
+
+
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize(
     ("arch", "options", "shape", "sizes", "n"),
@@ -33,37 +54,16 @@ def undecided(arch, image, **options):
         ("resnet8", {"normalisation": "cifar10"}, (3, 32, 32), (5, 64, 100), 150),
     ],
 )
-def test_counts_do_not_depend_on_the_batch_size(arch, options, shape, sizes, n, device):
+def test_few_votes_depend_on_the_batch_size(arch, options, shape, sizes, n, device):
     image = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
     model, x = undecided(arch, image, **options).to(device), torch.from_numpy(image).to(device)
-    stages = ((100, "selection"), (n, "estimation"))
-    found = [
-        [
-            SmoothedClassifier(model, 0.5, 10, batch_size=size).count(x, k, stage, 3).tolist()
-            for k, stage in stages
-        ]
+    first, *others = [
+        SmoothedClassifier(model, 0.5, 10, batch_size=size).count(x, n, "estimation", 3)
         for size in sizes
     ]
-    assert all(entry == found[0] for entry in found)
-    assert sum(count > 0 for count in found[0][1]) > 2
-
-
-def test_more_samples_extend_the_same_stream():
-    """The first 500 of 1000 votes are the 500 votes: nothing depends on how many come later."""
-    model, image = (
-        build_model("lenet", seed=0),
-        torch.from_numpy(load_dataset("mnist-mini").image(0)),
-    )
-    smoothed = SmoothedClassifier(model, 0.5, 10, seed=0, batch_size=100)
-    votes = []
-    with torch.inference_mode():
-        noisy = NoisyCopies(image, 0.5, "exact", seed=0, index=0, stage="estimation")
-        for first in range(0, 1000, 100):
-            padded = torch.cat([noisy.take(first, first + 100), torch.zeros(28, 1, 28, 28)])
-            votes.append(model(padded)[:100].argmax(1))
-    for n in (500, 1000):
-        expected = torch.bincount(torch.cat(votes)[:n], minlength=10).tolist()
-        assert smoothed.count(image, n, "estimation", 0).tolist() == expected
+    assert (first > 0).sum() > 2
+    for found in others:
+        assert_few_flips(found, first)
 
 
 @pytest.mark.parametrize(

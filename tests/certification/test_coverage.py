@@ -12,7 +12,7 @@ from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.noise import laws
 from smoothcert.noise.streams import law_of, total_variation
 from smoothcert.statistics.certificate import from_counts
-from tests.certification.closed_form import DEVICES, OnePixel
+from tests.networks import DEVICES, OnePixel
 
 NOISES = ["exact", "uniform", "laplace"]
 SIGMA = 0.25

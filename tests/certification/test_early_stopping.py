@@ -17,6 +17,7 @@ from smoothcert.report import average_certified_radius, certified_accuracy, read
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import COLUMNS
 from smoothcert.statistics import bounds
+from tests.networks import SumOfPixels
 from tests.results import cells, certify_with, status_lines
 
 SIGMA, N = 0.5, 1000
@@ -143,7 +144,8 @@ def test_simultaneous_certificates_spend_alpha_over_the_inputs(model, data, tmp_
     assert (identity["alpha"], identity["alpha_each"]) == (0.001, 0.001 / 10)
 
 
-def test_stages_extend_each_other_whatever_the_batch_size(model, data):
+def test_stages_extend_each_other_whatever_the_batch_size(data):
+    model = SumOfPixels(8000)
     image = torch.from_numpy(data.image(3))
     whole = SmoothedClassifier(model, SIGMA, 10, batch_size=256).count(image, 900, "estimation", 3)
     for size in (7, 100, 256):

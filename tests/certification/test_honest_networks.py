@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.errors import ModelError
-from tests.certification.closed_form import DEVICES, SHAPE, Returns, two
+from tests.networks import DEVICES, SHAPE, Returns, two
 
 
 def per_image(x):

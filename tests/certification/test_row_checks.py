@@ -17,7 +17,7 @@ from smoothcert.report import read_store
 from smoothcert.report.page.provenance import provenance
 from smoothcert.runs.checks import checks_in_words
 from smoothcert.runs.selection import Selection
-from tests.certification.closed_form import DEVICES, SHAPE, Returns, two
+from tests.networks import DEVICES, SHAPE, Returns, two
 from tests.results import certify_with
 
 

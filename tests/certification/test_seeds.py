@@ -16,7 +16,7 @@ from smoothcert.noise.streams import NoisyCopies
 from smoothcert.runs.seeds import noise_seed, seed_of_store
 from smoothcert.runs.selection import Selection
 from smoothcert.verification.verify import verify
-from tests.certification.closed_form import SHAPE
+from tests.networks import SHAPE
 from tests.results import cells, certify_with
 
 SETTINGS = {"sigma": 0.5, "n0": 10, "n": 100, "alpha": 0.01, "quiet": True}

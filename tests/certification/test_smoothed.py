@@ -8,7 +8,7 @@ from torch import nn
 
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.errors import ConfigError, DataError, ModelError
-from tests.certification.closed_form import DEVICES, SHAPE, Linear, OnePixel, Returns
+from tests.networks import DEVICES, SHAPE, Linear, OnePixel, Returns
 
 
 @pytest.mark.parametrize("device", DEVICES)

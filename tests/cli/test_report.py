@@ -60,18 +60,6 @@ def test_report_judges_stored_counts_again(capsys, certified):
     assert float(acr) == pytest.approx(float(usual[2].split()[3]) / 28, abs=0.002)
 
 
-def test_tables_and_drawings_by_name(capsys, certified, tmp_path):
-    store = certified / "certify" / "six"
-    asked = ["--tables", "confidence", "certified", "--intervals", "--csv", tmp_path / "t.csv"]
-    printed = run(
-        capsys, "report", store, *asked, "--figure", tmp_path / "c.svg", "--draw", "confidence"
-    )
-    assert printed.index("Certified accuracy") < printed.index("Confidence")
-    assert "ACR lower" in (tmp_path / "t.csv").read_text()
-    assert "p=0.99 lower" in (tmp_path / "t-confidence.csv").read_text()
-    assert "confidence p" in (tmp_path / "c.svg").read_text()
-
-
 def test_help_names_every_drawing_and_table(capsys):
     with pytest.raises(SystemExit):
         main(["report", "--help"])

@@ -15,7 +15,7 @@ from smoothcert.evaluation.outlook import limits_of, samples_with_radii
 from smoothcert.models.normalise import normalisation_layer
 from smoothcert.runs.folder import RunFolder
 from smoothcert.statistics.bounds import lower_bound
-from tests.certification.closed_form import Linear
+from tests.networks import Linear
 
 CPU = torch.device("cpu")
 

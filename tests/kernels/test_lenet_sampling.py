@@ -1,5 +1,6 @@
 """LeNet's kernels against the plain network: by Triton's interpreter where there is no GPU."""
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,7 @@ from smoothcert.models.normalise import Normalise
 from smoothcert.noise.streams import NoisyCopies
 from smoothcert.runs.folder import RunFolder
 from smoothcert.verification.unpack import unpack
+from tests.networks import whole_images, whole_numbers
 
 pytest.importorskip("triton")
 from smoothcert.kernels.lenet import sampling as lenet
@@ -68,15 +70,28 @@ def test_a_normalisation_in_front_is_part_of_the_first_layer():
     ).norm() < 2e-3 * expected.norm()
 
 
-def test_an_image_gets_the_same_bits_in_any_batch():
-    net, batch = FastLeNet(build_model("lenet", seed=1), torch.float16, DEVICE), noisy(9).to(DEVICE)
+# The interpreter multiplies by NumPy, whose sums round by a row's place: there only whole numbers have the same bits.
+BITS = pytest.mark.parametrize(
+    ("model", "batch"),
+    [
+        pytest.param(whole_numbers(build_model("lenet")), whole_images(9, *SHAPE), id="whole"),
+        pytest.param(build_model("lenet", seed=1), noisy(9), id="floats", marks=pytest.mark.cuda),
+    ],
+)
+
+
+@BITS
+def test_an_image_gets_the_same_bits_in_any_batch(model, batch):
+    net, batch = FastLeNet(model, torch.float16, DEVICE), batch.to(DEVICE)
     whole = run(net, batch)
-    assert torch.equal(whole[4:5], run(net, batch[4:5]))
-    assert torch.equal(whole[2:], run(net, batch[2:]))
+    assert len(whole.unique(dim=0)) == len(batch)
+    for first, last in itertools.combinations(range(len(batch) + 1), 2):
+        assert torch.equal(whole[first:last], run(net, batch[first:last]))
 
 
-def test_less_shared_memory_means_the_same_bits(monkeypatch):
-    model, batch = build_model("lenet", seed=1), noisy(9).to(DEVICE)
+@BITS
+def test_less_shared_memory_means_the_same_bits(monkeypatch, model, batch):
+    batch = batch.to(DEVICE)
     expected = run(FastLeNet(model, torch.float16, DEVICE), batch)
     monkeypatch.setattr(lenet, "_capacity", lambda device: (3, 100_000))
     assert torch.equal(run(FastLeNet(model, torch.float16, DEVICE), batch), expected)

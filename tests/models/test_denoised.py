@@ -14,7 +14,7 @@ from smoothcert.errors import ConfigError, ModelError
 from smoothcert.models import Denoised, DnCNN, Ensemble, OneShotDiffusion, build_model
 from smoothcert.models.diffusion import abar, step_of
 from smoothcert.models.normalise import Resize
-from tests.certification.closed_form import Linear
+from tests.networks import Linear
 
 SIGMA, N = 0.5, 4000
 

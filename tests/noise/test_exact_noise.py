@@ -19,7 +19,7 @@ from smoothcert.noise.laws import BITS, distance, largest, thresholds
 from smoothcert.noise.reference import ReferenceNoise
 from smoothcert.noise.streams import NoisyCopies, stream, total_variation
 from smoothcert.runs.selection import Selection
-from tests.certification.closed_form import Linear
+from tests.networks import Linear
 from tests.noise.literal import plain, plain_noise, plain_uniform
 from tests.results import certify_with
 

@@ -19,11 +19,12 @@ from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.confidence import normal_cdf, p_curve, saturation
 from smoothcert.report.measures.norms import log_in_linf
 from smoothcert.statistics import bounds
+from tests.cli.commands import run
 
 
 @given(st.lists(st.floats(-8, 8), min_size=1))
 def test_normal_cdf_is_scipys(x):
-    np.testing.assert_allclose(normal_cdf(x), ndtr(x), rtol=0, atol=1e-15)
+    np.testing.assert_allclose(normal_cdf(x), ndtr(x), rtol=1e-13, atol=1e-15)
 
 
 @pytest.mark.parametrize(
@@ -185,3 +186,15 @@ def test_the_table_tells_of_partial_runs(make):
         ["a", "2 of 5"],
         ["b", "3"],
     ]
+
+
+def test_tables_and_drawings_by_name(write_store, tmp_path, capsys):
+    rows = [(i, 0, 0, radius) for i, radius in enumerate((0.25, 0.5, 0.75, 1.0) * 2)]
+    store = write_store(rows, inputs=8)
+    asked = ["--tables", "confidence", "certified", "--intervals", "--csv", tmp_path / "t.csv"]
+    drawn = ["--figure", tmp_path / "c.svg", "--draw", "confidence"]
+    printed = run(capsys, "report", store, *asked, *drawn)
+    assert printed.index("Certified accuracy") < printed.index("Confidence")
+    assert "ACR lower" in (tmp_path / "t.csv").read_text()
+    assert "p=0.99 lower" in (tmp_path / "t-confidence.csv").read_text()
+    assert "confidence p" in (tmp_path / "c.svg").read_text()
