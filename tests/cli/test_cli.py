@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import subprocess
 import sys
 
@@ -11,6 +12,7 @@ from smoothcert.cli import build_parser, commands, main
 from smoothcert.cli.options import read_numbers, read_settings, read_whole_numbers
 from smoothcert.config import AttackConfig, CertifyConfig
 from tests.cli.commands import fails, run
+from tests.refusals import cases
 
 COMMANDS = [
     "demo",
@@ -75,126 +77,51 @@ def test_python_m_is_the_command():
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
-    [
-        (
-            ["train", "mnist-mini/gausian-0.50", "--out", "{}/new"],
-            "did you mean mnist-mini/gaussian-0.50",
-        ),
-        (
-            ["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--dataset", "mnst"],
-            "did you mean mnist",
-        ),
-        (
-            ["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--model", "lenett"],
-            "did you mean lenet",
-        ),
-        (
-            ["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--method.name", "gauss"],
-            "did you mean gaussian",
-        ),
-        (
-            ["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--sigma", "-1"],
-            "sigma must not be negative, found -1.0",
-        ),
-        (
-            ["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--seed", "-1"],
-            "for example 0, found -1\n",
-        ),
-        (
-            ["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--seed", f"{2**64}"],
-            f"0, found {2**64}\n",
-        ),
-        (
-            ["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--device", "tpu"],
-            "device must be auto, cpu, cuda",
-        ),
-        (
-            ["train", "mnist-mini/gaussian-0.50", "--out", "{run}", "--sigma", "1"],
-            "belongs to another configuration",
-        ),
-        (["certify", "{}/nothing"], "no run folder at"),
-        (["certify", "{}"], "is not a run folder: it has no config.yaml"),
-        (["certify", "{run}", "--n", "9"], "n = 9 samples cannot certify anything"),
-        (["certify", "{run}", "--alpha", "2"], "alpha is a failure probability"),
-        (
-            ["certify", "{run}", "--sigma", "-0.5"],
-            "sigma, the standard deviation of the noise, must be above 0",
-        ),
-        (["certify", "{run}", "--sigma", "0"], "must be above 0"),
-        (["certify", "{run}", "--seed", "-1"], "seed must be a whole number from 0 to 2**63 - 1"),
-        (
-            ["certify", "{run}", "--seed", f"{2**63}", "--beacon", "x"],
-            f"for example 0, found {2**63}\n",
-        ),
-        (
-            ["attack", "{run}", "--radius", "1", "--seed", "-1"],
-            "seed must be a whole number from 0 to 2**63 - 1",
-        ),
-        (
-            ["attack", "{run}", "--radius", "1", "--seed", f"{2**64}"],
-            f"for example 0, found {2**64}\n",
-        ),
-        (["attack", "{run}", "--radius", "1", "--n", "5"], "n = 5 samples cannot answer anything"),
-        (["certify", "{run}", "--name", "a/b"], "--name is the name of one folder"),
-        (["certify", "{run}", "--alpha", "1e-310"], "at least 1e-100"),
-        (
-            ["train", "mnist-mini/gaussian-0.50", "--out", "{}/new", "--model", "resnet20"],
-            "cannot take the data's images",
-        ),
-        (["certify", "{run}", "--shard", "3"], "--shard takes auto or i/N"),
-        (["certify", "{run}", "--shard", "4/4"], "0 <= i < N, found 4/4"),
-        (
-            ["certify", "{run}", "--max", "6", "--n", "300", "--name", "six"],
-            "n: 200 there, 300 asked",
-        ),
-        (["status", "{}/nothing"], "no run folder at"),
-        (["report", "{}/nothing"], "nothing"),
-        (
-            ["demo", "--images", "0", "--out", "{}/demo"],
-            "the demo can certify 1 to 1000 images, found 0",
-        ),
-        (["demo", "--n", "0", "--out", "{}/demo"], "n = 0 samples cannot certify anything"),
-        (["demo", "--epochs", "0", "--out", "{}/demo"], "epochs must be at least 1, found 0"),
-        (
-            ["explain", "{run}", "--index", "0", "--ratios", "-1"],
-            "--ratios is a number of images, found -1",
-        ),
-        (
-            ["explain", "{run}", "--index", "0", "--seed", "-1", "--out", "{}/x"],
-            "for example 0, found -1\n",
-        ),
-        (
-            ["explain", "{run}", "--index", "0", "--seed", f"{2**63}", "--out", "{}/x"],
-            f"0, found {2**63}\n",
-        ),
-        (
-            ["verify", "{run}", "--resample", "1", "--seed", "-5"],
-            "seed must be a whole number from 0 to 2**63 - 1",
-        ),
-        (
-            ["verify", "{run}", "--resample", "1", "--seed", f"{2**63}"],
-            f"for example 0, found {2**63}\n",
-        ),
-        (
-            ["verify", "{run}", "--seed", "5"],
-            "--seed chooses the inputs of --resample, which is not given: add",
-        ),
-        (
-            ["import", "{}/no.pth", "--out", "{}/x", "--sigma", "0.5", "--dataset", "cifar10"],
-            "no.pth",
-        ),
-        (
-            ["import", "{}/no.pth", "--out", "{}/x", "--sigma", "0.5", "--dataset", "cifar"],
-            "did you mean cifar10",
-        ),
-    ],
+    cases("""
+        train mnist-mini/gausian-0.50 --out {}/new | did you mean mnist-mini/gaussian-0.50
+        train mnist-mini/gaussian-0.50 --out {}/new --dataset mnst | did you mean mnist
+        train mnist-mini/gaussian-0.50 --out {}/new --model lenett | did you mean lenet
+        train mnist-mini/gaussian-0.50 --out {}/new --method.name gauss | did you mean gaussian
+        train mnist-mini/gaussian-0.50 --out {}/new --sigma -1 | sigma must not be negative, found -1.0
+        train mnist-mini/gaussian-0.50 --out {}/new --seed -1 | for example 0, found -1
+        train mnist-mini/gaussian-0.50 --out {}/new --seed 18446744073709551616 | 0, found 18446744073709551616
+        train mnist-mini/gaussian-0.50 --out {}/new --device tpu | device must be auto, cpu, cuda
+        train mnist-mini/gaussian-0.50 --out {run} --sigma 1 | belongs to another configuration
+        certify {}/nothing | no run folder at
+        certify {} | is not a run folder: it has no config.yaml
+        certify {run} --n 9 | n = 9 samples cannot certify anything
+        certify {run} --alpha 2 | alpha is a failure probability
+        certify {run} --sigma -0.5 | sigma, the standard deviation of the noise, must be above 0
+        certify {run} --sigma 0 | must be above 0
+        certify {run} --seed -1 | seed must be a whole number from 0 to 2**63 - 1
+        certify {run} --seed 9223372036854775808 --beacon x | for example 0, found 9223372036854775808
+        attack {run} --radius 1 --seed -1 | seed must be a whole number from 0 to 2**63 - 1
+        attack {run} --radius 1 --seed 18446744073709551616 | for example 0, found 18446744073709551616
+        attack {run} --radius 1 --n 5 | n = 5 samples cannot answer anything
+        certify {run} --name a/b | --name is the name of one folder
+        certify {run} --alpha 1e-310 | at least 1e-100
+        train mnist-mini/gaussian-0.50 --out {}/new --model resnet20 | cannot take the data's images
+        certify {run} --shard 3 | --shard takes auto or i/N
+        certify {run} --shard 4/4 | 0 <= i < N, found 4/4
+        certify {run} --max 6 --n 300 --name six | n: 200 there, 300 asked
+        status {}/nothing | no run folder at
+        report {}/nothing | nothing
+        demo --images 0 --out {}/demo | the demo can certify 1 to 1000 images, found 0
+        demo --n 0 --out {}/demo | n = 0 samples cannot certify anything
+        demo --epochs 0 --out {}/demo | epochs must be at least 1, found 0
+        explain {run} --index 0 --ratios -1 | --ratios is a number of images, found -1
+        explain {run} --index 0 --seed -1 --out {}/x | for example 0, found -1
+        explain {run} --index 0 --seed 9223372036854775808 --out {}/x | 0, found 9223372036854775808
+        verify {run} --resample 1 --seed -5 | seed must be a whole number from 0 to 2**63 - 1
+        verify {run} --resample 1 --seed 9223372036854775808 | for example 0, found 9223372036854775808
+        verify {run} --seed 5 | --seed chooses the inputs of --resample, which is not given: add
+        import {}/no.pth --out {}/x --sigma 0.5 --dataset cifar10 | no.pth
+        import {}/no.pth --out {}/x --sigma 0.5 --dataset cifar | did you mean cifar10
+    """),
 )
 def test_mistakes_are_answered_in_one_line(capsys, certified, tmp_path, arguments, message):
-    places = [
-        argument.replace("{run}", str(certified)).replace("{}", str(tmp_path))
-        for argument in arguments
-    ]
-    error = fails(capsys, *places)
+    named = arguments.replace("{run}", str(certified)).replace("{}", str(tmp_path))
+    error = fails(capsys, *shlex.split(named))
     assert message in error
     assert error.startswith("error: ")
     assert error.count("\n") == 1
@@ -290,38 +217,23 @@ def test_a_word_that_is_none_of_a_few_is_answered_by_these_in_one_line(capsys):
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [
-        (
-            ["train", "--lr-late", "maybe"],
-            "--lr-late takes true or false, found 'maybe'; write for example --lr-late true",
-        ),
-        (["train", "--lr-late", "1"], "--lr-late takes true or false, found '1'"),
-        (
-            ["certify", "--n", "many"],
-            "--n takes a whole number, found 'many'; write for example --n 100",
-        ),
-        (["certify", "--n", "1.5"], "--n takes a whole number, found '1.5'"),
-        (["certify", "--max", ""], "--max takes a whole number, found ''"),
-        (
-            ["train", "--lr-drops", "30,x"],
-            "--lr-drops takes whole numbers with commas between them, found '30,x'",
-        ),
-        (
-            ["train", "--sigma", "much"],
-            "--sigma takes a number, found 'much'; write for example --sigma 0.25",
-        ),
-        (["certify", "--alpha", "nan"], "--alpha takes a number, found 'nan'"),
-        (["report", "--least-accuracy", "inf"], "--least-accuracy takes a number, found 'inf'"),
-        (["import", "--sigma", "wide"], "--sigma takes a number, found 'wide'"),
-        (
-            ["certify", "--skip-wrong=no"],
-            "--skip-wrong takes no value, found 'no'; give it alone to turn it on, or leave",
-        ),
-    ],
+    cases("""
+        train --lr-late maybe | --lr-late takes true or false, found 'maybe'; write for example --lr-late true
+        train --lr-late 1 | --lr-late takes true or false, found '1'
+        certify --n many | --n takes a whole number, found 'many'; write for example --n 100
+        certify --n 1.5 | --n takes a whole number, found '1.5'
+        certify --max '' | --max takes a whole number, found ''
+        train --lr-drops 30,x | --lr-drops takes whole numbers with commas between them, found '30,x'
+        train --sigma much | --sigma takes a number, found 'much'; write for example --sigma 0.25
+        certify --alpha nan | --alpha takes a number, found 'nan'
+        report --least-accuracy inf | --least-accuracy takes a number, found 'inf'
+        import --sigma wide | --sigma takes a number, found 'wide'
+        certify --skip-wrong=no | --skip-wrong takes no value, found 'no'; give it alone to turn it on, or leave
+    """),
 )
 def test_a_wrong_value_is_told_in_one_line(capsys, words, said):
     with pytest.raises(SystemExit) as ended:
-        main(words)
+        main(shlex.split(words))
     assert ended.value.code == 2
     told = capsys.readouterr().err
     assert told.startswith(f"error: {said}")

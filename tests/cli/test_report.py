@@ -1,11 +1,14 @@
 """`smoothcert report` and `status` of a certified run."""
 
+import shlex
+
 import pytest
 
 from smoothcert.cli import main
 from smoothcert.report.charts.drawings import DRAWINGS
 from smoothcert.report.tables.parts import PARTS
 from tests.cli.commands import fails, run
+from tests.refusals import cases
 
 
 def test_train_certify_status_report(capsys, certified, tmp_path):
@@ -70,50 +73,32 @@ def test_help_names_every_drawing_and_table(capsys):
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [
-        (
-            ["--draw", "differences", "--figure", "f.svg"],
-            "differences need a run with labels beside",
-        ),
-        (["--draw", "tail", "--figure", "f.svg"], "a drawing is one of accuracy,"),
-        (
-            ["--draw", "confidence"],
-            "--draw says what --figure writes, which is not given: add --figure confidence.svg",
-        ),
-        (["--latex", ""], "--latex takes the name of a file to write, found an empty name"),
-        (["--figure", ""], "--figure takes the name of a file to write, found an empty name"),
-        (["--markdown", ".."], "--markdown takes the name of a file to write, found the folder .."),
-        (
-            ["--tables", "envelope"],
-            "an envelope needs two runs with labels or more, found a/six: name more of them",
-        ),
-        (["--tables", "tail"], "a table is one of certified,"),
-        (["--norm", "l3"], "--norm is one of l2, linf, found 'l3'; did you mean l2?"),
-        (["--bound", "ternary"], "--bound is one of binary, multiclass, found 'ternary'"),
-        (
-            ["--tables", "envelope", "--group-by", "colour"],
-            "one of method, sigma, folder, all, found 'colour'",
-        ),
-        (["--tables", "differences", "--reference", "a"], "no run has the name 'a'"),
-        (["--reference", "a"], "no run has the name 'a'"),
-        (["--radii", "nan", "--tables", "confidence"], "expected radii of at least 0"),
-        (
-            ["--figure", "f.svg", "--draw", "trade-offs", "--least-accuracy", 50],
-            "a share from 0 to 1",
-        ),
-        (["--figure", "./r.html"], "r.html is to be written twice"),
-        (
-            ["--tables", "certified", "confidence", "--latex", "t-confidence.csv"],
-            "is the name of two tables",
-        ),
-    ],
+    cases("""
+        --draw differences --figure f.svg | differences need a run with labels beside
+        --draw tail --figure f.svg | a drawing is one of accuracy,
+        --draw confidence | --draw says what --figure writes, which is not given: add --figure confidence.svg
+        --latex '' | --latex takes the name of a file to write, found an empty name
+        --figure '' | --figure takes the name of a file to write, found an empty name
+        --markdown .. | --markdown takes the name of a file to write, found the folder ..
+        --tables envelope | an envelope needs two runs with labels or more, found a/six: name more of them
+        --tables tail | a table is one of certified,
+        --norm l3 | --norm is one of l2, linf, found 'l3'; did you mean l2?
+        --bound ternary | --bound is one of binary, multiclass, found 'ternary'
+        --tables envelope --group-by colour | one of method, sigma, folder, all, found 'colour'
+        --tables differences --reference a | no run has the name 'a'
+        --reference a | no run has the name 'a'
+        --radii nan --tables confidence | expected radii of at least 0
+        --figure f.svg --draw trade-offs --least-accuracy 50 | a share from 0 to 1
+        --figure ./r.html | r.html is to be written twice
+        --tables certified confidence --latex t-confidence.csv | is the name of two tables
+    """),
 )
 def test_what_cannot_be_made_is_refused_before_anything_is_written(
     capsys, certified, tmp_path, monkeypatch, words, message
 ):
     monkeypatch.chdir(tmp_path)
-    written = ["--csv", "t.csv", "--html", "r.html"]
-    assert message in fails(capsys, "report", certified / "certify" / "six", *written, *words)
+    words = ["--csv", "t.csv", "--html", "r.html", *shlex.split(words)]
+    assert message in fails(capsys, "report", certified / "certify" / "six", *words)
     assert list(tmp_path.iterdir()) == []
 
 

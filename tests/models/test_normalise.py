@@ -7,6 +7,7 @@ import torch
 from smoothcert.errors import ConfigError, ModelError
 from smoothcert.models import NORMALISATIONS, Normalise, build_model
 from smoothcert.models.normalise import InputForm, input_form, normalisation_layer
+from tests.refusals import cases
 
 # the constants of the published code, written out once more
 CONSTANTS = {
@@ -121,19 +122,19 @@ def test_the_size_that_a_network_looks_at():
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [
-        ("mean=a", "a normalisation is a name"),
-        ("mean", "unknown normalisation 'mean'"),
-        ("men=0.5", "a normalisation is a name"),
-        ("range=1,0", "low then high"),
-        ("range=0,inf", "low then high"),
-        ("range=0", "a normalisation is a name"),
-        ("std=0", "std above 0"),
-        ("std=nan", "std above 0"),
-        ("mean=0.5,0.5 std=1,1,1", "one value, or one per channel"),
-        ("size=0x4", "height x width"),
-        ("size=4", "a normalisation is a name"),
-    ],
+    cases("""
+        mean=a                 | a normalisation is a name
+        mean                   | unknown normalisation 'mean'
+        men=0.5                | a normalisation is a name
+        range=1,0              | low then high
+        range=0,inf            | low then high
+        range=0                | a normalisation is a name
+        std=0                  | std above 0
+        std=nan                | std above 0
+        mean=0.5,0.5 std=1,1,1 | one value, or one per channel
+        size=0x4               | height x width
+        size=4                 | a normalisation is a name
+    """),
 )
 def test_forms_that_cannot_be(text, message):
     with pytest.raises(ConfigError, match=message):

@@ -6,32 +6,33 @@ import pytest
 
 from smoothcert.errors import StoreError
 from smoothcert.report import read_attacks
+from tests.refusals import cases
 from tests.report.attack_stores import OLDER_COLUMNS, RIGHT, attack_row, write_attacks
 
 
 @pytest.mark.parametrize(
     ("column", "value", "words"),
-    [
-        ("idx", "-1", "index from 0 on"),
-        ("idx", "1e3", "whole number"),
-        ("label", "10", "one of 10 classes"),
-        ("label", "-1", "one of 10 classes"),
-        ("radius", "0.3", "one of the radii of the manifest"),
-        ("radius", "nan", "one of the radii of the manifest"),
-        ("distance", "0.51", "a distance from 0 to the radius"),
-        ("distance", "nan", "a distance from 0 to the radius"),
-        ("distance", "", "a number"),
-        ("predict", "-2", "-1 for an abstention"),
-        ("predict", "10", "-1 for an abstention"),
-        ("correct", "0", "1 exactly where predict equals label"),
-        ("correct", "7", "1 exactly where predict equals label"),
-        ("certified_predict", "3", "finite radius"),  # a class without a radius
-        ("certified_radius", "0.5", "nothing in both columns"),
-        ("certified_radius", "inf", "nothing in both columns"),
-        ("base_predict", "-1", "a class"),
-        ("votes", "1001", "from 0 to n = 1000"),
-        ("votes", "many", "whole number"),
-    ],
+    cases("""
+        idx               | -1   | index from 0 on
+        idx               | 1e3  | whole number
+        label             | 10   | one of 10 classes
+        label             | -1   | one of 10 classes
+        radius            | 0.3  | one of the radii of the manifest
+        radius            | nan  | one of the radii of the manifest
+        distance          | 0.51 | a distance from 0 to the radius
+        distance          | nan  | a distance from 0 to the radius
+        distance          |      | a number
+        predict           | -2   | -1 for an abstention
+        predict           | 10   | -1 for an abstention
+        correct           | 0    | 1 exactly where predict equals label
+        correct           | 7    | 1 exactly where predict equals label
+        certified_predict | 3    | finite radius
+        certified_radius  | 0.5  | nothing in both columns
+        certified_radius  | inf  | nothing in both columns
+        base_predict      | -1   | a class
+        votes             | 1001 | from 0 to n = 1000
+        votes             | many | whole number
+    """),
 )
 def test_a_bad_value_names_file_line_and_column(tmp_path, column, value, words):
     folder = write_attacks(

@@ -5,28 +5,29 @@ import pytest
 from smoothcert.errors import StoreError
 from smoothcert.report import read_log, read_store
 from smoothcert.runs.rows import NoCertificates
+from tests.refusals import cases
 from tests.report.rows import ROWS, check_rows
 
 
 @pytest.mark.parametrize(
     ("column", "value", "words"),
-    [
-        ("idx", "4.5", "whole number"),
-        ("idx", "-1", "index from 0"),
-        ("label", "", "whole number"),
-        ("label", "99999999999999999999", "whole number"),
-        ("label", "1_0", "whole number"),
-        ("label", "1.0", "whole number"),
-        ("radius", "1_0.5", "number"),
-        ("radius", "0,5", "number"),
-        ("predict", "-2", "abstention"),
-        ("radius", "abc", "number"),
-        ("radius", "nan", "finite radius"),
-        ("radius", "inf", "finite radius"),
-        ("radius", "-0.1", "at least 0"),
-        ("correct", "2", "0 or 1"),
-        ("correct", "0", "predict equals label"),
-    ],
+    cases("""
+        idx     | 4.5                  | whole number
+        idx     | -1                   | index from 0
+        label   |                      | whole number
+        label   | 99999999999999999999 | whole number
+        label   | 1_0                  | whole number
+        label   | 1.0                  | whole number
+        radius  | 1_0.5                | number
+        radius  | 0,5                  | number
+        predict | -2                   | abstention
+        radius  | abc                  | number
+        radius  | nan                  | finite radius
+        radius  | inf                  | finite radius
+        radius  | -0.1                 | at least 0
+        correct | 2                    | 0 or 1
+        correct | 0                    | predict equals label
+    """),
 )
 def test_bad_value_names_file_line_column_and_value(write_log, column, value, words):
     path = write_log(ROWS)
