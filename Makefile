@@ -9,7 +9,10 @@ INSTALL := sh -c '$(BIN)/uv pip install --python $(BIN)/python "$$@" || $(BIN)/p
 # `make test COVERAGE=1` also demands that 90 % of the lines ran, and takes a third longer
 COVERAGE ?=
 
-.PHONY: demo test test-extras test-faults check docs clean
+# an older CPU: other kernels of PyTorch, oneDNN, OpenBLAS and MKL, and other last bits of random floats
+OTHER_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell MKL_CBWR=COMPATIBLE
+
+.PHONY: demo test test-cpus test-extras test-faults check docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/smoothcert demo
@@ -17,6 +20,11 @@ demo: $(VENV)/.installed
 test: check
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal --ignore tests/extras -m "not long" \
 		$(if $(COVERAGE),--cov --cov-report=term:skip-covered --cov-fail-under=90)
+
+# what the instruction set of a CPU could decide, as on another CPU
+test-cpus: $(VENV)/.installed
+	$(OTHER_CPU) $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -q -m "not long" \
+		tests/attacks tests/certification tests/kernels tests/methods tests/models tests/noise tests/statistics
 
 # what needs heavy packages (transformers, timm, datasets, diffusers, ray), an S3 server of a package (moto), or takes long
 test-extras: $(VENV)/.installed

@@ -46,6 +46,17 @@ if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_report_header():
+    """What decides the last bits of floats on this machine."""
+    kernels = torch.backends.cpu.get_cpu_capability()
+    chosen = [
+        f"{name}={os.environ[name]}"
+        for name in ("ONEDNN_MAX_CPU_ISA", "OPENBLAS_CORETYPE", "MKL_CBWR", "OMP_NUM_THREADS")
+        if name in os.environ
+    ]
+    return f"rounding: torch {torch.__version__} with {kernels} kernels, {', '.join(chosen)}"
+
+
 def pytest_runtest_setup():
     """What a test draws from PyTorch's generator does not depend on the tests before it in its process."""
     torch.manual_seed(0)

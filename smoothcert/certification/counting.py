@@ -205,7 +205,7 @@ def count_within_memory(
 def forward_size(count: int, batch_size: int) -> int:
     """The size of the batch for `count` inputs: the next power of two, at least 32 and at most a full batch.
 
-    Kernels may round differently for other batch sizes. On the CPUs tried, these few sizes give an input the same bits
-    at any of them; tiny batches do not.
+    Kernels may round differently for other batch sizes. There are few of them, and none is tiny,
+    where CPUs differ most.
     """
     return max(SMALLEST, min(batch_size, 1 << (count - 1).bit_length()))
