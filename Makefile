@@ -17,6 +17,9 @@ FLAGS_oldest := --resolution lowest-direct
 INSTALL := { grep -v '^torch' $(PINS); $(BIN)/pip list --format=freeze | grep '^torch=='; } > $(VENV)/constraints.txt; \
 	sh -c '$(BIN)/uv pip install --python $(BIN)/python "$$@" || $(BIN)/pip install "$$@"' install \
 	--quiet -c $(VENV)/constraints.txt $(FLAGS_$(VERSIONS))
+# `make demo CPU=1` takes the CPU build of PyTorch, which needs no gigabytes of CUDA libraries
+CPU ?=
+CPU_BUILDS := https://download.pytorch.org/whl/cpu
 # `make test COVERAGE=1` also demands that 90 % of the lines ran, and takes a third longer
 COVERAGE ?=
 
@@ -54,7 +57,8 @@ docs: $(VENV)/.installed
 # torch goes first and alone, so that no other package can pull another build of it; one that is there stays
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip show --quiet torch 2>/dev/null || $(BIN)/pip install --quiet $(TORCH_$(VERSIONS))
+	$(BIN)/pip show --quiet torch 2>/dev/null || \
+		$(BIN)/pip install --quiet $(TORCH_$(VERSIONS)) $(if $(CPU),--extra-index-url $(CPU_BUILDS))
 	$(BIN)/pip install --quiet uv || true
 	$(INSTALL) -e ".[dev]"
 	touch $@
