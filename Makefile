@@ -4,17 +4,19 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # of pytest: as many as there are cores, but at most 8; each uses one thread
 PROCESSES ?= auto --maxprocesses 8
-# of packages: those of constraints.txt, or by `make test VERSIONS=newest` those of today, or by `VERSIONS=oldest` the least
-# that pyproject.toml allows (only uv can find them). What is installed already stays: give each a VENV of its own.
+# of packages: those of constraints.txt, or by `make test VERSIONS=newest` those of today, or by
+# `VERSIONS=oldest` the least that pyproject.toml allows, which only uv can find. What is installed
+# already stays: give each a VENV of its own.
 VERSIONS ?= tested
 TORCH_tested := $(shell grep '^torch==' constraints.txt)
 TORCH_newest := torch
 TORCH_oldest := $(shell sed -n 's/^ *"torch>=\(.*\)",/torch==\1/p' pyproject.toml)
 PINS := $(if $(filter tested,$(VERSIONS)),constraints.txt,/dev/null)
 FLAGS_oldest := --resolution lowest-direct
-# The torch that is installed stays, whichever it is, and torchvision follows it. uv needs seconds where pip needs minutes;
-# where there is no uv, or it fails, pip does the same.
-INSTALL := { grep -v '^torch' $(PINS); $(BIN)/pip list --format=freeze | grep '^torch=='; } > $(VENV)/constraints.txt; \
+# The torch that is installed stays, whichever it is, and torchvision follows it. uv needs seconds
+# where pip needs minutes; where there is no uv, or it fails, pip does the same.
+INSTALL := { grep -v '^torch' $(PINS); $(BIN)/pip list --format=freeze | grep '^torch=='; } \
+	> $(VENV)/constraints.txt; \
 	sh -c '$(BIN)/uv pip install --python $(BIN)/python "$$@" || $(BIN)/pip install "$$@"' install \
 	--quiet -c $(VENV)/constraints.txt $(FLAGS_$(VERSIONS))
 # `make demo CPU=1` takes the CPU build of PyTorch, which needs no gigabytes of CUDA libraries
@@ -54,7 +56,8 @@ docs: $(VENV)/.installed
 	$(INSTALL) -e ".[docs]"
 	$(BIN)/sphinx-build -W -b html docs docs/_build/html
 
-# torch goes first and alone, so that no other package can pull another build of it; one that is there stays
+# torch goes first and alone, so that no other package can pull another build of it; one that is
+# there stays
 $(VENV)/.installed: pyproject.toml constraints.txt
 	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip show --quiet torch 2>/dev/null || \
