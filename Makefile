@@ -4,8 +4,24 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # of pytest: as many as there are cores, but at most 8; each uses one thread
 PROCESSES ?= auto --maxprocesses 8
-# uv needs seconds where pip needs minutes; where there is no uv, or it fails, pip does the same
-INSTALL := sh -c '$(BIN)/uv pip install --python $(BIN)/python "$$@" || $(BIN)/pip install "$$@"' install --quiet -c constraints.txt
+# of packages: those of constraints.txt, or by `make test VERSIONS=newest` those of today, or by
+# `VERSIONS=oldest` the least that pyproject.toml allows, which only uv can find. What is installed
+# already stays: give each a VENV of its own.
+VERSIONS ?= tested
+TORCH_tested := $(shell grep '^torch==' constraints.txt)
+TORCH_newest := torch
+TORCH_oldest := $(shell sed -n 's/^ *"torch>=\(.*\)",/torch==\1/p' pyproject.toml)
+PINS := $(if $(filter tested,$(VERSIONS)),constraints.txt,/dev/null)
+FLAGS_oldest := --resolution lowest-direct
+# The torch that is installed stays, whichever it is, and torchvision follows it. uv needs seconds
+# where pip needs minutes; where there is no uv, or it fails, pip does the same.
+INSTALL := { grep -v '^torch' $(PINS); $(BIN)/pip list --format=freeze | grep '^torch=='; } \
+	> $(VENV)/constraints.txt; \
+	sh -c '$(BIN)/uv pip install --python $(BIN)/python "$$@" || $(BIN)/pip install "$$@"' install \
+	--quiet -c $(VENV)/constraints.txt $(FLAGS_$(VERSIONS))
+# `make demo CPU=1` takes the CPU build of PyTorch, which needs no gigabytes of CUDA libraries
+CPU ?=
+CPU_BUILDS := https://download.pytorch.org/whl/cpu
 # `make test COVERAGE=1` also demands that 90 % of the lines ran, and takes a third longer
 COVERAGE ?=
 
@@ -17,7 +33,8 @@ OTHER_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETY
 demo: $(VENV)/.installed
 	$(BIN)/smoothcert demo
 
-test: check
+# old versions of NumPy and PyTorch have other types, so the oldest are not checked
+test: $(if $(filter oldest,$(VERSIONS)),$(VENV)/.installed,check)
 	$(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal --ignore tests/extras -m "not long" \
 		$(if $(COVERAGE),--cov --cov-report=term:skip-covered --cov-fail-under=90)
 
@@ -47,10 +64,12 @@ docs: $(VENV)/.installed
 	$(INSTALL) -e ".[docs]"
 	$(BIN)/sphinx-build -W -b html docs docs/_build/html
 
-# torch goes first and alone, so that no other package can pull another build of it
+# torch goes first and alone, so that no other package can pull another build of it; one that is
+# there stays
 $(VENV)/.installed: pyproject.toml constraints.txt
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet "$$(grep '^torch==' constraints.txt)"
+	test -x $(BIN)/pip || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip show --quiet torch 2>/dev/null || \
+		$(BIN)/pip install --quiet $(TORCH_$(VERSIONS)) $(if $(CPU),--extra-index-url $(CPU_BUILDS))
 	$(BIN)/pip install --quiet uv || true
 	$(INSTALL) -e ".[dev]"
 	touch $@

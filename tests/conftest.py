@@ -105,6 +105,7 @@ def pytest_collection_modifyitems(items):
     # README's training comes first: one of pytest's processes does it while the others have work without it
     items.sort(key=lambda item: item.name != "test_the_shell_lines_end_in_a_report")
     if not torch.cuda.is_available():
+        build = "" if torch.version.cuda else ", and a torch that is not a CPU build"
         for item in items:
             if "cuda" in item.keywords:
-                item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+                item.add_marker(pytest.mark.skip(reason=f"needs an NVIDIA GPU{build}"))

@@ -110,7 +110,7 @@ def better_under_noise(now: Trial, trials: Sequence[Trial]) -> Trial | None:
 
 def _gains(new: NDArray[np.bool_], old: NDArray[np.bool_], least: float, chance: float) -> bool:
     won, lost = int((new & ~old).sum()), int((old & ~new).sum())
-    gained: bool = new.mean() - old.mean() > least
+    gained = bool(new.mean() - old.mean() > least)
     return gained and bool(binomtest(won, won + lost, alternative="greater").pvalue < chance)
 
 

@@ -47,7 +47,8 @@ def count_below(w, upper, guide, BITS: tl.constexpr, STEPS: tl.constexpr):
     `guide` knows it up to 2^STEPS - 1 from the exponent and first BITS bits of w's distance to the nearer end.
     """
     far = w >= 0x80000000
-    distance = tl.where(far, ~w, w).to(tl.float32)
+    # not ~w, which the interpreters of Triton 3.6 and 3.7 cannot say of unsigned integers
+    distance = tl.where(far, w ^ 0xFFFFFFFF, w).to(tl.float32)
     bucket = tl.maximum((distance.to(tl.int32, bitcast=True) >> (23 - BITS)) - (127 << BITS) + 1, 0)
     place = tl.load(guide + bucket + tl.where(far, 32 << BITS, 0))
     tied = place < 0

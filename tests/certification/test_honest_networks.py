@@ -62,6 +62,7 @@ def test_honest_networks_are_not_refused(model, classes, batch_size):
 
 
 @pytest.mark.filterwarnings("ignore:.torch.jit:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:.torch.jit:FutureWarning")  # of PyTorch 2.15
 @pytest.mark.parametrize(
     "make", [torch.jit.script, lambda net: torch.jit.trace(net, torch.zeros(4, 1, 8, 8))]
 )

@@ -1,17 +1,23 @@
 """Tests that need heavy packages; `make test-extras` installs them, and elsewhere these tests skip."""
 
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
 
 from smoothcert.cli import main
 
-if find_spec("torchvision") is not None and not torch.cuda.is_available():
-    # torchvision of PyPI is compiled for CUDA builds of torch; beside a CPU build it imports once these are declared
-    OPERATORS = torch.library.Library("torchvision", "DEF")
-    for name in ("nms", "qnms"):
-        OPERATORS.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
+# torchvision of PyPI is compiled for CUDA builds of torch. Beside a CPU build its operators do not
+# load, and it imports once these are declared; where they load, declaring them would end the process.
+if (vision := find_spec("torchvision")) is not None:
+    try:
+        for library in Path(vision.origin).parent.glob("_C*"):
+            torch.ops.load_library(library)
+    except OSError:
+        operators = torch.library.Library("torchvision", "DEF")
+        for name in ("nms", "qnms"):
+            operators.define(f"{name}(Tensor dets, Tensor scores, float iou_threshold) -> Tensor")
 
 
 @pytest.fixture(scope="session")

@@ -102,7 +102,6 @@ def test_seed_leaves_the_global_generator_alone():
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_seed_is_the_same_under_a_cuda_default_device():
     before = torch.cuda.get_rng_state()
     with torch.device("cuda"):

@@ -182,7 +182,6 @@ def test_hash_tells_shapes_apart():
 
 
 @pytest.mark.cuda
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_hash_ignores_the_device(tmp_path):
     model = build_model("resnet8", seed=1)
     first = weights_hash(model)

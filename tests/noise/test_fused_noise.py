@@ -69,12 +69,22 @@ def crowded(law, seed):
     )
 
 
-def test_second_words_decide_where_first_words_do_not(monkeypatch):
+@pytest.fixture
+def crowded_table(monkeypatch):
+    """Stands for the thresholds of every law, and is forgotten afterwards, also when a test fails."""
     table = crowded("gaussian", 7)
-    monkeypatch.setattr(laws, "thresholds", lambda law, sigma: table)
-    monkeypatch.setattr(laws, "largest", lambda sigma: len(table) // 2)
-    for made in (exact.table_of, fused._on_device):
+    kept = (exact.table_of, fused._on_device)
+    for made in kept:
         made.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(laws, "thresholds", lambda law, sigma: table)
+        patch.setattr(laws, "largest", lambda sigma: len(table) // 2)
+        yield table
+    for made in kept:
+        made.cache_clear()
+
+
+def test_second_words_decide_where_first_words_do_not(crowded_table):
     black = torch.zeros((1, 3, 4, 4), dtype=torch.uint8, device=DEVICE)
     found = filled(
         FusedNoise("gaussian", 0.5, 7, DEVICE),
@@ -84,12 +94,11 @@ def test_second_words_decide_where_first_words_do_not(monkeypatch):
     )
     place = {"seed": 7, "index": 5, "stage": "selection"}
     expected = [
-        [plain_noise(table, u) for u in plain_uniform("gaussian", 48, s, **place)] for s in range(4)
+        [plain_noise(crowded_table, u) for u in plain_uniform("gaussian", 48, s, **place)]
+        for s in range(4)
     ]
     assert (found.double() * 255).round().int().flatten(1).tolist() == expected
     assert ExactNoise("gaussian", 0.5, 48, **place).draw(0, 4).int().tolist() == expected
-    for made in (exact.table_of, fused._on_device):
-        made.cache_clear()
 
 
 @triton.jit

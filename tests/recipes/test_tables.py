@@ -1,7 +1,6 @@
 """The catalogue of tables: well-formed, true to the papers and to the authors' logs."""
 
 import dataclasses
-import os
 import re
 import subprocess
 import sys
@@ -19,9 +18,8 @@ from smoothcert.recipes import load_recipe
 from smoothcert.recipes.published import rows_of
 from smoothcert.recipes.tables import load_table, table_names
 from smoothcert.report import average_certified_radius, certified_accuracy, read_log
+from tests.report.authors_logs import LOGS, needs_logs
 from tests.report.papers import paper_columns, paper_table
-
-LOGS = os.environ.get("SMOOTHCERT_PUBLISHED_LOGS", "")
 
 
 def supplement(numbers, paper):
@@ -209,7 +207,7 @@ def logged(pattern):
     return [read_log(path) for path in places]
 
 
-@pytest.mark.skipif(not LOGS, reason="SMOOTHCERT_PUBLISHED_LOGS is not set")
+@needs_logs
 @pytest.mark.parametrize("name", table_names())
 def test_rows_with_a_log_are_its_numbers_to_the_digit(name):
     table = load_table(name)

@@ -1,9 +1,5 @@
-"""The released logs give the papers' printed tables, in every digit.
+"""The released logs give the papers' printed tables, in every digit."""
 
-Set SMOOTHCERT_PUBLISHED_LOGS to a folder with the `data` folders of the SmoothMix and CAT-RS releases.
-"""
-
-import os
 from pathlib import Path
 
 import pytest
@@ -24,10 +20,10 @@ from smoothcert.report.tables.corruptions import (
     corruption_table,
     corruption_types_table,
 )
+from tests.report.authors_logs import LOGS, needs_logs
 from tests.report.papers import paper_columns, paper_table
 
-LOGS = os.environ.get("SMOOTHCERT_PUBLISHED_LOGS", "")
-pytestmark = pytest.mark.skipif(not LOGS, reason="SMOOTHCERT_PUBLISHED_LOGS is not set")
+pytestmark = needs_logs
 DATA = Path(LOGS) / "data"
 MNIST = DATA / "certify" / "mnist"
 

@@ -1,9 +1,5 @@
-"""The authors' released logs must print their published numbers to the digit.
+"""The authors' released logs must print their published numbers to the digit."""
 
-Set SMOOTHCERT_PUBLISHED_LOGS to a folder with the `data` folders of the SmoothMix and CAT-RS releases.
-"""
-
-import os
 from pathlib import Path
 
 import numpy as np
@@ -16,9 +12,9 @@ from smoothcert.report import (
     read_log,
     read_results,
 )
+from tests.report.authors_logs import LOGS, needs_logs
 
-LOGS = os.environ.get("SMOOTHCERT_PUBLISHED_LOGS", "")
-pytestmark = pytest.mark.skipif(not LOGS, reason="SMOOTHCERT_PUBLISHED_LOGS is not set")
+pytestmark = needs_logs
 
 # path | rows | abstentions | ACR | certified accuracy in % at r = 0, 0.25, 0.5, ... (ImageNet: 0, 0.5, 1, ...)
 GOLDEN = """
