@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
 from importlib.util import find_spec
@@ -49,6 +50,13 @@ class Found:
 
 _OR_WEIGHTS = "; give --weights FILE, or let it reach the network once"
 _CLASSES = ("classes", "num_classes", "n_classes", "num_labels")
+_FETCHED = re.compile(
+    r"pretrained(?!_window).*|use_pretrained_backbone|checkpoint_path|cache_dir|weights(_backbone)?"
+    r"|backbone(_kwargs)?|auto_map|attribute_map"  # the last gives others another name
+)
+"""Options by which timm, torchvision and transformers fetch weights, configurations or code."""
+_WORDS = re.compile(r"architecture|_?(attn|experts)_implementation(_internal)?")
+"""Options that hold a word; with a colon or a slash, it is a place to fetch from."""
 
 
 def accepted(factory: Factory, classes: int, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -102,7 +110,7 @@ def timm_network(name: str) -> Factory:
     if not timm.is_model(name):
         raise unknown_name("timm model", name, timm.list_models())
     return lambda classes, **options: timm.create_model(
-        name, num_classes=classes, **_harmless(options)
+        name, num_classes=classes, **nothing_fetched(options)
     )
 
 
@@ -144,21 +152,32 @@ def torchvision_network(name: str) -> Factory:
     if name not in known:
         raise unknown_name("torchvision model", name, known)
     return lambda classes, **options: models.get_model(
-        name, num_classes=classes, **_harmless(options)
+        name, num_classes=classes, **nothing_fetched(options)
     )
 
 
-def _harmless(options: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Refuse options that name a file or an address of weights: older releases of timm open such files by pickle, and
-    whoever wrote a model.json would choose the code that runs.
+def nothing_fetched(options: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Refuse options, nested ones too, that name a place of weights, configurations or code, since
+    whoever wrote a model.json would choose what is opened, by pickle in older releases, or run.
     """
-    naming = ("checkpoint_path", "cache_dir", "weights", "weights_backbone")
-    if found := [name for name in options if name in naming or name.startswith("pretrained")]:
-        raise ModelError(
-            f"the options of a network say how it is built, found {found[0]!r}, which says where weights are fetched "
-            "from: they come from weights.safetensors alone; leave the option out"
-        )
+    for keys, value in _nested(options):
+        place = _WORDS.fullmatch(keys[-1]) and re.search("[:/]", str(value))
+        if place or (value and _FETCHED.fullmatch(keys[-1])):
+            raise ModelError(
+                f"the options of a network say how it is built, found {'.'.join(keys)!r}, by which "
+                "weights, a configuration or code would be fetched from elsewhere: leave it out"
+            )
     return options
+
+
+def _nested(options: Any, *above: str) -> Iterator[tuple[tuple[str, ...], Any]]:
+    """Each option and those in it, with the keys that lead there."""
+    if isinstance(options, list):
+        options = dict(enumerate(options))
+    if isinstance(options, Mapping) and "label2id" not in above:  # its keys are names of classes
+        for key, value in options.items():
+            yield (*above, str(key)), value
+            yield from _nested(value, *above, str(key))
 
 
 def torchvision_pretrained(name: str, trained: bool) -> Found:

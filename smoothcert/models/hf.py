@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
 from smoothcert.errors import ModelError
-from smoothcert.models.external import Found, first_line, transformers
+from smoothcert.models.external import Found, first_line, nothing_fetched, transformers
 from smoothcert.models.normalise import InputForm
 
 _FOREIGN_CODE = False
@@ -29,8 +30,12 @@ class HuggingFace(nn.Module):
 
 
 def hf_network(classes: int, config: dict[str, Any]) -> nn.Module:
-    """The network that a configuration describes; nothing is looked up, and no code but that of transformers runs."""
+    """The network that a configuration describes.
+
+    Nothing is looked up, and no code but that of transformers runs.
+    """
     library: Any = transformers()
+    config = _to_build(config)
     try:
         described = library.AutoConfig.for_model(**config)
         if described.num_labels != classes:
@@ -47,6 +52,14 @@ def hf_network(classes: int, config: dict[str, Any]) -> nn.Module:
         ) from error
 
 
+def _to_build(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a configuration a network is built by: not where its weights and its code once came
+    from, which honest ones say too. No part may name code: transformers would ask about it.
+    """
+    kept = {name: config[name] for name in config if name not in ("pretrained_cfg", "auto_map")}
+    return dict(nothing_fetched(kept))
+
+
 def hf_pretrained(name: str) -> Found:
     """A trained classifier, with the normalisation and size that its processor names.
 
@@ -54,6 +67,8 @@ def hf_pretrained(name: str) -> Found:
     """
     library: Any = transformers()
     try:
+        # as it is written, since making an object of it may fetch what it names
+        _to_build(library.PreTrainedConfig.get_config_dict(name)[0])
         loaders = (library.AutoModelForImageClassification, library.AutoImageProcessor)
         network, processor = (
             loader.from_pretrained(name, trust_remote_code=_FOREIGN_CODE) for loader in loaders

@@ -8,6 +8,7 @@ import torch
 from smoothcert.errors import ModelError
 from smoothcert.models.bring import bring_model, find_model
 from smoothcert.models.build import build_model
+from smoothcert.models.external import nothing_fetched
 from smoothcert.models.hf import processor_form
 from smoothcert.models.normalise import InputForm, normalisation_layer
 from smoothcert.runs.folder import RunFolder
@@ -130,25 +131,124 @@ def test_torchvision_in_one_sentence(capsys, timm, tmp_path):
     )
 
 
-def test_a_model_json_cannot_have_its_code_fetched(vit, tmp_path, monkeypatch):
+TINY = dict.fromkeys(("hidden_size", "intermediate_size", "head_dim", "num_attention_heads"), 8)
+
+
+@pytest.mark.parametrize(
+    ("within", "said"),
+    [
+        (lambda named: {"model_type": "bert", **named}, "cannot build the image classifier"),
+        # the parts of this one are made by a call that leaves the question open
+        (
+            lambda named: {
+                "model_type": "shieldgemma2",
+                "text_config": {"model_type": "gemma3_text", "num_hidden_layers": 1, **TINY},
+                "vision_config": {"model_type": "trocr", **named},
+            },
+            "found 'vision_config.auto_map', by which",
+        ),
+    ],
+)
+def test_a_model_json_cannot_have_its_code_fetched(vit, tmp_path, monkeypatch, within, said):
     """Unasked, transformers would ask on the terminal; here the answer would be yes."""
     from smoothcert.models.hf import hf_network
 
     (tmp_path / "evil.py").write_text("raise SystemExit('was run')")
     monkeypatch.setattr("builtins.input", lambda *_: "y")
     place = f"{tmp_path}--evil.Evil"
-    config = {
-        "model_type": "bert",
+    named = {
         "hidden_size": 8,
-        "auto_map": {"AutoModelForImageClassification": place},
+        "auto_map": dict.fromkeys(("AutoModel", "AutoModelForImageClassification"), place),
     }
-    with pytest.raises(ModelError, match="cannot build the image classifier"):
-        hf_network(10, {**config, "_name_or_path": str(tmp_path)})
+    with pytest.raises(ModelError, match=said):
+        hf_network(10, {**within(named), "_name_or_path": str(tmp_path)})
 
 
 @pytest.mark.parametrize(
     "option", ["checkpoint_path", "pretrained", "pretrained_cfg", "pretrained_cfg_overlay"]
 )
 def test_a_model_json_cannot_name_a_file_of_weights(timm, option):
-    with pytest.raises(ModelError, match=r"weights\.safetensors alone"):
+    with pytest.raises(ModelError, match=f"found '{option}', by which weights, .* leave it out"):
         build_model("timm:test_resnet", 10, **{option: "evil.pth"})
+
+
+class MarksAFile:
+    """Unpickling it makes a file."""
+
+    def __init__(self, path):
+        self.path = str(path)
+
+    def __reduce__(self):
+        return open, (self.path, "w")
+
+
+@pytest.fixture(scope="module")
+def wrapped(timm, tmp_path_factory):
+    """A folder of transformers with a network of timm."""
+    transformers = pytest.importorskip("transformers")
+    folder = tmp_path_factory.mktemp("hf") / "timm"
+    names = {0: "weights", 1: "backbone", **{i: f"digit {i}" for i in range(2, 10)}}
+    config = transformers.TimmWrapperConfig(
+        architecture="test_resnet", model_args={"in_chans": 1}, id2label=names,
+        label2id={name: i for i, name in names.items()},
+        pretrained_cfg={"tag": "r160_in1k", "hf_hub_id": "timm/test_resnet.r160_in1k"},
+    )  # fmt: skip
+    torch.manual_seed(0)
+    transformers.AutoModelForImageClassification.from_config(config).save_pretrained(folder)
+    about = {"image_processor_type": "ViTImageProcessor", "size": {"height": 32, "width": 32}}
+    (folder / "preprocessor_config.json").write_text(json.dumps(about))
+    return folder
+
+
+def test_a_run_folder_opens_no_file_that_its_network_of_timm_names(capsys, wrapped, tmp_path):
+    out, evil, marker = tmp_path / "run", tmp_path / "evil.pth", tmp_path / "was opened"
+    printed = run(
+        capsys, "certify", "--model", f"hf:{wrapped}", *SMALL, "--out", out,
+        "--normalisation", "size=32x32 mean=0.5 std=0.5",
+    )  # fmt: skip
+    again = ["certify", out, "--n", 100, "--max", 3]
+    assert run(capsys, *again) == printed
+    torch.save(MarksAFile(marker), evil)
+    for file in (out / "model.json", wrapped / "config.json"):
+        about = json.loads(file.read_text())
+        config = about["options"]["config"] if "options" in about else about
+        config["model_args"]["checkpoint_path"] = str(evil)
+        file.write_text(json.dumps(about))
+    assert "found 'model_args.checkpoint_path', by which" in fails(capsys, *again)
+    with pytest.raises(ModelError, match=r"found 'model_args\.checkpoint_path', by which"):
+        find_model(f"hf:{wrapped}")
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    ("keys", "value"),
+    [
+        ("auto_map.AutoModel", "someone/else--code.Net"),
+        ("attribute_map.other", "auto_map"),
+        ("attn_implementation", "someone/kernel"),
+        ("_attn_implementation", "someone/kernel@v1:attention"),
+        ("architecture", "hf-hub:someone/else"),
+        ("use_pretrained_backbone", True),
+        ("backbone", "resnet18"),
+        ("backbone_kwargs.checkpoint_path", "evil.pth"),
+        ("backbone_config.model_args.checkpoint_path", "evil.pth"),
+        ("members.0.weights", "evil.pth"),
+        ("pretrained_cfg.file", "evil.pth"),
+    ],
+)
+def test_no_part_of_a_network_names_a_place(keys, value):
+    first, *below = reversed(keys.split("."))
+    nested = {first: value}
+    for key in below:
+        nested = [nested] if key == "0" else {key: nested}
+    with pytest.raises(ModelError, match="by which weights, a configuration or code would be"):
+        nothing_fetched({"vision_config": nested})
+
+
+def test_honest_configurations_name_no_place():
+    transformers = pytest.importorskip("transformers")
+    types = transformers.models.auto.modeling_auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES
+    for name in types:
+        config = transformers.AutoConfig.for_model(name)
+        nothing_fetched(json.loads(config.to_json_string(use_diff=False)))
+    nothing_fetched({"pretrained_window_sizes": [12, 12, 12, 6], "attn_implementation": "sdpa"})
