@@ -135,3 +135,13 @@ def test_a_place_that_is_none_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(DataError, match="cannot be loaded"):
         load_dataset(f"hf-dataset:{tmp_path}/empty")
+
+
+@pytest.mark.filterwarnings("ignore")  # the reader is deprecated
+def test_no_reader_of_the_package_opens_a_pickle(tmp_path, monkeypatch):
+    """Of a name that is that of a reader, the package reads the files of the current folder."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.pkl").write_bytes(b"cbuiltins\nopen\n(Vopened\nVw\ntR.")
+    with pytest.raises(DataError, match="cannot be loaded"):
+        load_dataset("hf-dataset:pandas", download=True)
+    assert not (tmp_path / "opened").exists()
