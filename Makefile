@@ -25,10 +25,14 @@ CPU_BUILDS := https://download.pytorch.org/whl/cpu
 # `make test COVERAGE=1` also demands that 90 % of the lines ran, and takes a third longer
 COVERAGE ?=
 
-# an older CPU: other kernels of PyTorch, oneDNN, OpenBLAS and MKL, and other last bits of random floats
-OTHER_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell MKL_CBWR=COMPATIBLE
+# the commit that `make yardstick` compares times with
+BASE := 20229a6
 
-.PHONY: demo test test-cpus test-extras test-faults check docs clean
+# an older CPU: other kernels of PyTorch, oneDNN, OpenBLAS and MKL, other last bits of random floats
+OTHER_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell \
+	MKL_CBWR=COMPATIBLE
+
+.PHONY: demo test test-cpus test-extras test-faults yardstick check docs clean
 
 demo: $(VENV)/.installed
 	$(BIN)/smoothcert demo
@@ -41,7 +45,8 @@ test: $(if $(filter tested,$(VERSIONS)),check,$(VENV)/.installed)
 # what the instruction set of a CPU could decide, as on another CPU
 test-cpus: $(VENV)/.installed
 	$(OTHER_CPU) $(BIN)/python -m pytest -n $(PROCESSES) --dist worksteal -q -m "not long" \
-		tests/attacks tests/certification tests/kernels tests/methods tests/models tests/noise tests/statistics
+		tests/attacks tests/certification tests/kernels tests/methods tests/models tests/noise \
+		tests/statistics
 
 # what needs heavy packages (transformers, timm, datasets, diffusers, ray), an S3 server of a package (moto), or takes long
 test-extras: $(VENV)/.installed
@@ -54,6 +59,14 @@ test-extras: $(VENV)/.installed
 test-faults: $(VENV)/.installed
 	$(INSTALL) -e ".[dev,ray]"
 	FAULTS_LOG=results/faults.log $(BIN)/python -m pytest tests/faults
+
+# what is answered otherwise than benchmarks/yardstick.json says, and how long it takes beside BASE
+yardstick: $(VENV)/.installed .yardstick/.venv/.installed
+	$(BIN)/python benchmarks/yardstick.py
+
+.yardstick/.venv/.installed:
+	-git worktree add --force --detach .yardstick $(BASE) && \
+		$(MAKE) -C .yardstick VENV=.venv PYTHON=$(abspath $(BIN)/python) .venv/.installed
 
 check: $(VENV)/.installed
 	$(BIN)/ruff check .
