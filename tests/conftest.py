@@ -23,6 +23,20 @@ from tests.processes import threads, untraced
 
 README = Path(__file__).parent.parent / "README.md"
 
+
+def numbers_of_arrays():
+    """Triton 3.6's interpreter takes arrays of one element for numbers, as NumPy does no longer."""
+    from triton.runtime import interpreter
+
+    patch = interpreter._patch_lang_tensor
+
+    def patched(tensor, scope):
+        patch(tensor, scope)
+        scope.set_attr(tensor, "__index__", lambda self: int(self.handle.data.item()))
+
+    interpreter._patch_lang_tensor = patched
+
+
 # without a GPU, Triton's interpreter runs the kernels; it must be chosen before they are first imported
 if not torch.cuda.is_available():
     os.environ["TRITON_INTERPRET"] = "1"
@@ -31,6 +45,8 @@ if not torch.cuda.is_available():
         from triton.runtime.interpreter import GridExecutor
 
         GridExecutor.__call__ = untraced(GridExecutor.__call__)
+    if find_spec("triton") is not None:
+        numbers_of_arrays()
 
 # Some virtual machines say that they have AMX, and stop a process that uses it. oneDNN reads this at its first product.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")

@@ -49,7 +49,7 @@ def test_names(arch, classes, normalisation, first, network, blocks):
         ("lenett", "unknown model 'lenett': did you mean lenet?"),
         ("cifar_resnet110", "did you mean resnet110"),
         ("vgg", "unknown model 'vgg': known: .*resnet110"),
-        ("keras:vgg", "importing 'keras' failed"),
+        ("no_package:vgg", "importing 'no_package' failed"),
         ("keras:", "unknown model 'keras:'"),
         ("..", "unknown model"),
         ("", "unknown model"),
