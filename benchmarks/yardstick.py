@@ -5,8 +5,8 @@
     python benchmarks/yardstick.py --renew        # after a change that is meant: a new record
 
 The record, yardstick.json, holds questions with their answers: printed tables, rows of packs,
-integers of noise, contents of batches, losses, recipes and refusals. A new question is an entry
-whose answer is null, until --renew. Whole numbers and texts must be equal, and floats within a
+certificates, integers of noise, contents of batches, losses, recipes and refusals. To add a
+question, give it the answer null. Whole numbers and texts must be equal, and floats within a
 tolerance, since CPUs round differently. Of a refusal count the class of the error, the exit status,
 whether it names what is wrong, and which files it wrote, never its words. Times are processor times
 beside those of the commit in .yardstick/, which runs in turn with today's in an environment of its
@@ -45,6 +45,7 @@ from smoothcert.methods import build_method
 from smoothcert.methods.base import Progress
 from smoothcert.noise.streams import NoisyCopies
 from smoothcert.recipes import recipe_names
+from smoothcert.statistics.certificate import from_counts
 
 ROOT = Path(__file__).parent.parent
 RECORD = Path(__file__).with_suffix(".json")
@@ -52,7 +53,6 @@ LOGS = Path(os.environ.get("SMOOTHCERT_PUBLISHED_LOGS", os.devnull), "data")
 RENAMED = {}
 """Words of recorded command lines that are other words today, as {"recipes": "list recipes"}."""
 
-ROUNDS = 5
 TIMED = {
     "help": "--help",
     "list of recipes": "recipes",
@@ -108,9 +108,7 @@ def furnish(python, renamed=RENAMED):
 
 
 def tables(line):
-    """The lines that a report writes of the authors' logs, to the digit; None without the logs."""
-    if not LOGS.is_dir():
-        return None
+    """The lines that a report writes of the authors' logs, to the digit."""
     with tempfile.TemporaryDirectory() as place, contextlib.chdir(LOGS):
         done(f"{line} --csv {place}/table.csv")
         printed = [file.read_text() for file in sorted(Path(place).iterdir())]
@@ -118,18 +116,21 @@ def tables(line):
 
 
 def packs(name):
-    """The verdict on a pack, a hash of what was counted in its rows, and some rows with radii."""
+    """The verdict on a pack, and a hash of what was counted for each image and of its radius."""
     (verdict,) = json.loads(done(f"verify {ROOT}/results/{name} --json"))["stores"]
     with tempfile.TemporaryDirectory() as place:
         done(f"unpack {ROOT}/results/{name} --out {place}/run")
         (found,) = smoothcert.read_results(f"{place}/run")
-    columns = (found.idx, found.label, found.predict, found.counts0, found.counts)
+    columns = found.idx, found.label, found.predict, found.counts0, found.counts, found.radius
     rows = [" ".join(map(str, cells)) for cells in zip(*columns, strict=True)]
-    return {
-        "verdict": verdict["verdict"],
-        "hash": sha256("\n".join(rows).encode()).hexdigest(),
-        "radii": {rows[i]: found.radius[i].item() for i in range(0, len(rows), len(rows) // 5)},
-    }
+    return [verdict["verdict"], len(rows), rows[0], sha256("\n".join(rows).encode()).hexdigest()]
+
+
+def certificates(question):
+    """Of "[counts0, counts, sigma, alpha, split, slack, law]": what the votes on an image prove."""
+    counts0, counts, *more = json.loads(question)
+    (found,) = from_counts(np.array([counts0]), np.array([counts]), *more)
+    return [found.predict, found.radius, found.p_lower, found.multiclass_radius]
 
 
 def noise(name):
@@ -202,7 +203,7 @@ def refusals(question):
             before = files()
             status, printed, error = asked(line)
             wrote = sorted(str(path) for path, at in files().items() if before.get(path) != at)
-    kind = "" if error is None else type(error).__name__
+    kind = type(error).__name__ if error else ""
     return {"error": kind, "status": status, "named": thing in printed, "wrote": wrote}
 
 
@@ -210,19 +211,20 @@ def files():
     return {path: path.stat().st_mtime_ns for path in Path().rglob("*") if path.is_file()}
 
 
-KINDS = {kind.__name__: kind for kind in (tables, packs, noise, batches, losses, recipes, refusals)}
+KINDS = tables, packs, certificates, noise, batches, losses, recipes, refusals
+KINDS = {kind.__name__: kind for kind in KINDS}
 
 
 def differences(recorded, found, place):
     """Each place where two answers are not the same."""
     floats = isinstance(recorded, float) and isinstance(found, float)
-    tolerance = {"rel_tol": 1e-5, "abs_tol": 1e-7}  # of random floats
+    about = {"rel_tol": 1e-5, "abs_tol": 1e-7}  # random floats have other last bits elsewhere
     if isinstance(recorded, list) and isinstance(found, list):
         recorded, found = dict(enumerate(recorded)), dict(enumerate(found))
     if isinstance(recorded, dict) and isinstance(found, dict):
         for key in recorded | found:
             yield from differences(recorded.get(key), found.get(key), f"{place}: {key}")
-    elif recorded != found and not (floats and math.isclose(recorded, found, **tolerance)):
+    elif recorded != found and not (floats and math.isclose(recorded, found, **about)):
         yield f"{place}: {json.dumps(recorded)} in the record, {json.dumps(found)} now"
 
 
@@ -257,7 +259,7 @@ def times():
             furnish(python, renamed)
     for name, line in TIMED.items():
         least = {place: math.inf for *_, place in sides}
-        for turn in range(ROUNDS):
+        for turn in range(5):
             for python, renamed, place in sides:
                 with contextlib.chdir(place):
                     typed = [python, "-m", "smoothcert", *words(line.format(turn), renamed)]
@@ -272,14 +274,14 @@ def main():
     parser.add_argument("--renew", action="store_true", help="write the answers into the record")
     options = parser.parse_args()
     record, found = json.loads(RECORD.read_text()), []
+    if not LOGS.is_dir():
+        print("tables: not compared, for SMOOTHCERT_PUBLISHED_LOGS names no folder with logs")
+        del KINDS["tables"]
     with tempfile.TemporaryDirectory() as place, contextlib.chdir(place):
         furnish(sys.executable)
         for kind in [kind for kind in KINDS if kind in options.only]:
             for question, recorded in record[kind].items():
                 answer = json.loads(json.dumps(KINDS[kind](question)))
-                if answer is None:
-                    print(f"not compared, for SMOOTHCERT_PUBLISHED_LOGS names no logs: {question}")
-                    continue
                 found += differences(recorded, answer, f"{kind}: {question}")
                 record[kind][question] = answer
             print(f"{kind}: {len(record[kind])} questions", flush=True)
