@@ -8,9 +8,8 @@ The record, yardstick.json, holds questions with their answers: printed tables, 
 certificates, integers of noise, contents of batches, losses, recipes and refusals. To add a
 question, give it the answer null. Whole numbers and texts must be equal, and floats within a
 tolerance, since CPUs round differently. Of a refusal count the class of the error, the exit status,
-whether it names what is wrong, and which files it wrote, never its words. Times are processor times
-beside those of the commit in .yardstick/, which runs in turn with today's in an environment of its
-own; they decide nothing.
+whether it names what is wrong, and which files it wrote, never its words. Processor times stand
+beside those of the commit in .yardstick/, with an environment of its own, and decide nothing.
 
 The authors' logs are found by SMOOTHCERT_PUBLISHED_LOGS, as in the tests.
 """
@@ -167,16 +166,18 @@ def losses(name):
     settings, epoch = name.rsplit(" at ", 1)
     rng = np.random.default_rng(0)
     network = nn.Sequential(nn.Flatten(), nn.Linear(16, 8), nn.Tanh(), nn.Linear(8, 3)).double()
-    for weight in network.parameters():
+    denoiser = nn.Sequential(nn.Flatten(), nn.Linear(16, 16), nn.Unflatten(1, (1, 4, 4))).double()
+    for weight in [*network.parameters(), *denoiser.parameters()]:
         weight.data = torch.from_numpy(rng.normal(0, 0.5, weight.shape))
     images = torch.from_numpy(rng.integers(0, 256, (6, 1, 4, 4)) / 255)
     labels = network(images).argmax(1) * torch.tensor([1, 1, 1, 1, 1, 0])  # most are its answers
     soft = torch.from_numpy(rng.dirichlet([0.3] * 3, 6))
     batch = InFloat64(images, labels, torch.arange(6), torch.Generator().manual_seed(5), soft)
-    method = build_method(json.loads(settings))
-    loss = method.loss(network, batch, 0.3, Progress(int(epoch), 90)).total
+    method = build_method(json.loads(settings)).equipped(lambda run: network)
+    trained = denoiser if method.denoises else network
+    loss = method.loss(trained, batch, 0.3, Progress(int(epoch), 90)).total
     loss.backward()
-    slopes = [w.grad.numpy() * rng.normal(0, 1, w.shape) for w in network.parameters()]
+    slopes = [w.grad.numpy() * rng.normal(0, 1, w.shape) for w in trained.parameters()]
     return [loss.item(), *(slope.sum().item() for slope in slopes)]
 
 
@@ -252,9 +253,9 @@ def times():
     """The least processor time of commands in some rounds, beside that of the base."""
     if not (python := ROOT / ".yardstick/.venv/bin/python").exists():
         return print(f"times: not compared, for there is no {python}")
-    sides = (sys.executable, RENAMED, Path("now")), (python, {}, Path("then"))
+    sides = (sys.executable, RENAMED, Path("times/now")), (python, {}, Path("times/then"))
     for python, renamed, place in sides:
-        place.mkdir()
+        place.mkdir(parents=True)
         with contextlib.chdir(place):
             furnish(python, renamed)
     for name, line in TIMED.items():
@@ -286,9 +287,7 @@ def main():
                 record[kind][question] = answer
             print(f"{kind}: {len(record[kind])} questions", flush=True)
         if "times" in options.only and not options.renew:
-            Path("times").mkdir()
-            with contextlib.chdir("times"):
-                times()
+            times()
     print(*found, f"{len(found)} differences" if found else "no difference", sep="\n")
     if options.renew:
         RECORD.write_text(f"{as_text(record)}\n")
