@@ -9,12 +9,12 @@ from pathlib import Path
 
 from smoothcert.errors import StoreError
 from smoothcert.runs.rows import read_lines
+from smoothcert.runs.rules import read_rules
 from smoothcert.runs.store import ResultStore
 from smoothcert.verification.chain import check_chain
 from smoothcert.verification.hashes import check_data, check_seed, check_weights
 from smoothcert.verification.resample import Resampling
 from smoothcert.verification.rows import Rows, check_rows, read_rows
-from smoothcert.verification.rules import read_rules
 from smoothcert.verification.unpack import unpack
 from smoothcert.verification.verdict import Verdict
 

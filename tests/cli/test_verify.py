@@ -80,7 +80,7 @@ def test_the_report_shows_the_verdict_until_the_rows_change(capsys, copy, tmp_pa
     run(capsys, "verify", copy)  # says less of the same rows: the stronger record stays
     assert "2 re-sampled" in section()
     part = copy / "certify" / "six" / "part-0-of-1.tsv"
-    part.write_text(part.read_text().replace("0:00:00", "0:00:01"))
+    part.write_text("".join(part.read_text().splitlines(keepends=True)[:-1]))
     assert "verified once, but changed since" in section()
 
 

@@ -78,6 +78,7 @@ def write_store(tmp_path):
             "seed": 0,
             "noise": "exact",
             "norm": "l2",
+            "classes": 10,
         }
         settings = settings | {"start": 0, "every": every} | identity
         law = settings["noise"] if settings["noise"] in ("uniform", "laplace") else "gaussian"

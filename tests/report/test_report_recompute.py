@@ -2,16 +2,22 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch import nn
 
+from smoothcert import CertifyConfig, certify_dataset
+from smoothcert.data import Dataset
 from smoothcert.errors import StoreError
 from smoothcert.report import average_certified_radius, read_log, read_store
 from smoothcert.report.read.votes import BadCounts, read_votes
+from smoothcert.verification.verify import verify
 from tests.report.rows import ROWS
 
 OLD = Path(__file__).parents[1] / "fixtures" / "commit-835bc7e" / "finished" / "certify"
@@ -166,9 +172,9 @@ def test_a_skipped_input_claims_nothing(write_store):
     [
         (
             {"alpha_each": 0.01},
-            "manifest.json contradicts itself: .* expected alpha_each 0.001, found 0.01",
+            "no certification can have alpha_each 0.01 here",
         ),
-        ({"norm": "linf"}, "expected norm l2, found linf"),
+        ({"norm": "linf"}, "no certification can have norm 'linf' here"),
         ({"sigma": 5.0}, "line 2: column radius: expected 12.3"),
         ({"alpha": 0.5}, "line 2: column radius: expected"),
         ({"n": 100}, "line 2: column counts: expected 100 answers"),
@@ -184,83 +190,72 @@ def test_an_edited_manifest_is_refused(write_store, change, words):
 
 
 ODD = {
-    "procedure": (
-        {"procedure": "magic"},
-        "it was certified by a procedure with procedure magic, here it is fixed",
-    ),
-    "beta": ({"procedure": "tolerance", "tolerance": 0.05, "beta": 0.002}, "here it is"),
-    "n": ({"n": None}, "the manifest does not say n"),
-    "sigma": ({"sigma": None}, "sigma"),
-    "large": ({"n": 10**15}, "cannot be used"),
-    "tau": ({"tau": -0.3}, "tau -0.3"),
-    "split": ({"split_alpha": 0.0}, "split_alpha 0.0"),
+    "procedure": ({"procedure": "magic"}, "no certification can have procedure 'magic' here"),
+    "looks": ({"procedure": "tolerance", "tolerance": 0.05}, "found KeyError.'looks'"),
+    "n": ({"n": None}, "expected n as a whole number, found None"),
+    "classes and sigma": ({"classes": None, "sigma": None}, "does not say sigma, classes;"),
+    "large": ({"n": 10**15}, "no certification can have n 1000000000000000 here"),
+    "tau": ({"tau": -0.3}, "no certification can have tau -0.3 here"),
+    "split": ({"split_alpha": 0.0}, "no certification can have split_alpha 0.0 here"),
+    "noise": ({"noise": "salt"}, "no certification can have noise 'salt' here"),
+    "every": ({"every": 0}, "must not be zero"),
 }
-
-
-def changed(folder, change, environment=None):
-    """Another manifest; without what is None."""
-    path = folder / "manifest.json"
-    manifest = json.loads(path.read_text())
-    identity = {
-        name: value for name, value in (manifest["identity"] | change).items() if value is not None
-    }
-    manifest |= {
-        "identity": identity,
-        "environment": manifest["environment"] if environment is None else environment,
-    }
-    path.write_text(json.dumps(manifest))
-
-
-def without_counts(folder):
-    (part,) = folder.glob("part-*.tsv")
-    lines = [line.split("\t")[:6] for line in part.read_text().splitlines()]
-    part.write_text("".join("\t".join(cells) + "\n" for cells in lines))
 
 
 @pytest.mark.parametrize("kind", ODD)
 def test_radii_that_cannot_be_checked_are_not_reported(write_store, kind):
-    """Neither where a certification of ours wrote the manifest, nor where there are counts to check them by."""
     change, words = ODD[kind]
-    for place, (environment, counts) in enumerate(
-        (({"smoothcert": "0.1.0"}, True), ({}, True), (None, False))
-    ):
-        folder = write_store(ROWS, run=f"run{place}")
-        changed(folder, change, environment)
-        if not counts:
-            without_counts(folder)
-        with pytest.raises(
-            StoreError, match=rf"manifest\.json: no radius of this store can be checked: .*{words}"
-        ):
-            read_store(folder)
-
-
-def test_a_store_made_elsewhere_is_held_to_what_the_field_can_certify(write_store):
     folder = write_store(ROWS)
-    changed(folder, {"n": None, "seed": None}, {})
-    without_counts(folder)
-    assert read_store(folder).warnings == ("radii were not checked: the manifest does not say n",)
-    edit(folder, 0, radius=99.0)
-    with pytest.raises(
-        StoreError,
-        match=r"line 2: column radius: expected at most 1\.905.*, which equal answers prove",
-    ):
+    path = folder / "manifest.json"
+    manifest = json.loads(path.read_text())
+    manifest["identity"] |= change
+    path.write_text(json.dumps(manifest))
+    with pytest.raises(StoreError, match=rf"manifest\.json.*{words}"):
         read_store(folder)
-    changed(folder, {"sigma": None}, {})
-    assert read_store(folder).warnings == (
-        "radii were not checked: the manifest does not say sigma",
-    )
 
 
-def test_a_store_without_counts_is_held_to_the_largest_possible_radius(write_store):
-    folder = write_store(ROWS)
-    without_counts(folder)
-    (told,) = read_store(folder).warnings
-    assert told == "without counts0 and counts, radii are only known to be possible (at most 1.232)"
-    edit(folder, 0, radius=1.24)
-    with pytest.raises(
-        StoreError,
-        match=r"line 2: column radius: expected at most 1\.2316.*, which 1000 equal answers",
-    ):
+def test_other_rules_of_stopping_than_those_here_are_refused(write_store):
+    folder = write_store(ROWS, **SETTINGS["rough"])
+    path = folder / "manifest.json"
+    path.write_text(path.read_text().replace('"beta": 0.001', '"beta": 0.002'))
+    with pytest.raises(StoreError, match=r"a procedure with beta 0\.002, here it is 0\.001"):
+        read_store(folder)
+
+
+@pytest.fixture(scope="module")
+def certified(tmp_path_factory):
+    """A store that certification itself has written, with a chain."""
+    images = np.random.default_rng(0).integers(0, 256, (8, 1, 4, 4), np.uint8)
+    data = Dataset("noise", "test", images, np.arange(8) % 3, 3)
+    with torch.random.fork_rng():
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Flatten(), nn.Linear(16, 3)).eval()
+    folder = tmp_path_factory.mktemp("run") / "certify" / "test"
+    certify_dataset(model, data, folder, CertifyConfig(sigma=0.5, n=200), device="cpu", quiet=True)
+    return folder
+
+
+FORGED = {
+    "a check without its name": (("part-0-of-1.tsv", "\tcheck\n", "\told\n"), "check was cut off"),
+    "counts without their name": (("part-0-of-1.tsv", "\tcounts\t", "\tvotes\t"), "counts are missing"),
+    "a time": (("part-0-of-1.tsv", "\t0:00:00", "\t0:00:01"), "the chain of checks is broken"),
+    "no distance from the law": (("manifest.json", '"tau": ', '"tau": 0.0, "was": '), "tau 0.0 here"),
+    "fewer inputs": (("manifest.json", '"max": null', '"max": 5'), "inputs 8 here"),
+    "another network": (("manifest.json", '"model": "', '"model": "0'), "the chain of checks is broken"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", FORGED)
+def test_what_verify_refuses_is_not_reported(certified, tmp_path, kind):
+    (name, old, new), words = FORGED[kind]
+    folder = Path(shutil.copytree(certified, tmp_path / "certify" / "test"))
+    assert read_store(folder).warnings == ()
+    text = (folder / name).read_text()
+    assert old in text
+    (folder / name).write_text(text.replace(old, new, 1))
+    (verdict,) = verify(folder, record=False)
+    assert verdict.answer == "differs"
+    with pytest.raises(StoreError, match=words):
         read_store(folder)
 
 

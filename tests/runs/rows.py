@@ -9,7 +9,9 @@ from smoothcert.statistics.certificate import from_counts
 from smoothcert.verification.chain import broken_rows
 
 MANIFEST = Manifest(
-    {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "noise": "exact"}, 3, {"torch": "2.13"}
+    {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "noise": "exact", "seed": 0, "classes": 3},
+    3,
+    {"torch": "2.13"},
 )
 
 

@@ -123,7 +123,7 @@ def test_an_edited_row_is_named_even_if_the_chain_was_mended(store, change, prob
     [
         ({"alpha": 2.0}, "no certification can have alpha 2.0 here"),
         ({"alpha": 1e-9}, "is more than its counts prove"),
-        ({"classes": None}, "expected all settings of a certification"),
+        ({"classes": None}, "manifest.json does not say classes"),
         ({"sigma": 0.25}, "is more than p_lower"),
         ({"sigma": -1.0}, "no certification can have sigma"),
         ({"tau": 0.01}, "is more than its counts prove"),

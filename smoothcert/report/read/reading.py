@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from smoothcert.errors import StoreError
-from smoothcert.progress import noun
 from smoothcert.recipes.published import budget
+from smoothcert.report.read.attacks import attacked_beside
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import distinct_names
 from smoothcert.report.read.trainings import is_training_log
@@ -70,24 +70,17 @@ def read_store(folder: str | Path) -> Certificates:
     folder = Path(folder)
     store = ResultStore(folder)
     manifest = store.manifest()
-    parts = [
-        read_lines(path) for path in store.part_paths()
-    ]  # a store made elsewhere may have other columns too
+    parts = [read_lines(path) for path in store.part_paths()]
     if not any(part.texts for part in parts):
         raise nothing_yet(folder)
     notes = [_torn(part.path) for part in parts if part.torn]
     typed = {part.path: typed_columns(part) for part in parts if part.texts}
     for part in parts:
         if part.texts:
-            notes += (
-                note for note in check_rows(part, typed[part.path], manifest) if note not in notes
-            )
+            check_rows(part, typed[part.path], manifest)
     columns = merge(list(typed.values()), folder)
     identity = manifest.identity
-    rows, expected = len(columns["idx"]), manifest.inputs
     config = _config(folder, notes)
-    if rows > expected:
-        notes.append(f"{rows} {noun(rows, 'input')} stored, but the manifest promises {expected}")
     settings: dict[str, Any] = {
         key: identity.get(key) for key in ("sigma", "n0", "n", "alpha", "noise")
     }
@@ -96,7 +89,7 @@ def read_store(folder: str | Path) -> Certificates:
         name="/".join(_store_place(folder).parts[-2:]),
         **settings,
         norm=identity.get("norm") or "l2",
-        expected=expected,
+        expected=manifest.inputs,
         source=folder,
         manifest=vars(manifest),
         config=config,

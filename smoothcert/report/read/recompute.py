@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from smoothcert.report.read.proof import Proof, possible_radius, proof_of
+from smoothcert.errors import StoreError
+from smoothcert.report.read.certificates import law_of
 from smoothcert.report.read.votes import BadCounts, Integers, Votes, read_votes
+from smoothcert.runs.chain import require_chain
 from smoothcert.runs.rows import Column, Lines
-from smoothcert.runs.seeds import seed_in
+from smoothcert.runs.rules import Rules, read_rules, require_columns
 from smoothcert.runs.store import Manifest
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import ABSTAIN
 from smoothcert.statistics.replay import bound_claims, radius_claims
-from smoothcert.statistics.sequential import RadiusTest, RepeatedBounds
+from smoothcert.statistics.sequential import Procedure, RadiusTest, RepeatedBounds, procedure
 
 UP, DOWN = 1e-9, 1e-4
 """How far a stored number may be above and below the recomputed one, relative to itself and sigma. Versions of SciPy
@@ -46,63 +49,48 @@ class _Part:
             raise self.lines.error(row, f"column {name}: expected {text}, found '{found}'")
 
     def require_near(self, name: str, value: Floats, scale: float) -> None:
-        """Refuse a number that is not the recomputed one. One that a store made elsewhere lacks claims nothing."""
-        if name in self.columns:
-            stored, margin = self[name], value + scale
-            near = (stored <= value + UP * margin) & (stored >= value - DOWN * margin)
-            self.require(
-                name, near | np.isnan(stored), lambda row: f"{value[row]:.9g}, as its counts prove"
+        """Refuse a number that is not the recomputed one, which may be nan."""
+        stored, margin = self[name], value + scale
+        near = (stored <= value + UP * margin) & (stored >= value - DOWN * margin)
+        sound = near | (np.isnan(stored) & np.isnan(value))
+        self.require(name, sound, lambda row: f"{value[row]:.9g}, as its counts prove")
+
+
+def check_rows(lines: Lines, columns: Mapping[str, Column], manifest: Manifest) -> None:
+    """Refuse the first row that contradicts the manifest or its own counts, and what verify refuses of a manifest."""
+    place = lines.path.parent / "manifest.json"
+    rules = read_rules(manifest, str(place))
+    require_columns(lines)
+    part = _Part(lines, columns)
+    off = (part["idx"] - rules.inputs.start) % rules.inputs.step
+    inside = (off == 0) & (part["idx"] >= rules.inputs.start) & (part["idx"] < rules.inputs.stop)
+    chosen = f"from {rules.inputs.start} on every {rules.inputs.step}"
+    part.require("idx", inside, f"one of {len(rules.inputs)} inputs, {chosen}")
+    for name, value in (("noise", rules.noise), ("seed", rules.seed)):
+        part.require(name, part[name] == str(value), f"{value}, as in the manifest")
+    for name in ("label", "predict"):
+        part.require(name, part[name] < rules.classes, f"a class below {rules.classes}")
+    votes, test = _votes(part, rules.classes), _test(rules, manifest.identity, place)
+    _check_samples(part, votes, rules, (rules.n,) if test is None else test.looks)
+    _check_claims(part, votes, rules, test)
+    require_chain(lines, manifest.identity, "restore the file from a copy, or certify again")
+
+
+def _test(rules: Rules, identity: Mapping[str, Any], place: Path) -> Procedure | None:
+    """When sampling stopped, if the number of samples was not fixed in advance; by no other rules than those here."""
+    budget, law = (rules.n, rules.alpha, rules.sigma), law_of(rules.noise)
+    radii, tolerance = identity.get("radii"), identity.get("tolerance")
+    test = procedure(*budget, radii=radii, tolerance=tolerance, slack=rules.tau, law=law)
+    for name, rule in ({"procedure": "fixed"} if test is None else test.describe()).items():
+        if (found := identity.get(name, "fixed")) != rule:
+            raise StoreError(
+                f"{place}: certified by a procedure with {name} {found}, here it is {rule}; read it with the version "
+                "of smoothcert that made it"
             )
+    return test
 
 
-def check_rows(lines: Lines, columns: Mapping[str, Column], manifest: Manifest) -> list[str]:
-    """Refuse the first row that contradicts the manifest or its own counts; returns what could not be checked."""
-    part, identity, unchecked = _Part(lines, columns), manifest.identity, []
-    start, every, classes = (identity.get(name) for name in ("start", "every", "classes"))
-    if isinstance(start, int) and isinstance(every, int) and every > 0:
-        place, off = np.divmod(part["idx"] - start, every)
-        inside = (off == 0) & (place >= 0) & (place < manifest.inputs)
-        part.require(
-            "idx", inside, f"one of {manifest.inputs} inputs, from {start} on every {every}"
-        )
-    else:
-        unchecked.append("the index set was not checked: the manifest does not name it")
-    keyed = {"noise": identity.get("noise"), "seed": seed_in(identity)}
-    for name, value in keyed.items():
-        if value is not None and name in columns:
-            part.require(name, part[name] == str(value), f"{value}, as in the manifest")
-    proof = proof_of(manifest, lines.path.parent)
-    if isinstance(classes, int):
-        for name in ("label", "predict"):
-            part.require(name, part[name] < classes, f"a class below {classes}")
-    if isinstance(proof, str):
-        limit = possible_radius(manifest, proof, lines.path.parent, "counts" in columns)
-        if limit is not None:
-            part.require(
-                "radius",
-                part["radius"] <= limit * 1.005,
-                f"at most {limit:.9g}, which equal answers prove",
-            )
-        return [*unchecked, f"radii were not checked: {proof}"]
-    needed = (
-        "counts0",
-        "counts",
-        *(("p_lower",) if isinstance(proof.test, RepeatedBounds) else ()),
-    )
-    if missing := [name for name in needed if name not in columns]:
-        possible = part["radius"] <= proof.limit + UP * (proof.limit + proof.sigma)
-        part.require(
-            "radius", possible, f"at most {proof.limit:.9g}, which {proof.n} equal answers prove"
-        )
-        told = f"without {' and '.join(missing)}, radii are only known to be possible (at most {proof.limit:.3f})"
-        return [*unchecked, told]
-    votes = _votes(part, classes if isinstance(classes, int) else None)
-    _check_samples(part, votes, proof)
-    _check_claims(part, votes, proof)
-    return unchecked
-
-
-def _votes(part: _Part, classes: int | None) -> Votes:
+def _votes(part: _Part, classes: int) -> Votes:
     try:
         votes = read_votes(part["counts0"], part["counts"])
     except BadCounts as bad:
@@ -111,16 +99,14 @@ def _votes(part: _Part, classes: int | None) -> Votes:
             "columns counts0 and counts: expected class:count,class:count,... with rising classes"
         )
         raise part.lines.error(bad.row, f"{expected}, found {found}") from None
-    if classes is not None:
-        part.require("counts", votes.highest < classes, f"classes below {classes}, as in counts0")
+    part.require("counts", votes.highest < classes, f"classes below {classes}, as in counts0")
     return votes
 
 
-def _check_samples(part: _Part, votes: Votes, proof: Proof) -> None:
+def _check_samples(part: _Part, votes: Votes, rules: Rules, looks: Sequence[int]) -> None:
     """The numbers of samples are those of the counts, and those of the procedure."""
-    looks = (proof.n,) if proof.test is None else proof.test.looks
-    skipped = (votes.selected != part["label"]) & proof.skip_wrong
-    part.require("counts0", votes.n0 == proof.n0, f"{proof.n0} answers")
+    skipped = (votes.selected != part["label"]) & rules.skip_wrong
+    part.require("counts0", votes.n0 == rules.n0, f"{rules.n0} answers")
     part.require(
         "counts", ~skipped | (votes.n == 0), "no answers, since a wrong class was selected"
     )
@@ -128,16 +114,15 @@ def _check_samples(part: _Part, votes: Votes, proof: Proof) -> None:
         "counts", skipped | np.isin(votes.n, looks), f"{' or '.join(map(str, looks))} answers"
     )
     for name, counted in (("n0", votes.n0), ("n", votes.n)):
-        if name in part.columns:
-            told = np.zeros(len(counted), bool)
-            for number in np.unique(counted):  # few: 0 and the looks
-                told |= (counted == number) & (part[name] == str(number))
-            part.require(name, told, f"the sum of {name.replace('n', 'counts')}")
+        told = np.zeros(len(counted), bool)
+        for number in np.unique(counted):  # few: 0 and the looks
+            told |= (counted == number) & (part[name] == str(number))
+        part.require(name, told, f"the sum of {name.replace('n', 'counts')}")
 
 
-def _check_claims(part: _Part, votes: Votes, proof: Proof) -> None:
+def _check_claims(part: _Part, votes: Votes, rules: Rules, test: Procedure | None) -> None:
     """Class, bound and radii are those that the counts prove."""
-    predict, radius, test = part["predict"], part["radius"], proof.test
+    predict, radius, law = part["predict"], part["radius"], law_of(rules.noise)
     abstains, sampled = predict == ABSTAIN, votes.n > 0
     part.require(
         "predict",
@@ -173,10 +158,10 @@ def _check_claims(part: _Part, votes: Votes, proof: Proof) -> None:
                 allowed,
                 lambda row: f"a bound that {votes.top[row]} of {votes.n[row]} samples allow",
             )
-        proved = bounds.radius(p, proof.sigma, proof.law)
+        proved = bounds.radius(p, rules.sigma, law)
     else:
-        p = _lower_bound(votes.top, proof.n, proof.alpha, proof.slack)
-        proved = bounds.radius(p, proof.sigma, proof.law)
+        p = _lower_bound(votes.top, rules.n, rules.alpha, rules.tau)
+        proved = bounds.radius(p, rules.sigma, law)
     part.require("predict", abstains | (p >= 0.5 - UP), "-1: its counts prove no class")
     part.require(
         "predict",
@@ -184,25 +169,17 @@ def _check_claims(part: _Part, votes: Votes, proof: Proof) -> None:
         lambda row: f"{votes.selected[row]}, as its counts prove",
     )
     part.require("radius", ~abstains | (radius == 0), "0 for an abstention")
-    part.require_near("radius", np.where(abstains, 0.0, proved), proof.sigma)
+    part.require_near("radius", np.where(abstains, 0.0, proved), rules.sigma)
     part.require_near("p_lower", p, 0.0)
+    multiclass = np.full(len(p), np.nan)  # of inputs that were not sampled to the end
     if test is None:
-        p_a = _lower_bound(votes.top, proof.n, proof.split * proof.alpha, proof.slack)
-        p_b = 1.0 - _lower_bound(
-            proof.n - votes.other, proof.n, (1.0 - proof.split) * proof.alpha, proof.slack
+        p_a = _lower_bound(votes.top, rules.n, rules.split * rules.alpha, rules.tau)
+        level = (1.0 - rules.split) * rules.alpha
+        p_b = 1.0 - _lower_bound(rules.n - votes.other, rules.n, level, rules.tau)
+        multiclass = np.where(
+            sampled, bounds.two_class_radius(p_a, p_b, rules.sigma, law), multiclass
         )
-        part.require_near(
-            "multiclass_radius",
-            bounds.two_class_radius(p_a, p_b, proof.sigma, proof.law),
-            proof.sigma,
-        )
-    if "multiclass_radius" in part.columns:
-        known = sampled & (test is None)
-        part.require(
-            "multiclass_radius",
-            known | np.isnan(part["multiclass_radius"]),
-            "nan: it was not sampled to the end",
-        )
+    part.require_near("multiclass_radius", multiclass, rules.sigma)
 
 
 def _lower_bound(count: Integers, n: int, alpha: float, slack: float) -> Floats:

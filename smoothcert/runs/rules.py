@@ -9,6 +9,7 @@ from typing import Any
 
 from smoothcert.errors import StoreError
 from smoothcert.runs.identity import written_out
+from smoothcert.runs.rows import OPTIONAL, Lines
 from smoothcert.runs.store import Manifest
 
 _INTEGERS = (
@@ -16,6 +17,8 @@ _INTEGERS = (
 )
 
 _NOISES = ("exact", "uniform", "laplace", "float", "quantised")  # the last was there before `exact`
+
+_NEEDED = ("sigma", "n0", "n", "alpha", "noise", "noise_seed", "classes", "start", "every")
 
 _MOST_SAMPLES, _MOST_INPUTS = (
     10**8,
@@ -57,10 +60,12 @@ class Rules:
         )
 
 
-def read_rules(manifest: Manifest) -> Rules:
-    """Raises an error if the manifest lacks something, or says what cannot be."""
+def read_rules(manifest: Manifest, name: str = "manifest.json") -> Rules:
+    """Raises an error, which calls the manifest by its name, if it lacks something or says what cannot be."""
     unsaid: dict[str, Any] = {"split_alpha": 0.9, "start": 0, "every": 1}
     said = {**unsaid, **written_out(manifest.identity), **manifest.identity}
+    if lost := [key for key in _NEEDED if said.get(key) is None]:
+        raise StoreError(f"{name} does not say {', '.join(lost)}; restore it from a copy")
     try:
         alpha, start, every = float(said["alpha"]), int(said["start"]), int(said["every"])
         most = _MOST_INPUTS if said.get("max") is None else min(_MOST_INPUTS, said["max"])
@@ -86,9 +91,9 @@ def read_rules(manifest: Manifest) -> Rules:
         )
     except (KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
         raise StoreError(
-            f"manifest.json: expected all settings of a certification, found {error!r}"
+            f"{name}: expected all settings of a certification, found {error!r}; restore it from a copy"
         ) from error
-    for name, fine in (
+    for entry, fine in (
         ("procedure", rules.procedure in ("fixed", "radius", "tolerance")),
         ("sigma", 0 < rules.sigma < math.inf),
         ("alpha", 0 < rules.alpha < 1),
@@ -113,9 +118,19 @@ def read_rules(manifest: Manifest) -> Rules:
         ("early_alpha", 0 <= rules.early < 1),
     ):
         if not fine:
-            found = manifest.inputs if name == "inputs" else manifest.identity.get(name)
-            raise StoreError(f"manifest.json: no certification can have {name} {found!r} here")
+            found = manifest.inputs if entry == "inputs" else manifest.identity.get(entry)
+            raise StoreError(
+                f"{name}: no certification can have {entry} {found!r} here; restore it from a copy"
+            )
     return rules
+
+
+def require_columns(lines: Lines) -> None:
+    """Refuse a part that cannot be recomputed."""
+    if missing := [name for name in OPTIONAL if name not in lines.header]:
+        raise StoreError(
+            f"{lines.path.name}: the columns {' '.join(missing)} are missing: nothing can be recomputed"
+        )
 
 
 def _least_tau(rules: Rules, manifest: Manifest) -> float:
