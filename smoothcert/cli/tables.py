@@ -35,7 +35,9 @@ def run(options: Options) -> None:
 
 def _print(table: Table) -> None:
     print(f"{table.title}\n{table.cited}\n{_measured()}\n")
-    print(aligned(_best(table) if table.best else _models(table)))
+    rows = _best(table) if table.best else _models(table)
+    columns = [column for column in zip(*rows, strict=True) if {*column[1:]} != {"-"}]
+    print(aligned(list(zip(*columns, strict=True))))  # without those that have no value
     for note in table.notes:
         print(f"note on {note}")
 

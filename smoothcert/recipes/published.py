@@ -63,7 +63,7 @@ def budget() -> Budget:
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """A single run's `acr` and `accuracy` (shares at 0, step, 2 step, ...), and the mean over seeds, where printed."""
+    """A single run's `acr` and `accuracy` (shares at `radii`), and the mean over seeds, where printed."""
 
     dataset: str
     model: str
@@ -71,7 +71,7 @@ class PublishedRow:
     sigma: float
     inputs: int
     source: str
-    step: float
+    radii: tuple[float, ...] = ()
     every: int | None = (
         None  # of which every k-th image was taken, where the number of inputs does not tell
     )
@@ -93,12 +93,9 @@ class PublishedRow:
 
     def accuracy_at(self, radius: float) -> float | None:
         """The printed certified accuracy at a radius, if it is one of the table's; 0 beyond the saturation radius."""
-        column = radius / self.step
-        if not self.accuracy or column != int(column):
-            return None
-        if column < len(self.accuracy):
-            return self.accuracy[int(column)]
-        return 0.0 if radius > saturation_radius(self.sigma, *budget()) else None
+        printed = dict(zip(self.radii, self.accuracy, strict=False))
+        beyond = bool(printed) and radius > saturation_radius(self.sigma, *budget())
+        return printed.get(radius, 0.0 if beyond else None)
 
     def printed(self) -> str:
         if self.mean is None:
@@ -143,7 +140,7 @@ def published_row(table: Table, row: TableRow) -> PublishedRow:
         sigma=float(settings["sigma"]),
         inputs=row.inputs,
         source=table.cited,
-        step=table.radii[1] if len(table.radii) > 1 else 0.25,
+        radii=table.radii,
         every=row.every,
         acr=row.acr,
         mean=row.mean,

@@ -15,7 +15,7 @@ from smoothcert.data.corruptions import CORRUPTIONS
 from smoothcert.errors import ConfigError
 from smoothcert.methods import build_method, method_class
 from smoothcert.recipes import load_recipe
-from smoothcert.recipes.published import rows_of
+from smoothcert.recipes.published import published_row, rows_of
 from smoothcert.recipes.tables import load_table, table_names
 from smoothcert.report import average_certified_radius, certified_accuracy, read_log
 from tests.report.authors_logs import LOGS, needs_logs
@@ -161,6 +161,24 @@ def test_ablations_are_found_by_their_settings():
         pytest.approx(0.886),
         None,
     )  # a table with steps of 0.5
+
+
+def test_accuracies_stand_at_the_radii_of_their_table():
+    """Also where these do not begin at 0, or are not evenly spaced."""
+    table = load_table("smoothmix-supplement/table-8")
+    for radii in ((0.5, 0.75, 1.25), table.radii):
+        row = published_row(dataclasses.replace(table, radii=radii), table.rows[0])
+        assert [row.accuracy_at(r) for r in radii] == list(row.accuracy[: len(radii)])
+        assert row.accuracy_at(0.3) is None
+        assert row.accuracy_at(9.0) == 0.0
+
+
+def test_a_table_has_no_columns_without_a_value(capsys):
+    main(["tables", "smoothadv/figure-4"])
+    printed = capsys.readouterr().out
+    assert "sigma  setup                        recipe                  inputs\n" in printed
+    assert "it prints no values" in printed
+    assert not re.search(r"^[\d.]+ .* -( |$)", printed, re.MULTILINE)
 
 
 def test_the_list_and_a_table_are_printed_without_torch_or_numpy(capsys):

@@ -128,7 +128,7 @@ def test_no_averages_from_a_list(listed, usual):
     assert confidence_chart([listed()]) is None
     config = {"method": {"name": "gaussian"}}
     assert trade_offs([listed(config=config | {"sigma": sigma}) for sigma in (0.25, 0.5)]) == []
-    row = PublishedRow("mnist", "lenet", {}, 0.5, 4, "a paper", 0.25, acr=1.0)
+    row = PublishedRow("mnist", "lenet", {}, 0.5, 4, "a paper", acr=1.0)
     assert "radii = some here, all there" in measurement_differences(listed(), row)
 
 

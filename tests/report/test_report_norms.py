@@ -104,7 +104,7 @@ def test_confidence_is_not_recovered_from_radii_in_another_norm(make):
 
 
 def test_published_values_are_l2(make):
-    row = PublishedRow("mnist", "lenet", {}, 0.5, 1, "a paper", 0.25, acr=1.0)
+    row = PublishedRow("mnist", "lenet", {}, 0.5, 1, "a paper", acr=1.0)
     assert measurement_differences(make([0.5]), row) == []
     assert measurement_differences(make([0.5], norm="l1"), row) == ["norm = l1 here, l2 there"]
 

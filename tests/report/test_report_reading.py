@@ -1,10 +1,11 @@
 """Logs and stores, whole and damaged, and the names runs get."""
 
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from smoothcert.errors import DataError, StoreError
 from smoothcert.report import read_log, read_results, read_store
@@ -199,10 +200,39 @@ def test_certificates_by_hand_are_checked(make):
         ([("x/noise_0.5", 0.5), ("x/sigma_0.5", 0.5)], ["noise_0.5", "sigma_0.5"]),
         ([("data/noise_0.5/cat-rs/noise_0.5", 0.5)], ["cat-rs"]),
         ([("a", None), ("a", None)], ["a (1)", "a (2)"]),
+        (  # two releases: what all share goes, wherever it stands
+            [
+                ("scratch/logs/data/cifar10/cohen", 0.5),
+                ("eth/eth-acr-weakness/cifar10/gaussian", 0.5),
+            ],
+            ["scratch/logs/data/cohen", "eth/eth-acr-weakness/gaussian"],
+        ),
+        (  # and of each release what its own logs share
+            [
+                ("scratch/logs/data/cifar10/cohen", 0.5),
+                ("scratch/logs/data/cifar10/macer", 0.5),
+                ("eth/eth-acr-weakness/cifar10/macer", 0.5),
+                ("eth/eth-acr-weakness/cifar10/macer", 1.0),
+                ("mine/cifar10/macer", 0.5),
+            ],
+            ["scratch/cohen", "scratch/macer", "eth/macer", "eth/macer", "mine/macer"],
+        ),
+        ([("x/a/b", None), ("x/b/a", None)], ["a/b", "b/a"]),
+        ([("r/a/m", None), ("r/a/m/m", None), ("s/m", None)], ["r/a", "r/a/m", "s"]),
     ],
 )
 def test_names_tell_runs_apart(places, names):
     assert distinct_names([(Path(path), sigma) for path, sigma in places]) == names
+
+
+PATHS = st.lists(st.sampled_from(["a", "b", "noise_0.5", "test"]), min_size=1, max_size=5)
+
+
+@given(st.lists(PATHS, min_size=1, max_size=6, unique_by=tuple))
+def test_names_of_different_places_differ(paths):
+    names = distinct_names([(Path(*path), 0.5) for path in paths])
+    assert len({*names}) == len(paths)
+    assert all(names)
 
 
 def test_labels_carry_sigma_only_where_it_differs():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,19 +24,36 @@ def distinct_names(places: Sequence[tuple[Path, float | None]]) -> list[str]:
     """Name each (path, sigma) by the parts of its path that tell it from the others.
 
     `fmnist/noise_0.5/cohen/noise_0.5` beside `fmnist/noise_0.5/cat-rs/noise_0.5` becomes `cohen`; the parts
-    that only repeat sigma go, for a table has a column for it.
+    that only repeat sigma go, for a table has a column for it, and so do those that all share, wherever they stand.
     """
+    sigmas = [sigma for _, sigma in places]
+
+    def distinct(parts: Sequence[tuple[str, ...]]) -> bool:
+        return all(parts) and len(set(zip(parts, sigmas, strict=True))) == len(places)
+
     parts = [_without_sigma(path, sigma) for path, sigma in places]
-    if len(set(zip(parts, (sigma for _, sigma in places), strict=True))) < len(places):
+    if not distinct(parts):
         parts = [path.parts for path, _ in places]
-    lead = _shared(parts)
-    parts = [own[lead:] for own in parts]
-    tail = _shared([own[::-1] for own in parts])
-    names = ["/".join(own[: len(own) - tail]) for own in parts]
-    keys = list(zip(names, (sigma for _, sigma in places), strict=True))
-    if max(Counter(keys).values()) > 1:  # only for paths that are equal themselves
+    shared = set.intersection(*map(set, parts))
+    fewer = [tuple(part for part in own if part not in shared) for own in parts]
+    names = ["/".join(own) for own in _branches(fewer if distinct(fewer) else parts)]
+    if not distinct(parts):  # only for paths that are equal themselves
         names = [f"{name} ({number})" for number, name in enumerate(names, start=1)]
     return names
+
+
+def _branches(parts: Sequence[tuple[str, ...]]) -> list[tuple[str, ...]]:
+    """Without what all have at their beginning and at their end; and so for those alone that then begin alike."""
+    lead = _shared(parts)
+    tail = _shared([own[lead:][::-1] for own in parts])
+    parts = [own[lead : len(own) - tail] for own in parts]
+    for first in dict.fromkeys(own[0] for own in parts):
+        alike = [i for i, own in enumerate(parts) if own[0] == first]
+        below = [parts[i][1:] for i in alike]
+        if 1 < len(alike) < len(parts) and all(below):
+            for i, own in zip(alike, _branches(below), strict=True):
+                parts[i] = (first, *own)
+    return parts
 
 
 def _without_sigma(path: Path, sigma: float | None) -> tuple[str, ...]:
