@@ -106,6 +106,7 @@ def _print(attacked: Attacks) -> None:
     """What the store says; of its certificates too, which may be wrong: a report reads those themselves."""
     from smoothcert.report.measures.attacked import empirical_rows
     from smoothcert.report.tables.attacks import alarms
+    from smoothcert.statistics.printed import in_percent
 
     head = (
         "radius",
@@ -119,7 +120,8 @@ def _print(attacked: Attacks) -> None:
     lines: list[tuple[str, ...]] = [head]
     for row in empirical_rows(attacked):
         shares = (row.empirical, row.abstained, row.certified, row.base, row.noisy)
-        cells = ("-" if share is None else f"{100 * share:.1f}" for share in shares)
+        proved = (False, False, True, False, False)
+        cells = (in_percent(*each) or "-" for each in zip(shares, proved, strict=True))
         lines.append((f"{row.radius:g}", str(row.inputs), *cells))
     print(aligned(lines))
     for alarm in alarms([attacked], []):

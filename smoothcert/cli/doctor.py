@@ -26,6 +26,7 @@ from smoothcert.cli.own_model import add_own_model, examined_subject
 from smoothcert.config import CertifyConfig
 from smoothcert.errors import ConfigError
 from smoothcert.progress import about, noun
+from smoothcert.statistics.printed import in_percent
 
 if TYPE_CHECKING:
     from smoothcert.cli.own_model import Subject
@@ -112,7 +113,7 @@ def _values(subject: Subject, found: Diagnosis) -> dict[str, Any]:
 
 def _lines(subject: Subject, found: Diagnosis) -> list[str]:
     from smoothcert.evaluation.doctor import rows_of
-    from smoothcert.statistics.printed import UNITS
+    from smoothcert.statistics.printed import UNITS, at_most
 
     spec, data, config = subject.spec, subject.data, found.config
     shape = "x".join(map(str, data.shape))
@@ -142,10 +143,11 @@ def _lines(subject: Subject, found: Diagnosis) -> list[str]:
     lines += ["", *(f"{_SIGNS[finding.kind]}  {finding.text}" for finding in found.findings)]
     if found.limits is not None:
         radii = " ".join(f"{radius:g}" for radius in found.radii)
+        largest = at_most(found.limits.largest_radius, 3)
         lines += [
             "",
             f"with n = {config.n:,} and alpha = {config.alpha:g} at sigma {config.sigma:g}, no radius exceeds "
-            f"{found.limits.largest_radius:.3f}, and a class needs {100 * found.limits.smallest_p:.2f} % of the votes",
+            f"{largest}, and a class needs {100 * found.limits.smallest_p:.2f} % of the votes",
             f"{found.rate:,.0f} noisy copies per second ({', '.join(found.prepared) or 'as it is'}, {found.precision})",
             f"{found.planned:,} {noun(found.planned, 'image')} will take about {about(found.seconds)}; "
             f"with --radius {radii} only, about {about(found.radii_seconds)}",
@@ -163,10 +165,7 @@ def _lines(subject: Subject, found: Diagnosis) -> list[str]:
 
 
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
-    share = [
-        None if row[name] is None else f"{100 * row[name]:.1f}"
-        for name in ("accuracy", "certified")
-    ]
+    share = [in_percent(row[name]) for name in ("accuracy", "certified")]
     radii = [
         None if row[name] is None else f"{row[name]:.3f}"
         for name in ("average_radius", "largest_radius")

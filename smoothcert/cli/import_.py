@@ -10,6 +10,7 @@ from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_machine, option
 from smoothcert.errors import DataError, SmoothcertError, StoreError, unknown_name
+from smoothcert.statistics.printed import in_percent
 
 if TYPE_CHECKING:
     from torch import nn
@@ -91,4 +92,4 @@ def _accuracy(model: nn.Module, dataset: str, classes: int, sigma: float, option
         if chance
         else ""
     )
-    return f"{shown}: {100 * accuracy:.1f} %{hint}"
+    return f"{shown}: {in_percent(accuracy)} %{hint}"

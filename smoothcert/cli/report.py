@@ -21,7 +21,6 @@ from smoothcert.cli.report_data import (
     read_certificates,
     read_corrupted,
     read_epochs,
-    stored_certificates,
     training_of,
 )
 from smoothcert.errors import ConfigError
@@ -172,7 +171,7 @@ def run(options: Options) -> None:
         else:
             print(f"note: {shown(str(error))}", file=sys.stderr)
     else:
-        attacks, not_yet = read_attacked(options)
+        results, attacks, not_yet = read_attacked(options, results)
         corrupted, aside = read_corrupted(options, results)
         left_out += [*not_yet, *aside]
         _tell(left_out)
@@ -199,9 +198,7 @@ def _report(
     from smoothcert.report import Material, alarms, report_tables, write_report, write_tables
     from smoothcert.report.measures.pairing import reference_place
 
-    for alarm in alarms(
-        attacks, stored_certificates(options, results) if attacks else []
-    ):  # whatever is asked for
+    for alarm in alarms(attacks, results):  # whatever is asked for
         print(alarm, file=sys.stderr)
     radii = asked_radii(options)
     chosen = {"rounded": options.rounded, "reference": options.reference}
@@ -347,7 +344,7 @@ def _serve(options: Options, pictures: Pictures) -> None:
     radii = asked_radii(options)
 
     def page(version: str) -> str:
-        results, _ = read_certificates(options)
+        results, attacks, _ = read_attacked(options, read_certificates(options)[0])
         shown = training_of(results), pictures.of(results)
         chosen = {
             "reference": options.reference,
@@ -355,7 +352,7 @@ def _serve(options: Options, pictures: Pictures) -> None:
             "version": version,
         }
         chosen |= {
-            "attacks": read_attacked(options)[0],
+            "attacks": attacks,
             "corrupted": read_corrupted(options, results)[0],
         }
         return render_report(results, TITLE, radii, options.rounded, *shown, **chosen)

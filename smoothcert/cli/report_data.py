@@ -33,25 +33,19 @@ def read_certificates(options: Options) -> tuple[list[Certificates], list[str]]:
     return results, [str(warning.message) for warning in caught]
 
 
-def stored_certificates(options: Options, shown: list[Certificates]) -> list[Certificates]:
-    """As they lie in the stores, where those shown are analysed again: attacks may contradict what was claimed."""
-    from smoothcert.report import read_results
-
-    if options.alpha is None and options.bound is None and options.norm is None:
-        return shown
-    found = {c.source: c for c in read_results(*[entry.source for entry in shown])}
-    return [dataclasses.replace(found[entry.source], name=entry.name) for entry in shown]
-
-
-def read_attacked(options: Options) -> tuple[list[Attacks], list[str]]:
-    """The attacks on the same runs, and what was left out since nothing is attacked yet."""
+def read_attacked(
+    options: Options, results: list[Certificates]
+) -> tuple[list[Certificates], list[Attacks], list[str]]:
+    """The results with the alarms of all attacks there, these, and what was left out since nothing is attacked yet."""
     from smoothcert.report import read_attack_stores
+    from smoothcert.report.read.attacks import with_alarms
     from smoothcert.runs.remote import local
 
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         attacks = read_attack_stores(*map(local, options.results))
-    return attacks, [str(warning.message) for warning in caught]
+    told = [with_alarms(c, attacks) for c in results]
+    return told, attacks, [str(warning.message) for warning in caught]
 
 
 def read_corrupted(

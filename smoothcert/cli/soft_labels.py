@@ -18,6 +18,7 @@ from smoothcert.cli.options import (
 from smoothcert.config import TrainConfig
 from smoothcert.progress import noun
 from smoothcert.recipes import load_recipe
+from smoothcert.statistics.printed import in_percent
 
 ABOUT = (
     "Make CAT-RS's soft labels ahead of training. Settings are those of the model that votes: sigma 0.25, seed 0, "
@@ -60,7 +61,7 @@ def run(options: Options) -> None:
     finally:
         ranks.close()
     if ranks.is_main:
-        share = 100 * (votes.argmax(axis=1) == train.labels).mean()
+        share = in_percent((votes.argmax(axis=1) == train.labels).mean())
         words = as_words(
             {**dataset, **{f"soft-labels.{name}": value for name, value in own.items()}}
         )
@@ -68,5 +69,5 @@ def run(options: Options) -> None:
         print(
             f"{wanted.folder}: soft labels of {len(votes)} {images} of {train.name}, {wanted.n} {each} each"
         )
-        print(f"the most-voted class is the label of {share:.1f} % of the images")
+        print(f"the most-voted class is the label of {share} % of the images")
         print(f"to use them: smoothcert train {shlex.join([options.recipe, *words])} --out RUN")

@@ -97,6 +97,8 @@ def best_outcomes(
             continue
         stores = [read_store(planned.job.store) for planned, _ in runs]
         winners = upper_envelope(stores, table.radii, rounded=True)
+        if not winners:  # all of them answer one class
+            continue
         best = [
             {
                 "radius": winner.radius,

@@ -25,6 +25,7 @@ from smoothcert.evaluation.input_forms import (
 )
 from smoothcert.evaluation.noise_levels import LEVELS, Level, answers_of, best_sigma, measure_level
 from smoothcert.evaluation.outlook import Limits, limits_of, samples_with_radii
+from smoothcert.statistics.printed import in_percent
 
 IMAGES = 200
 SECONDS = 15.0
@@ -158,12 +159,12 @@ def _about_inputs(
     def guesses(right: NDArray[np.bool_]) -> bool:
         return like_guessing(int(right.sum()), len(right), classes)
 
-    right = f"{100 * now.clean.mean():.1f} % of the clean images are right"
+    right = f"{in_percent(now.clean.mean())} % of the clean images are right"
     if (better := clearly_better(now, trials)) is not None and not guesses(better.clean):
-        share = 100 * better.clean.mean()
+        share = in_percent(better.clean.mean())
         yield Finding(
             "fault",
-            f"the normalisation looks wrong: {right}, and {share:.1f} % with {better.options}",
+            f"the normalisation looks wrong: {right}, and {share} % with {better.options}",
         )
     elif renamed := other_order(now, labels):
         shown = ", ".join(
@@ -188,11 +189,11 @@ def _about_inputs(
     elif len(labels) > 1 and now.clean.mean() <= (common := _commonest(labels)):
         yield Finding(
             "warning",
-            f"{right}, but {100 * common:.1f} % of them have one and the same label: to answer it always would be as "
+            f"{right}, but {in_percent(common)} % of them have one and the same label: to answer it always would be as "
             "good",
         )
     elif (better := better_under_noise(now, trials)) is not None:
-        shares = " and ".join(f"{100 * trial.noisy.mean():.1f} %" for trial in (now, better))
+        shares = " and ".join(f"{in_percent(trial.noisy.mean())} %" for trial in (now, better))
         yield Finding(
             "warning",
             f"{right}, but under noise of sigma {sigma:g} {shares} are right now and with {better.options}: is the "
@@ -217,10 +218,10 @@ def _about_noise(clean: Level, noisy: Level, labels: NDArray[np.int64] | None) -
         0.0 if labels is None else _commonest(labels)
     )  # answers may be as alike as the labels are
     if noisy.most_frequent > max(COLLAPSED, common):
+        share = in_percent(noisy.most_frequent, digits=0)
         yield Finding(
             "fault" if labels is not None and clean.accuracy(labels) <= common else "warning",
-            f"under noise of sigma {noisy.sigma:g}, {100 * noisy.most_frequent:.0f} % of all answers are one and the "
-            "same class: "
+            f"under noise of sigma {noisy.sigma:g}, {share} % of all answers are one and the same class: "
             + (
                 "is that so of the images, too?"
                 if labels is None
@@ -233,14 +234,14 @@ def _about_noise(clean: Level, noisy: Level, labels: NDArray[np.int64] | None) -
     if after < 0.5 * before:
         yield Finding(
             "warning",
-            f"noise of sigma {noisy.sigma:g} takes the accuracy from {100 * before:.1f} to {100 * after:.1f} %: the "
-            "network was not trained for it. Train it on with noise (`smoothcert train finetune`), put a denoiser "
+            f"noise of sigma {noisy.sigma:g} takes the accuracy from {in_percent(before)} to {in_percent(after)} %: "
+            "the network was not trained for it. Train it on with noise (`smoothcert train finetune`), put a denoiser "
             "before it (`smoothcert denoised`), or take a smaller sigma",
         )
     elif before:
         yield Finding(
             "fine",
-            f"under noise of sigma {noisy.sigma:g}, {100 * after:.1f} % of the noisy copies are right",
+            f"under noise of sigma {noisy.sigma:g}, {in_percent(after)} % of the noisy copies are right",
         )
 
 

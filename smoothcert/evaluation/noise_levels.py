@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from smoothcert.errors import COLLAPSED
 from smoothcert.kernels.prepare import Prepared
 from smoothcert.statistics import bounds
 
@@ -91,6 +92,14 @@ def measure_level(
 def best_sigma(
     levels: Sequence[Level], labels: NDArray[np.int64], n: int, alpha: float
 ) -> float | None:
-    """The level with the largest average radius to be hoped for; None if none certifies anything."""
-    hoped = {level.sigma: level.hoped(labels, n, alpha)[1] for level in levels if level.sigma}
+    """The level with the largest average radius to be hoped for, where the network does not answer one class.
+
+    None if none certifies anything.
+    """
+    one_class = max(COLLAPSED, float(np.bincount(labels).max()) / len(labels))
+    hoped = {
+        level.sigma: level.hoped(labels, n, alpha)[1]
+        for level in levels
+        if level.sigma and level.most_frequent <= one_class
+    }
     return max(hoped, key=lambda sigma: hoped[sigma]) if any(hoped.values()) else None

@@ -38,7 +38,7 @@ def reanalyse(
     check_choice("bound", bound, Bound)
     if norm is not None:
         check_choice("norm", norm, Norm)
-    stored = read_store(folder)
+    stored = original = read_store(folder)
     manifest: dict[str, Any] = stored.manifest or {}
     identity = manifest["identity"]
     if identity.get("procedure", "fixed") != "fixed":
@@ -72,6 +72,7 @@ def reanalyse(
         bound=bound,
         dimension=dimension,
         warnings=(*stored.warnings, *_told(identity, stored.alpha, bound)),
+        stored=original,
     )
 
 

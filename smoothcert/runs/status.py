@@ -7,6 +7,7 @@ from typing import Any
 
 from smoothcert.progress import all_of, noun, time_left
 from smoothcert.runs.state import RunState, StoreState, Training
+from smoothcert.statistics.printed import in_percent
 
 
 def run_lines(run: RunState) -> Iterator[str]:
@@ -35,9 +36,10 @@ def _training(training: Training, finished: bool) -> str:
     if training.loss is not None:
         done += f", loss {training.loss:.4g}"
     if training.noisy_test_accuracy is not None:
-        done += f", noisy test accuracy {100 * training.noisy_test_accuracy:.1f} %"
+        done += f", noisy test accuracy {in_percent(training.noisy_test_accuracy)} %"
     if training.collapsed:
-        done += f", COLLAPSED: one answer for {100 * (training.most_frequent_answer or 0):.0f} % of the images"
+        share = in_percent(training.most_frequent_answer, digits=0)
+        done += f", COLLAPSED: one answer for {share} % of the images"
     if finished:
         return f"{what}: trained, {done}"
     if training.seconds_per_epoch is None or training.seconds_left is None:

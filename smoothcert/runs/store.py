@@ -193,7 +193,7 @@ class ResultStore:
                     for name, row in group_made.by_name():
                         part.add({**row, "time": clock(each)})
                         made, correct = made + 1, correct + int(bool(row["correct"]))
-                        share = f"{100 * correct / made:.1f} % {note}" if note else ""
+                        share = f"{10_000 * correct // made / 100:.2f} % {note}" if note else ""
                         told = ", ".join(filter(None, (share, executor.note)))
                         bar.advance(
                             int(name in claims.missing), told

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 UNITS = "sigma and radii are in units of images whose pixels lie in [0, 1]"
@@ -15,6 +16,23 @@ def at_least(bound: float, digits: int) -> str:
 def at_most(bound: float, digits: int) -> str:
     """A proven upper bound, rounded up to `digits` decimals."""
     return _rounded(bound, digits, ROUND_CEILING)
+
+
+def number(value: float, digits: int, proved: bool = False) -> str:
+    """Rounded, down if it was `proved`; blank where it is not known."""
+    if math.isnan(value):
+        return ""
+    return at_least(value, digits) if proved else f"{value:.{digits}f}"
+
+
+def in_percent(share: float | None, proved: bool = False, digits: int = 1) -> str:
+    """A share as `number`, but what is neither 0 nor 100 % has as many digits as it needs not to look so."""
+    if share is None:
+        return ""
+    # 12 digits: 100 times the double 0.29 is a little less than 29, which would be rounded down
+    text = number(float(f"{100 * share:.12g}") if proved else 100 * share, digits, proved)
+    hidden = 0 < share < 1 and float(text) in (0, 100)
+    return in_percent(share, proved, digits + 1) if hidden else text
 
 
 def doubt(noise: str | None) -> str:

@@ -27,6 +27,7 @@ from smoothcert.methods.base import Method, Progress, Shares
 from smoothcert.progress import ProgressBar
 from smoothcert.runs.environment import environment
 from smoothcert.runs.folder import ModelSpec, RunFolder
+from smoothcert.statistics.printed import in_percent
 from smoothcert.training.checkpoint import gathered, restore
 from smoothcert.training.denoising_error import denoising_error
 from smoothcert.training.network import Beginning
@@ -222,9 +223,9 @@ class Loop:
             and metrics.get("most_frequent_answer", 0.0) > COLLAPSED
             and self.ranks.is_main
         ):
-            share = 100 * metrics["most_frequent_answer"]
+            share = in_percent(metrics["most_frequent_answer"], digits=0)
             print(
-                f"WARNING: {self.run.path} has collapsed: {share:.0f} % of the test images get one and the same "
+                f"WARNING: {self.run.path} has collapsed: {share} % of the test images get one and the same "
                 f"answer after epoch {epoch + 1}. Lower the method's weights or the learning rate, or try another seed",
                 file=sys.stderr,
             )

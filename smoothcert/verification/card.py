@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from smoothcert.report import Certificates, average_certified_radius, certificate_table
 from smoothcert.runs.folder import ModelSpec, code_named
 from smoothcert.runs.seeds import seed_in
-from smoothcert.statistics.printed import UNITS
+from smoothcert.statistics.printed import UNITS, at_least
 
 
 def card(
@@ -63,6 +63,6 @@ def _store(entry: Certificates) -> str:
         f"seed {seed_in(about)}, procedure {about.get('procedure', 'fixed')}, "
         f"{entry.norm} radii",
         f"- computed on {about.get('device_type')} in {about.get('precision')}",
-        *([] if acr != acr else [f"- average certified radius {acr:.4f}"]),
+        *([] if acr != acr else [f"- average certified radius {at_least(acr, 4)}"]),
     ]
     return "\n".join(lines)

@@ -207,7 +207,7 @@ def test_our_stores(write_store):
         ("mix", "fog", 1),
         ("mix", "snow", 1),
     ]
-    assert corruption_table(entries).rows == (("mix", "0.401", "0.401", "75.0", "75.0"),)
+    assert corruption_table(entries).rows == (("mix", "0.400", "0.400", "75.0", "75.0"),)
 
 
 def test_nothing_to_read(tmp_path, write_log):

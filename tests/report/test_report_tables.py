@@ -1,6 +1,7 @@
 """Small golden tables in every format, and the notes below them."""
 
 import csv
+import dataclasses
 import io
 import re
 
@@ -27,6 +28,13 @@ def test_text(runs):
         "gaussian          0.25       4  0.250       25.0    75.0    50.0    25.0\n"
         "smooth_mix 100%   0.25       4  0.275       50.0    50.0    50.0    50.0\n"
     )
+
+
+def test_the_columns_of_a_csv_file_do_not_depend_on_a_caption(make):
+    unlabelled = make([0.5, 0.2], label=np.array([-1, -1]), correct=np.array([False, False]))
+    table = certificate_table([unlabelled], [0.5])
+    assert table.columns[-1] == "share r=0.50"
+    assert dataclasses.replace(table, group="certified (%)").columns == table.columns
 
 
 def test_text_is_plain_where_output_is_no_terminal(runs):

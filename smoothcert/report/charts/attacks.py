@@ -15,6 +15,7 @@ from smoothcert.report.measures.analysis import Floats
 from smoothcert.report.measures.attack_curves import AttackCurve, Family
 from smoothcert.report.measures.shared_inputs import data_of
 from smoothcert.report.read.names import doubted, norm_names
+from smoothcert.statistics.printed import in_percent
 
 
 def attack_chart(families: Sequence[Family], first_run: int = 0) -> Chart:
@@ -29,7 +30,7 @@ def attack_chart(families: Sequence[Family], first_run: int = 0) -> Chart:
     for family, style in zip(
         families, run_styles([family.models[0] for family in families]), strict=True
     ):
-        name = doubted(family.name, family.models[0])
+        name = doubted(family.name, *family.models)
         radii, share = family.certified
         if not family.dots:  # both ends of each drop, the last to 0
             radii, share = np.repeat(radii, 2), np.append(np.repeat(share, 2)[1:], 0.0)
@@ -50,7 +51,7 @@ def attack_chart(families: Sequence[Family], first_run: int = 0) -> Chart:
         tuple(lines),
         Frame((0.0, end), (0.0, _top(lines)), ticks=(9, 11), y_format=percent),
         title="Certified and empirical accuracy of "
-        + ", ".join(doubted(f.name, f.models[0]) for f in families),
+        + ", ".join(doubted(f.name, *f.models) for f in families),
         description="Certified accuracy is proved from below, accuracy under attack bounds it from above, both on "
         f"{_inputs(families)}. An attack takes m noises and T steps, PREDICT n samples at α. "
         "Points are the radii that were attacked. "
@@ -79,7 +80,7 @@ def _summary(family: Family) -> str:
     def told(curve: AttackCurve) -> str:
         points = zip(curve.radii.tolist(), curve.accuracy.tolist(), strict=True)
         return f"{curve.label}: " + ", ".join(
-            f"{100 * share:.1f} % at {radius:g}" for radius, share in points
+            f"{in_percent(share)} % at {radius:g}" for radius, share in points
         )
 
     models = len(family.models)

@@ -17,10 +17,12 @@ from smoothcert.report.measures.analysis import (
     average_radius,
     certified_curve,
     curve_values,
+    proved,
 )
 from smoothcert.report.measures.confidence import has_confidence, p_curve, p_ecdf
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import drawn_labels, norm_names
+from smoothcert.statistics.printed import in_percent, number
 
 
 def accuracy_chart(
@@ -36,7 +38,8 @@ def accuracy_chart(
         for place, (label, c, style) in enumerate(zip(labels, runs, run_styles(runs), strict=True))
     ]
     summary = "; ".join(
-        f"{label}: {_summary(c, rounded)}" for label, c in zip(labels, runs, strict=True)
+        f"{label}: {_summary(c, rounded, proved(runs, rounded))}"
+        for label, c in zip(labels, runs, strict=True)
     )
     return Chart(
         tuple(lines),
@@ -91,7 +94,8 @@ def confidence_chart(runs: Sequence[Certificates]) -> Chart | None:
     top = axis_top([runs[place] for place in known])[1]
     lines = [Line(labels[i], *p_curve(runs[i]), styles[i], i) for i in known]
     summary = "; ".join(
-        f"{labels[i]}: {100 * p_ecdf(runs[i], 0.99):.1f} % have p of at least 0.99" for i in known
+        f"{labels[i]}: {in_percent(float(p_ecdf(runs[i], 0.99)), proved(runs))} % have p of at least 0.99"
+        for i in known
     )
     return Chart(
         tuple(lines),
@@ -106,14 +110,15 @@ def confidence_chart(runs: Sequence[Certificates]) -> Chart | None:
     )
 
 
-def _summary(c: Certificates, rounded: bool) -> str:
+def _summary(c: Certificates, rounded: bool, down: bool) -> str:
     shares = zip(*step_corners(c, rounded), strict=True)
     if c.tested_radii is not None:
-        return ", ".join(f"{100 * share:.1f} % at radius {radius:g}" for radius, share in shares)
-    clean = f"{100 * next(shares)[1]:.1f} % at radius 0"
+        return ", ".join(f"{in_percent(share, down)} % at radius {r:g}" for r, share in shares)
+    clean = f"{in_percent(next(shares)[1], down)} % at radius 0"
     if not c.labelled:
-        return f"{clean}, mean radius {average_radius(c, rounded):.3f}"
-    return f"{clean}, average certified radius {average_certified_radius(c, rounded):.3f}"
+        return f"{clean}, mean radius {number(average_radius(c, rounded), 3, down)}"
+    acr = number(average_certified_radius(c, rounded), 3, down)
+    return f"{clean}, average certified radius {acr}"
 
 
 def axis_top(runs: Sequence[Certificates]) -> tuple[float, float]:

@@ -13,6 +13,7 @@ from smoothcert.report.charts.differences import difference_chart
 from smoothcert.report.charts.envelopes import envelope_chart
 from smoothcert.report.charts.losses import loss_charts
 from smoothcert.report.charts.overlays import overlay_charts
+from smoothcert.report.measures.analysis import proved
 from smoothcert.report.measures.attack_curves import attack_families
 from smoothcert.report.measures.confidence import no_confidence
 from smoothcert.report.measures.groups import Grouping
@@ -75,7 +76,8 @@ def _envelope(scene: Scene) -> Chart:
 
 def _trade_offs(scene: Scene) -> Sequence[Chart]:
     series = overlays(scene.results, scene.radii, scene.published, scene.rounded)
-    return overlay_charts(series, scene.radii, scene.least_accuracy, scene.rounded)
+    down = proved(scene.results, scene.rounded) and not scene.published
+    return overlay_charts(series, scene.radii, scene.least_accuracy, scene.rounded, down)
 
 
 def _losses(scene: Scene) -> Sequence[Chart]:

@@ -10,9 +10,10 @@ import numpy as np
 
 from smoothcert.report.charts.line_styles import LineStyle
 from smoothcert.report.charts.svg import Frame, drawing, fill, percent
-from smoothcert.report.measures.analysis import Floats
+from smoothcert.report.measures.analysis import Floats, proved
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.read.certificates import Certificates
+from smoothcert.statistics.printed import in_percent
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Histogram:
     wrong: Floats
     saturation: float | None
     saturated: float  # share of the inputs that are correct with the saturation radius, to the digits of a log
+    proved: bool = False
     labelled: bool = True  # else `correct` are all answers, and nothing is wrong
 
     @property
@@ -45,7 +47,7 @@ def radius_histogram(c: Certificates, edges: Floats) -> Histogram:
     )
     limit = saturation(c)
     full = 0.0 if limit is None else float((c.counted & (c.radius >= 0.995 * limit)).mean())
-    return Histogram(edges, correct, wrong, limit, full, c.labelled)
+    return Histogram(edges, correct, wrong, limit, full, proved([c]), c.labelled)
 
 
 def histogram_svg(
@@ -68,9 +70,11 @@ def histogram_svg(
                 )
     inside = [f"<g><title>{escape(label)}</title>", *bars, "</g>"]
     word, wrong = (
-        ("correct", f", {100 * h.wrong.sum():.1f} % wrong") if h.labelled else ("answered", "")
+        ("correct", f", {in_percent(h.wrong.sum())} % wrong") if h.labelled else ("answered", "")
     )
-    text = f"Radii of {label}: {100 * h.correct.sum():.1f} % of the inputs {word}{wrong}"
+    text = (
+        f"Radii of {label}: {in_percent(h.correct.sum(), h.proved)} % of the inputs {word}{wrong}"
+    )
     if h.saturation is not None:
         x = frame.px(h.saturation)
         inside.append(
@@ -79,7 +83,8 @@ def histogram_svg(
             f'<text x="{x + 3:.1f}" y="{frame.top - 8}" text-anchor="end" font-size="12" fill="#555" '
             f'style="fill:var(--ink,#222)">saturation {h.saturation:.3f}</text>'
         )
-        text += f"; {100 * h.saturated:.1f} % {word} at the saturation radius {h.saturation:.3f}"
+        full = in_percent(h.saturated, h.proved)
+        text += f"; {full} % {word} at the saturation radius {h.saturation:.3f}"
     return drawing(
         frame, inside, title=label, description=f"{text}.", labels=("radius", ""), name=name
     )

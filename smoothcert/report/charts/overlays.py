@@ -12,16 +12,21 @@ from smoothcert.report.charts.line_styles import LineStyle, styles_of
 from smoothcert.report.charts.scatter import axis_around
 from smoothcert.report.charts.svg import Frame, Line, percent
 from smoothcert.report.measures.overlays import Series, Spot, at_least
+from smoothcert.statistics.printed import in_percent, number
 
 
 def overlay_charts(
-    series: Sequence[Series], radii: Sequence[float], least: float = 0.0, rounded: bool = False
+    series: Sequence[Series],
+    radii: Sequence[float],
+    least: float = 0.0,
+    rounded: bool = False,
+    down: bool = False,
 ) -> list[Chart]:
     """Clean accuracy against the ACR, then against the certified accuracy at each radius: right and up is better.
 
     Spots of a method are joined in the order of what varies, and have its values beside them, where there is room.
     Those of published rows are hollow, and have no value where a spot of ours has the same one beside it (`_carried`).
-    Spots with a clean accuracy below `least` are left out, and counted below the axis.
+    Spots with a clean accuracy below `least` are left out, and counted below the axis. The words round `down`.
     """
     series, left_out = at_least(series, least)
     if not any(entry.spots for entry in series):
@@ -37,7 +42,7 @@ def overlay_charts(
     )
     width = 460 if radii else 720
     charts = [
-        _chart(series, styles, column, (clean, name), width)
+        _chart(series, styles, column, (clean, name), width, down)
         for column, name in enumerate(measures, start=1)
     ]
     return [chart for chart in charts if chart is not None]
@@ -49,6 +54,7 @@ def _chart(
     column: int,
     labels: tuple[str, str],
     width: int,
+    down: bool,
 ) -> Chart | None:
     lines, words, told = [], [], []
     for place, (entry, style) in enumerate(zip(series, styles, strict=True)):
@@ -59,7 +65,8 @@ def _chart(
         lines.append(
             Line(_label(entry), x, y, style, place, marker="hollow" if entry.published else "full")
         )
-        told.append(f"{_label(entry)}: " + ", ".join(map(_told, spots, x, y)))
+        spoken = (_told(*each, down) for each in zip(spots, x, y, strict=True))
+        told.append(f"{_label(entry)}: " + ", ".join(spoken))
         if entry.parameter:
             carried = _carried(entry, series, column)
             named = [spot for spot in spots if spot.value not in carried]
@@ -111,8 +118,9 @@ def _carried(entry: Series, series: Sequence[Series], column: int) -> set[float 
     }
 
 
-def _told(spot: Spot, x: float, y: float) -> str:
-    return f"{'' if spot.value is None else f'{spot.value:g}: '}{100 * x:.1f} % and {y:.3f}"
+def _told(spot: Spot, x: float, y: float, proved: bool) -> str:
+    value = "" if spot.value is None else f"{spot.value:g}: "
+    return f"{value}{in_percent(x, proved)} % and {number(y, 3, proved)}"
 
 
 def _label(entry: Series) -> str:

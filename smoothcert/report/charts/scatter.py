@@ -10,10 +10,13 @@ import numpy as np
 from smoothcert.report.charts.chart import Text, texts_svg
 from smoothcert.report.charts.line_styles import LineStyle
 from smoothcert.report.charts.svg import Frame, Line, drawing, fill, stroke
-from smoothcert.report.measures.tradeoff import TradeOff
+from smoothcert.report.measures.tradeoff import Point, TradeOff
+from smoothcert.statistics.printed import in_percent, number
 
 
-def trade_off_svg(found: TradeOff, styles: Sequence[LineStyle], name: str) -> str:
+def trade_off_svg(
+    found: TradeOff, styles: Sequence[LineStyle], name: str, down: bool = False
+) -> str:
     """A point for each value of the hyperparameter, joined in its order: right and up is better."""
     clean = np.array([100 * point.clean for point in found.points])
     acr = np.array([point.acr for point in found.points])
@@ -29,14 +32,14 @@ def trade_off_svg(found: TradeOff, styles: Sequence[LineStyle], name: str) -> st
     for point, x, y in zip(found.points, clean, acr, strict=True):
         text = f"{found.parameter} = {point.value:g}"
         inside.append(
-            f"<g><title>{escape(f'{text}: accuracy {x:.1f} %, ACR {y:.3f}')}</title>"
+            f"<g><title>{escape(f'{text}: accuracy {_told(point, down)}')}</title>"
             f'<circle cx="{frame.px(x):.1f}" cy="{frame.py(y):.1f}" r="4.5" {fill(line.style)}/></g>'
         )
     texts = [
         Text(x, y, f"{point.value:g}") for point, x, y in zip(found.points, clean, acr, strict=True)
     ]
     inside += texts_svg(frame, texts, [line])
-    points = "; ".join(f"{p.value:g}: {100 * p.clean:.1f} %, ACR {p.acr:.3f}" for p in found.points)
+    points = "; ".join(f"{point.value:g}: {_told(point, down)}" for point in found.points)
     return drawing(
         frame,
         inside,
@@ -45,6 +48,10 @@ def trade_off_svg(found: TradeOff, styles: Sequence[LineStyle], name: str) -> st
         labels=("accuracy at r = 0 (%)", "average certified radius"),
         name=name,
     )
+
+
+def _told(point: Point, down: bool) -> str:
+    return f"{in_percent(point.clean, down)} %, ACR {number(point.acr, 3, down)}"
 
 
 def axis_around(values: np.ndarray) -> tuple[float, float]:

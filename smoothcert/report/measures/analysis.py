@@ -30,6 +30,14 @@ def is_rounded(c: Certificates) -> bool:
     return c.manifest is None and np.array_equal(input_radii(c, rounded=True), c.radius)
 
 
+def proved(results: Sequence[Certificates], rounded: bool = False) -> bool:
+    """Whether numbers of the runs that stand together are rounded down, since stores prove them.
+
+    Logs by themselves, and radii that are `rounded` first, are printed as papers print theirs: by the nearest digit.
+    """
+    return not rounded and any(c.manifest is not None for c in results)
+
+
 def input_radii(c: Certificates, rounded: bool = False) -> Floats:
     """The radii of all inputs; radii that a store was asked to test are exact, and never rounded.
 

@@ -19,7 +19,7 @@ from smoothcert.report.measures.shared_inputs import Indices, data_of, drawn_tog
 from smoothcert.report.read.attacks import Attacks, certificates_of
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import method_of
-from smoothcert.report.read.names import labels_of, one_line
+from smoothcert.report.read.names import one_line, run_labels
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +54,8 @@ class Family:
         curves = [certified_curve(c)[0] for c in measured] or [
             np.array(c.tested_radii) for c in self.models
         ]
-        best = upper_envelope(measured or self.models, np.unique(np.concatenate(curves)).tolist())
+        radii = np.unique(np.concatenate(curves)).tolist()
+        best = upper_envelope(measured or self.models, radii, any_run=True)
         return np.array([w.radius for w in best]), np.array([w.accuracy for w in best])
 
     @property
@@ -80,7 +81,8 @@ def attack_families(attacks: Sequence[Attacks], results: Sequence[Certificates])
                 else "no attack: `smoothcert attack` makes one"
             )
         )
-    labels = {id(c): label for c, label in zip(results, labels_of(results), strict=True)}
+    names = run_labels([c.name for c in results], [c.sigma for c in results])  # doubts come later
+    labels = {id(c): label for c, label in zip(results, names, strict=True)}
     found, shared, left_out = drawn_together(found, labels)
     methods = {id(c): (method_of(c) or labels[id(c)], data_of(c)) for _, c in found}
     several = len({data for _, data in methods.values()}) > 1
@@ -125,7 +127,8 @@ def _curve(
     """The curve of one kind of attack, the radii where the best certified model was not attacked by it, and the names
     of stores that make one point together."""
     points, gaps, joined = {}, [], []
-    for best in upper_envelope(models, sorted({radius for _, a in stores for radius in a.radii})):
+    attacked_at = sorted({radius for _, a in stores for radius in a.radii})
+    for best in upper_envelope(models, attacked_at, any_run=True):
         by_model = [
             [a for place, a in stores if place == model and best.radius in a.radii]
             for model in best.tied
@@ -157,7 +160,6 @@ def _accuracy(stores: Sequence[Attacks], radius: float, shared: Indices) -> floa
     return float(np.min(right, axis=0).mean())
 
 
-NO_ATTACK = "attack: none"
 Setting = tuple[str, int | None, int | None, int, str, float]
 
 
@@ -165,9 +167,8 @@ def setting_of(a: Attacks) -> Setting:
     """What makes two attacks of one kind: attack, noises, steps, samples of PREDICT, their noise, and its alpha.
 
     The seed does not: by default it follows from the radii, and one kind of attack may be at radii of several stores.
-    At radius 0 nothing is attacked: a store of it alone says what PREDICT answers, whatever attack it names.
     """
-    attack = (a.attack, a.noises, a.steps) if any(a.radii) else (NO_ATTACK, None, None)
+    attack = (a.kind, a.noises, a.steps) if any(a.radii) else (a.kind, None, None)
     return *attack, a.n, one_line(str(a.identity.get("noise")))[:40], float(a.identity["alpha"])
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smoothcert.report.measures.analysis import certified_accuracy
-from smoothcert.report.read.attacks import Attacks
+from smoothcert.report.read.attacks import Attacks, contradicted
 from smoothcert.report.read.certificates import Certificates
 
 
@@ -32,7 +32,7 @@ class EmpiricalRow:
 
 def empirical_rows(a: Attacks, certificates: Certificates | None = None) -> list[EmpiricalRow]:
     """One row for each attacked radius. Without certificates, certified is what the store says of them."""
-    alarm = _contradicts(a, certificates)
+    alarm = contradicted(a, certificates)
     return [_row(a, radius, certificates, alarm) for radius in a.radii]
 
 
@@ -66,27 +66,3 @@ def _certified(a: Attacks, radius: float, certificates: Certificates | None) -> 
     if np.isnan(a.certified_radius[here]).any():
         return None
     return float(((a.certified_predict == a.label) & (a.certified_radius >= radius))[here].mean())
-
-
-def _contradicts(a: Attacks, certificates: Certificates | None) -> NDArray[np.bool_]:
-    """By the certificates, or by what the store says of them: an alarm does not go when certificates are made anew."""
-    found = _answers_otherwise(a, a.certified_predict, a.certified_radius)
-    return found if certificates is None else np.asarray(found | contradicts(a, certificates))
-
-
-def contradicts(a: Attacks, certificates: Certificates) -> NDArray[np.bool_]:
-    """The rows of an attack that answer otherwise inside the radius of these certificates."""
-    place = np.searchsorted(certificates.idx, a.idx).clip(max=certificates.rows - 1)
-    known = certificates.idx[place] == a.idx
-    now = _answers_otherwise(a, certificates.predict[place], certificates.radius[place])
-    return np.asarray(known & now)
-
-
-def _answers_otherwise(
-    a: Attacks, predict: NDArray[np.float64] | NDArray[np.int64], radius: NDArray[np.float64]
-) -> NDArray[np.bool_]:
-    """Where the answer differs from the certified one inside its radius; nan is in no radius, an abstention no answer.
-
-    A certificate that abstains has radius 0, and nothing is inside it.
-    """
-    return np.asarray((a.distance < radius) & (a.predict != -1) & (a.predict != predict))

@@ -16,6 +16,7 @@ from smoothcert.report.measures.analysis import (
     clean_accuracy,
     correct_radii,
 )
+from smoothcert.report.measures.same_data import contenders
 from smoothcert.report.read.certificates import Certificates
 
 
@@ -35,12 +36,16 @@ class Winner:
 
 
 def upper_envelope(
-    results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False
+    results: Sequence[Certificates],
+    radii: Sequence[float],
+    rounded: bool = False,
+    *,
+    any_run: bool = False,
 ) -> list[Winner]:
-    """max_k CA_k(r) for each r, over the runs that tested r; radii that no run tested are left out.
+    """max_k CA_k(r) for each r, over the `contenders` that tested r; radii that none tested are left out.
 
-    Runs that are still being certified take part only where no complete one does: the best of a few inputs is luck. Of
-    equal runs the one with the larger CA(0) wins, then the first.
+    Of equal runs the one with the larger CA(0) wins, then the first. With `any_run` one that answers one class is taken
+    where there is no other.
     """
     if not results:
         raise ConfigError("an envelope needs at least one run, found none")
@@ -50,7 +55,8 @@ def upper_envelope(
     clean = [clean_accuracy(c) for c in results]
     winners = []
     for j, radius in enumerate(radii):
-        known = _complete(results, [k for k in range(len(results)) if not np.isnan(accuracy[k, j])])
+        tested = np.flatnonzero(~np.isnan(accuracy[:, j])).tolist()
+        known = contenders(results, tested) or (tested if any_run else [])
         if not known:
             continue
         top = float(max(accuracy[k, j] for k in known))
@@ -91,9 +97,9 @@ def envelope_curve(results: Sequence[Certificates], rounded: bool = False) -> En
 
     Each stretch is of the run that stays among the best for longest, which makes them fewest. Of equal runs the one
     with the larger CA(0) is taken, then the first. Runs that tested only some radii have no curve, and are left out;
-    so are those still being certified, as long as others are complete.
+    so are those that are no `contenders`.
     """
-    known = _complete(
+    known = contenders(
         results, [k for k, c in enumerate(results) if c.tested_radii is None and c.correct.any()]
     )
     if not known:
@@ -113,10 +119,6 @@ def envelope_curve(results: Sequence[Certificates], rounded: bool = False) -> En
         )
         place = ends[run]
     return EnvelopeCurve(radii, best, tuple(stretches))
-
-
-def _complete(results: Sequence[Certificates], places: list[int]) -> list[int]:
-    return [k for k in places if not results[k].partial] or places
 
 
 def _leading(flags: NDArray[np.bool_]) -> int:

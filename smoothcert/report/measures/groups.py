@@ -9,8 +9,7 @@ from typing import Literal
 from smoothcert.config import check_choice
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import method_of
-from smoothcert.report.read.names import one_line
-from smoothcert.statistics.printed import doubt
+from smoothcert.report.read.names import doubts, one_line
 
 Grouping = Literal["method", "sigma", "folder", "all"]
 
@@ -54,8 +53,7 @@ def groups_of(results: Sequence[Certificates], by: Grouping = "method") -> list[
 
 def caveats(runs: Sequence[Certificates]) -> list[str]:
     """What must be told of numbers that stand for several runs: doubts of any, and that none is complete."""
-    doubts = [text for text in dict.fromkeys(doubt(c.noise) for c in runs) if text]
-    return doubts + ["partial"] * all(c.partial for c in runs)
+    return doubts(runs) + ["partial"] * all(c.partial for c in runs)
 
 
 def lacking_sigmas(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from smoothcert.errors import ConfigError
+from smoothcert.report.measures.collapse import collapsed
 from smoothcert.report.measures.norms import DIMENSIONS
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, one_line
@@ -87,6 +88,15 @@ def require_same_data(results: Sequence[Certificates], what: str) -> None:
             f"{what} needs runs of one data set, and {labels[apart.one]} and {labels[apart.other]} {apart.reason}: "
             "name runs of one data set, or choose groups of such runs by --group-by folder"
         )
+
+
+def contenders(results: Sequence[Certificates], places: Iterable[int]) -> list[int]:
+    """Those of the places whose run may be called the best: never one that answers one class, which wins by luck.
+
+    One that is still being certified takes part only where no complete one does: the best of a few inputs is luck.
+    """
+    known = [i for i in places if not collapsed(results[i])]
+    return [i for i in known if not results[i].partial] or known
 
 
 def comparable(results: Sequence[Certificates]) -> bool:

@@ -20,7 +20,7 @@ def attack_section(attacks: Sequence[Attacks], results: Sequence[Certificates]) 
 
     if not attacks:
         return {
-            "alarms": [],
+            "alarms": alarms([], results),
             "attacks": None,
             "attack_chart": None,
             "attack_notes": [],

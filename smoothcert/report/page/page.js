@@ -16,7 +16,8 @@ const startPage = () => {
     for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
     return element;
   };
-  const percent = (value) => value === null ? "\u2013" : value.toFixed(1) + "\u00a0%";  // null: not known
+  const shown = (value) => Number(value.toFixed(1)) === value ? value.toFixed(1) : String(value);  // 0.04, not 0.0
+  const percent = (value) => value === null ? "\u2013" : shown(value) + "\u00a0%";  // null: not known
   const hidden = new Set();  // places of runs that are switched off
   const refresh = [];        // what to draw again after a switch
 
@@ -47,15 +48,15 @@ const startPage = () => {
       slider.setAttribute("aria-valuetext", reading.shown[index]);
       one("output", root).value = reading.shown[index];
       cursor.setAttribute("d", `M${px(x)} ${top}V${bottom}`);
-      const shown = reading.values.filter((v, i) => v[index] !== null && !hidden.has(reading.runs[i]));
-      const best = Math.max(...shown.map((v) => v[index]));
+      const ranked = (i) => data.contenders.includes(reading.runs[i]) && !hidden.has(reading.runs[i]);
+      const best = Math.max(...reading.values.filter((v, i) => v[index] !== null && ranked(i)).map((v) => v[index]));
       rows.forEach((row, i) => {
         const value = reading.values[i][index];
         const gap = value - best;
         one(".value", row).textContent = percent(value);
         const cell = one(".gap", row);  // there is none where the runs cannot be compared
         if (cell) cell.textContent =
-          value === null || hidden.has(reading.runs[i]) ? "" : gap < 0 ? "\u2212" + (-gap).toFixed(1)
+          value === null || !ranked(i) ? "" : gap < 0 ? "\u2212" + (-gap).toFixed(gap > -0.05 ? 2 : 1)
             : rows.length > 1 ? "best" : "";
         dots[i].style.display = value === null ? "none" : "";
         dots[i].setAttribute("cx", px(x));

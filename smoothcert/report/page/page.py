@@ -20,7 +20,7 @@ from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.pairing import reference_place
 from smoothcert.report.measures.published_comparison import OF_ROUNDED
-from smoothcert.report.measures.same_data import comparable
+from smoothcert.report.measures.same_data import comparable, contenders
 from smoothcert.report.page import sections
 from smoothcert.report.page.attacks import attack_section
 from smoothcert.report.page.gallery import Gallery, Images, build_gallery
@@ -30,7 +30,7 @@ from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
 from smoothcert.report.tables.corruptions import Corrupted
-from smoothcert.report.tables.notes import settings_notes
+from smoothcert.report.tables.notes import alarm_notes, settings_notes
 from smoothcert.report.tables.tables import (
     INTERVALS,
     certificate_table,
@@ -114,10 +114,11 @@ def render_report(
     asked = _options(radii, rounded, intervals)
     table, everything = certificate_table(results, radii, rounded, intervals), results
     told = (
+        *alarm_notes(results),
         INTERVALS,
         OF_ROUNDED,
         *settings_notes(results),
-    )  # by columns and words of the page's own
+    )  # by columns and words of the page's own, and at its top
     notes = tuple(note for note in table.notes if note not in told)
     table = sections.with_budget(replace(table, notes=notes), results)
     results = [
@@ -154,6 +155,7 @@ def render_report(
         "labelled": results[0].labelled,
         "data": {
             "labels": labels,
+            "contenders": contenders(results, range(len(results))),
             "colours": [style.colour for style in run_styles(results)],
             "readings": readings,
             "gallery": sections.gallery_data(gallery),

@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from smoothcert.config import CertifyConfig, as_options
-from smoothcert.report.measures.analysis import clean_accuracy, median_radius
+from smoothcert.report.measures.analysis import clean_accuracy, median_radius, proved
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.published_comparison import find_published
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.runs.checks import checks_in_words
 from smoothcert.runs.remote import is_remote, shown
 from smoothcert.runs.selection import Selection
-from smoothcert.statistics.printed import at_most
+from smoothcert.statistics.printed import at_most, in_percent, number
 
 
 @dataclass(frozen=True)
@@ -32,6 +32,7 @@ class Provenance:
 
 def provenance(c: Certificates, label: str, asked: Sequence[str] = ()) -> Provenance:
     """`asked` are the options of `smoothcert report` by which the whole page was made, as far as they change a run."""
+    down = proved([c])
     identity, environment = (_part(c.manifest, key) for key in ("identity", "environment"))
     clean, median, limit, published = (
         clean_accuracy(c),
@@ -57,8 +58,8 @@ def provenance(c: Certificates, label: str, asked: Sequence[str] = ()) -> Proven
         )
         or "not recorded",
         "device": _shown(environment.get("device")),
-        "clean accuracy": "not tested" if np.isnan(clean) else f"{100 * clean:.1f} %",
-        "median radius of correct inputs": "none" if np.isnan(median) else f"{median:.3f}",
+        "clean accuracy": "not tested" if np.isnan(clean) else f"{in_percent(clean, down)} %",
+        "median radius of correct inputs": number(median, 3, down) or "none",
     }
     if not c.labelled:
         settings |= dict.fromkeys(

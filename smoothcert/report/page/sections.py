@@ -17,9 +17,9 @@ from smoothcert.report.charts.histogram import histogram_svg, radius_edges, radi
 from smoothcert.report.charts.line_styles import LineStyle, run_styles
 from smoothcert.report.charts.scatter import trade_off_svg
 from smoothcert.report.charts.training import MEASURES, Epochs, training_svg
-from smoothcert.report.measures.analysis import Floats, certified_accuracy, curve_values
+from smoothcert.report.measures.analysis import Floats, certified_accuracy, curve_values, proved
 from smoothcert.report.measures.confidence import has_confidence, p_ecdf
-from smoothcert.report.measures.same_data import comparable
+from smoothcert.report.measures.same_data import comparable, contenders
 from smoothcert.report.measures.tradeoff import trade_offs
 from smoothcert.report.page.gallery import Gallery
 from smoothcert.report.read.certificates import Certificates
@@ -30,9 +30,9 @@ from smoothcert.report.tables.corruptions import (
     corruption_types_tables,
 )
 from smoothcert.report.tables.differences import difference_table
-from smoothcert.report.tables.formats import Table, number
+from smoothcert.report.tables.formats import Table
 from smoothcert.report.tables.tables import envelope_table, radius_labels, seed_table
-from smoothcert.statistics.printed import at_least
+from smoothcert.statistics.printed import at_least, in_percent
 
 SURE = 0.99  # the confidence that the head of the page asks for
 MOST_RUNS = (
@@ -50,7 +50,10 @@ def headline(
     labels = labels_of(results)
     chosen = [radii[i] for i in sorted({0, len(radii) // 4, len(radii) // 2})] if radii else []
     shares = {r: [float(curve_values(c, r, rounded)) for c in results] for r in chosen}
-    shown = [(*radius_labels([r]), *_best(results, labels, values)) for r, values in shares.items()]
+    down = proved(results, rounded)
+    shown = [
+        (*radius_labels([r]), *_best(results, labels, values, down)) for r, values in shares.items()
+    ]
     sure = [float(p_ecdf(c, SURE)) if has_confidence(c) else np.nan for c in results]
     return {
         "runs": f"{len(results)} {noun(len(results), 'run')}",
@@ -60,7 +63,7 @@ def headline(
         if comparable(results)
         else [],
         # more noise makes every classifier less confident
-        "confidence": _best(results, labels, sure)
+        "confidence": _best(results, labels, sure, proved(results))
         if len(sigmas) == 1 and comparable(results)
         else ("", ""),
         "sure": f"{SURE:g}",
@@ -68,11 +71,11 @@ def headline(
 
 
 def _best(
-    results: Sequence[Certificates], labels: Sequence[str], shares: Sequence[float]
+    results: Sequence[Certificates], labels: Sequence[str], shares: Sequence[float], down: bool
 ) -> tuple[str, str]:
-    """The largest share in %, among the complete runs if any, and who has it; blank where none is known."""
-    complete = [i for i, c in enumerate(results) if not c.partial] or range(len(results))
-    known = {i: shares[i] for i in complete if not np.isnan(shares[i])}
+    """The largest share in %, among the `contenders`, and who has it; blank where none is known."""
+    every = contenders(results, range(len(results)))
+    known = {i: shares[i] for i in every if not np.isnan(shares[i])}
     first = [labels[i] for i, share in known.items() if share == max(known.values())]
     others = (
         f" and {len(first) - 1} more"
@@ -81,7 +84,7 @@ def _best(
         if len(first) == 2
         else ""
     )
-    return (number(100 * max(known.values()), 1), first[0] + others) if known else ("", "")
+    return (in_percent(max(known.values()), down), first[0] + others) if known else ("", "")
 
 
 def with_budget(table: Table, results: Sequence[Certificates]) -> Table:
@@ -127,13 +130,15 @@ def readings(results: Sequence[Certificates], rounded: bool, most: int = 400) ->
     every = list(range(len(results)))
     found = {
         "curves": _reading(
-            radii, start, "r", 2, every, lambda i: curve_values(results[i], radii, rounded)
+            *(radii, start, "r", 2, every, lambda i: curve_values(results[i], radii, rounded)),
+            proved(results, rounded),
         )
     }
     known = [i for i in every if has_confidence(results[i])]
     if known:
         p = np.arange(500, 1000) / 1000
-        found["confidence"] = _reading(p, 400, "p", 3, known, lambda i: p_ecdf(results[i], p))
+        sure = proved(results)
+        found["confidence"] = _reading(p, 400, "p", 3, known, lambda i: p_ecdf(results[i], p), sure)
     return found
 
 
@@ -144,9 +149,10 @@ def _reading(
     digits: int,
     runs: Sequence[int],
     shares: Callable[[int], Floats],
+    down: bool,
 ) -> dict[str, Any]:
     # Rounded here, by the rule of the table: the script would print a tie such as 73.25 the other way.
-    cells = ([number(100 * share, 1) for share in shares(run).tolist()] for run in runs)
+    cells = ([in_percent(share, down) for share in shares(run).tolist()] for run in runs)
     values = [[float(cell) if cell else None for cell in row] for row in cells]
     shown = [f"{value:.{digits}f}" for value in x.tolist()]
     grid = np.round(x, 6).tolist()
@@ -180,8 +186,10 @@ def comparison(
         "seeds": seed_table(results, radii, rounded),
         "trade_offs": [
             (
-                doubted(f"{found.method} by {found.parameter}", results[found.points[0].run]),
-                trade_off_svg(found, styles, f"trade-off-{number}"),
+                doubted(
+                    f"{found.method} by {found.parameter}", *(results[p.run] for p in found.points)
+                ),
+                trade_off_svg(found, styles, f"trade-off-{number}", proved(results, rounded)),
             )
             for number, found in enumerate(trade_offs(results, rounded))
         ],

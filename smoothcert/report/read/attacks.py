@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings as python_warnings
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smoothcert.errors import StoreError
+from smoothcert.progress import noun
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import one_line
 from smoothcert.runs.attack_rows import OLDER_COLUMNS, attack_columns, merge_attacks, unlike
@@ -19,6 +20,7 @@ from smoothcert.runs.find import attack_stores_of, find_results, is_attack_store
 from smoothcert.runs.rows import read_lines
 from smoothcert.runs.store import ResultStore
 
+NO_ATTACK = "attack: none"
 _NEEDED = ("attack", "steps", "noises", "n", "alpha", "radii", "sigma", "classes")
 
 
@@ -51,8 +53,17 @@ class Attacks:
         return self.source.resolve().name
 
     @property
+    def run(self) -> str:
+        return one_line(self.source.resolve().parent.parent.name)
+
+    @property
     def attack(self) -> str:
         return one_line(str(self.identity["attack"]))[:40]  # anyone could have written it
+
+    @property
+    def kind(self) -> str:
+        """At radius 0 nothing is attacked: a store of it alone says what PREDICT answers, whatever attack it names."""
+        return self.attack if any(self.radii) else NO_ATTACK
 
     @property
     def noises(self) -> int | None:
@@ -138,7 +149,7 @@ def certificates_of(a: Attacks, results: Sequence[Certificates]) -> Certificates
 
     Of several that know as many, those with the most samples, then the first.
     """
-    fitting = all_certificates_of(a, results)
+    fitting = [c for c in all_certificates_of(a, results) if c.norm == "l2"]
     known = {id(c): int(np.isin(a.inputs, c.idx).sum()) for c in fitting}
     return max(fitting, key=lambda c: (known[id(c)], c.n or 0), default=None)
 
@@ -149,8 +160,69 @@ def all_certificates_of(a: Attacks, results: Sequence[Certificates]) -> list[Cer
 
 
 def _same(a: Attacks, c: Certificates) -> bool:
-    return c.norm == "l2" and c.labelled and not unlike(a.identity, c.identity)
+    return (c.stored or c).norm == "l2" and c.labelled and not unlike(a.identity, c.identity)
 
 
 def _labels(c: Certificates) -> Iterable[tuple[int, int]]:
     return zip(c.idx.tolist(), c.label.tolist(), strict=True)
+
+
+def contradicted(a: Attacks, c: Certificates | None) -> NDArray[np.bool_]:
+    """The rows that answer otherwise inside a radius of these certificates, or of those that the attack recorded.
+
+    They count as stored: an alarm does not go when certificates are made anew or analysed again.
+    """
+    found = _answers_otherwise(a, a.certified_predict, a.certified_radius)
+    if c is None:
+        return found
+    c = c.stored or c
+    place = np.searchsorted(c.idx, a.idx).clip(max=c.rows - 1)
+    now = _answers_otherwise(a, c.predict[place], c.radius[place])
+    return np.asarray(found | ((c.idx[place] == a.idx) & now))
+
+
+def _answers_otherwise(
+    a: Attacks, predict: NDArray[np.float64] | NDArray[np.int64], radius: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """Where the answer differs from the certified one inside its radius; nan is in no radius, an abstention no answer.
+
+    A certificate that abstains has radius 0, and nothing is inside it.
+    """
+    return np.asarray((a.distance < radius) & (a.predict != -1) & (a.predict != predict))
+
+
+def contradictions(a: Attacks, c: Certificates | None) -> list[str]:
+    """What an attack has shown against certificates, in words: one entry for each radius where there is something."""
+    hit, found = contradicted(a, c), []
+    for radius in a.radii:
+        here = a.radius == radius
+        inputs, of = a.idx[hit & here].tolist(), int(here.sum())
+        if inputs:
+            shown = ", ".join(map(str, inputs[:10])) + (", ..." if len(inputs) > 10 else "")
+            answer = noun(len(inputs), "answers", "answer")
+            found.append(
+                f"{a.kind} at radius {radius:g}: {len(inputs)} of {of} {noun(of, 'input')} (idx {shown}) {answer} "
+                f"otherwise inside {noun(len(inputs), 'its', 'their')} certified radius"
+            )
+    return found
+
+
+def with_alarms(c: Certificates, attacks: Iterable[Attacks]) -> Certificates:
+    """The certificates with what these attacks have shown against them, beside what is known already."""
+    found = [text for a in attacks if all_certificates_of(a, [c]) for text in contradictions(a, c)]
+    return replace(c, alarms=tuple(dict.fromkeys((*c.alarms, *found))))
+
+
+def attacked_beside(c: Certificates) -> Certificates:
+    """The certificates of a store with what the attacks of its run have shown against them, as far as they are read."""
+    folder, attacks, notes = c.source.resolve(), [], []
+    stores = attack_stores_of(folder.parent.parent) if folder.parent.name == "certify" else []
+    for store in stores:
+        try:
+            if not unlike(ResultStore(store).manifest().identity, c.identity):
+                attacks.append(read_attacks(store))
+        except NothingAttacked:
+            continue
+        except StoreError as error:
+            notes.append(f"whether attacks contradict it is not known: {error}")
+    return with_alarms(replace(c, warnings=(*c.warnings, *notes)), attacks)

@@ -56,6 +56,8 @@ class Certificates:
     manifest: dict[str, Any] | None = None
     config: dict[str, Any] | None = None  # the config.yaml of the run that was certified
     warnings: tuple[str, ...] = ()
+    alarms: tuple[str, ...] = ()  # what attacks have shown against them as stored
+    stored: Certificates | None = None  # as stored, where these were made of the counts again
 
     def __post_init__(self) -> None:
         columns = (self.label, self.predict, self.radius, self.correct)
@@ -139,4 +141,5 @@ class Certificates:
         kept = {
             name: column[mask] for name in columns if (column := getattr(self, name)) is not None
         }
-        return replace(self, **kept, expected=None, warnings=())
+        stored = self.stored and self.stored.where(mask)
+        return replace(self, **kept, expected=None, warnings=(), stored=stored)

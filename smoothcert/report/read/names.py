@@ -12,6 +12,7 @@ from smoothcert.statistics.printed import doubt
 if TYPE_CHECKING:
     from smoothcert.report.read.certificates import Certificates
 
+ALARM = "SOUNDNESS ALARM"
 NORMS = {"l1": "ℓ₁", "l2": "ℓ₂", "linf": "ℓ∞"}
 
 
@@ -91,9 +92,15 @@ def drawn_labels(results: Sequence[Certificates]) -> list[str]:
     ]
 
 
-def doubted(label: str, c: Certificates) -> str:
-    """The label of a run, with the doubt that its numbers are under, if any: it is in every legend and caption then."""
-    return f"{label} ({doubt(c.noise)})" if doubt(c.noise) else label
+def doubted(label: str, *runs: Certificates) -> str:
+    """A label of runs, with the doubts that their numbers are under, if any: every legend and table has them then."""
+    return label + "".join(f" ({text})" for text in doubts(runs))
+
+
+def doubts(runs: Iterable[Certificates]) -> list[str]:
+    """Each once."""
+    found = dict.fromkeys(text for c in runs for text in (doubt(c.noise), ALARM * bool(c.alarms)))
+    return [text for text in found if text]
 
 
 def run_labels(names: Sequence[str], sigmas: Sequence[float | None]) -> list[str]:

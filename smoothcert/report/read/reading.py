@@ -84,7 +84,7 @@ def read_store(folder: str | Path) -> Certificates:
     settings: dict[str, Any] = {
         key: identity.get(key) for key in ("sigma", "n0", "n", "alpha", "noise")
     }
-    return Certificates(
+    found = Certificates(
         **_fields(columns),
         name="/".join(_store_place(folder).parts[-2:]),
         **settings,
@@ -95,6 +95,7 @@ def read_store(folder: str | Path) -> Certificates:
         config=config,
         warnings=tuple(notes),
     )
+    return attacked_beside(found)
 
 
 def read_results(*paths: str | Path) -> list[Certificates]:

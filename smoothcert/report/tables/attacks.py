@@ -10,18 +10,24 @@ from typing import Any
 import numpy as np
 
 from smoothcert.errors import ConfigError
-from smoothcert.progress import noun
 from smoothcert.report.measures.analysis import certified_accuracy
-from smoothcert.report.measures.attack_curves import NO_ATTACK, setting_of
-from smoothcert.report.measures.attacked import EmpiricalRow, contradicts, empirical_rows
-from smoothcert.report.read.attacks import Attacks, all_certificates_of, certificates_of
+from smoothcert.report.measures.attack_curves import setting_of
+from smoothcert.report.measures.attacked import EmpiricalRow, empirical_rows
+from smoothcert.report.read.attacks import (
+    NO_ATTACK,
+    Attacks,
+    all_certificates_of,
+    certificates_of,
+    contradictions,
+    with_alarms,
+)
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import distinct_names, labels_of, one_line
+from smoothcert.report.read.names import ALARM, distinct_names, labels_of, one_line
 from smoothcert.report.tables.formats import Table
+from smoothcert.report.tables.notes import alarm_notes
 from smoothcert.report.tables.tables import radius_labels
-from smoothcert.statistics.printed import doubt
+from smoothcert.statistics.printed import doubt, in_percent
 
-ALARM = "SOUNDNESS ALARM"
 _NO_ATTACK = (
     "a table of attacks needs stores of attacks, and these runs have none: `smoothcert attack RUN --radius 0 0.5 1` "
     "makes one"
@@ -42,8 +48,10 @@ def attack_table(attacks: Sequence[Attacks], results: Sequence[Certificates]) ->
     for a in attacks:
         c = certificates_of(a, results)
         found = {row.radius: row for row in empirical_rows(a, c)}
-        certified = {r: _percent(share) for r, share in _certified(a, c, shown, found).items()}
-        left = {r: _percent(row.empirical) for r, row in found.items()}
+        certified = {
+            r: in_percent(share, proved=True) for r, share in _certified(a, c, shown, found).items()
+        }
+        left = {r: in_percent(row.empirical) for r, row in found.items()}
         about = (one_line(_run_name(a, c, results)), _inputs(list(found.values())))
         n = "-" if c is None or c.n is None else str(c.n)
         proved = (*about, "certified", "-", "-", n, *(certified.get(r, "") for r in shown))
@@ -123,7 +131,7 @@ def base_table(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> T
             one_line(a.name) if row.radius else "none",
             *radius_labels([row.radius]),
             str(row.inputs),
-            *map(_percent, (row.base, row.noisy, row.empirical, row.abstained)),
+            *map(in_percent, (row.base, row.noisy, row.empirical, row.abstained)),
         )
         for a in known
         for c in [certificates_of(a, results)]
@@ -131,7 +139,8 @@ def base_table(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> T
     ]
     head = ("run", "attack", "r", "inputs", "network %", "one noise %", "smoothed %", "abstain %")
     note = "network: without noise; one noise: mean over PREDICT's noisy copies; smoothed: PREDICT's answer"
-    return Table(head, tuple(dict.fromkeys(rows)), notes=(note,), caption="The network itself")
+    notes = (*alarms(attacks, results), note)
+    return Table(head, tuple(dict.fromkeys(rows)), notes=notes, caption="The network itself")
 
 
 def attack_values(
@@ -165,24 +174,12 @@ def attack_values(
 def alarms(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> list[str]:
     """A sentence for each attack, radius and store of certificates with inputs that contradict what it claims.
 
-    What the attack's own store recorded of certificates is told with those that stand beside it in tables.
+    What an attack recorded of certificates that are gone is told too.
     """
-    found = []
+    found = alarm_notes([with_alarms(c, attacks) for c in results])
     for a in attacks:
-        chosen = certificates_of(a, results)
-        wrong = [(chosen, row.radius, list(row.alarms)) for row in empirical_rows(a, chosen)]
-        for c in all_certificates_of(a, results):
-            hit = contradicts(a, c) if c is not chosen else np.zeros(len(a.idx), bool)
-            wrong += [(c, radius, a.idx[hit & (a.radius == radius)].tolist()) for radius in a.radii]
-        for about, radius, inputs in wrong:
-            if inputs:
-                shown = ", ".join(map(str, inputs[:10])) + (", ..." if len(inputs) > 10 else "")
-                of, answer = int((a.radius == radius).sum()), noun(len(inputs), "answers", "answer")
-                found.append(
-                    f"{ALARM}: {one_line(_run_name(a, about, results))}, {setting_of(a)[0]} at radius {radius:g}: "
-                    f"{len(inputs)} of {of} {noun(of, 'input')} (idx {shown}) {answer} otherwise inside "
-                    f"{noun(len(inputs), 'its', 'their')} certified radius"
-                )
+        if not all_certificates_of(a, results):
+            found += [f"{ALARM}: {a.run}, {text}" for text in contradictions(a, None)]
     return found
 
 
@@ -204,16 +201,13 @@ def _notes(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> list[
 
 
 def _run_name(a: Attacks, c: Certificates | None, results: Sequence[Certificates]) -> str:
-    """The label of its certificates; without any, the folder of the run."""
-    labels = [label for entry, label in zip(results, labels_of(results), strict=True) if entry is c]
-    return labels[0] if labels else a.source.resolve().parent.parent.name
+    """The label of its certificates, if only in another norm; without any, the folder of the run."""
+    about = c or next(iter(all_certificates_of(a, results)), None)
+    labels = [x for entry, x in zip(results, labels_of(results), strict=True) if entry is about]
+    return labels[0] if labels else a.run + f" ({ALARM})" * bool(contradictions(a, None))
 
 
 def _inputs(rows: Sequence[EmpiricalRow]) -> str:
     """How many were attacked; while a store is being made, the radii may differ in it."""
     counts = sorted({row.inputs for row in rows})
     return " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
-
-
-def _percent(share: float | None) -> str:
-    return "" if share is None else f"{100 * share:.1f}"

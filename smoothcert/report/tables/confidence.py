@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from smoothcert.report.measures.analysis import proved
 from smoothcert.report.measures.confidence import has_confidence, no_confidence, p_ecdf, why_unknown
 from smoothcert.report.measures.intervals import share_intervals
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
-from smoothcert.report.tables.formats import Table, number
+from smoothcert.report.tables.formats import Table
 from smoothcert.report.tables.notes import (
     budget_notes,
     input_notes,
@@ -16,6 +17,7 @@ from smoothcert.report.tables.notes import (
     reading_notes,
     settings_notes,
 )
+from smoothcert.statistics.printed import in_percent
 
 LEVELS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 0.999)
 
@@ -33,8 +35,9 @@ def confidence_table(results: Sequence[Certificates], intervals: bool = False) -
             continue
         shares = p_ecdf(c, LEVELS)
         for j, interval in enumerate(share_intervals(shares, c.rows) if intervals else (), start=2):
-            ends[len(rows), j] = (number(100 * interval.low, 1), number(100 * interval.high, 1))
-        rows.append((label, inputs_cell(c), *(number(100 * share, 1) for share in shares.tolist())))
+            ends[len(rows), j] = in_percent(interval.low), in_percent(interval.high)
+        cells = (in_percent(share, proved(results)) for share in shares.tolist())
+        rows.append((label, inputs_cell(c), *cells))
     if not rows:
         raise no_confidence(results, "a table")
     known = [c for c in results if has_confidence(c)]

@@ -13,13 +13,15 @@ import numpy as np
 from smoothcert.data.corruptions import CORRUPTIONS, benchmarks_of
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.progress import noun
-from smoothcert.report.measures.analysis import average_certified_radius, clean_accuracy
+from smoothcert.report.measures.analysis import average_certified_radius, clean_accuracy, proved
+from smoothcert.report.measures.collapse import collapsed
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import METHODS, method_of, recognised_method
 from smoothcert.report.read.names import distinct_names, doubted, one_line
 from smoothcert.report.read.reading import read_log
 from smoothcert.report.tables.corruption_notes import corruption_notes
-from smoothcert.report.tables.formats import Table, number
+from smoothcert.report.tables.formats import Table
+from smoothcert.statistics.printed import in_percent, number
 
 MEANS = "Means over the types of corruption"
 CLEAN = "identity"  # MNIST-C's uncorrupted images: read, but no part of the means
@@ -136,7 +138,7 @@ def corruption_means(entries: Sequence[Corrupted], rounded: bool = False) -> dic
 
 def corruption_table(entries: Sequence[Corrupted], rounded: bool = False) -> Table:
     """One row per model: mACR at each severity and over all, then mAcc in %, as the field prints them."""
-    found = corruption_means(entries, rounded)
+    found, down = corruption_means(entries, rounded), _proved(entries, rounded)
     means = {model: found.get(model, []) for model in _models(entries)}
     severities = sorted(
         {mean.severity for row in means.values() for mean in row if mean.severity is not None}
@@ -145,12 +147,13 @@ def corruption_table(entries: Sequence[Corrupted], rounded: bool = False) -> Tab
     for model, row in means.items():
         at = {mean.severity: mean for mean in row}
         chosen = [at.get(severity) for severity in (*severities, None)]
-        acr = ["-" if mean is None else number(mean.acr, 3) for mean in chosen]
-        accuracy = ["-" if mean is None else number(100 * mean.accuracy, 1) for mean in chosen]
+        acr = ["-" if mean is None else number(mean.acr, 3, down) for mean in chosen]
+        accuracy = ["-" if mean is None else in_percent(mean.accuracy, down) for mean in chosen]
         rows.append((_shown(model, entries), *acr, *accuracy))
     names = [f"{measure} {severity}" for measure in ("ACR", "acc %") for severity in severities]
     head = ("model", *names[: len(severities)], "mACR", *names[len(severities) :], "mAcc %")
-    best = [(i, j) for j in range(1, len(head)) for i in _largest([row[j] for row in rows])]
+    places = _contenders(list(means), entries)
+    best = [(i, j) for j in range(1, len(head)) for i in _largest([row[j] for row in rows], places)]
     return Table(
         head,
         tuple(rows),
@@ -176,7 +179,7 @@ def corruption_types_table(
     if not chosen:
         known = sorted({str(entry.severity) for entry in entries})
         raise ConfigError(f"no certificates of severity {severity}; known: {', '.join(known)}")
-    models = _models(chosen)
+    models, down = _models(chosen), _proved(chosen, rounded)
     values = {
         (entry.corruption, entry.model): clean_accuracy(entry.certificates)
         if accuracy
@@ -185,7 +188,9 @@ def corruption_types_table(
     }
 
     def shown(value: float | None) -> str:
-        return "-" if value is None else number(100 * value, 1) if accuracy else number(value, 3)
+        if value is None:
+            return "-"
+        return in_percent(value, down) if accuracy else number(value, 3, down)
 
     def row(name: str) -> tuple[str, ...]:
         return (name, *(shown(values.get((name, model))) for model in models))
@@ -197,7 +202,8 @@ def corruption_types_table(
     means = [float(np.mean(column)) if column else None for column in columns]
     rows = [*map(row, counted), ("mAcc %" if accuracy else "mACR", *map(shown, means))]
     rows += map(row, _types([entry for entry in chosen if not entry.in_means]))
-    best = [(i, 1 + j) for i, cells in enumerate(rows) for j in _largest(cells[1:])]
+    places = _contenders(models, chosen)
+    best = [(i, 1 + j) for i, cells in enumerate(rows) for j in _largest(cells[1:], places)]
     measure = "Accuracy in %" if accuracy else "Average certified radius"
     short = "accuracy %" if accuracy else "ACR"  # CSV has no caption
     return Table(
@@ -241,9 +247,15 @@ def _types(entries: Sequence[Corrupted]) -> list[str]:
     return sorted(found, key=known.index) if known else found
 
 
-def _largest(cells: Sequence[str]) -> list[int]:
-    """Where the largest of several numbers stands, as printed; ties share it."""
-    numbers = {place: float(cell) for place, cell in enumerate(cells) if cell not in ("", "-")}
+def _contenders(models: Sequence[str], entries: Sequence[Corrupted]) -> list[int]:
+    """The places of models that may be called the best: all their certificates are complete, and of several classes."""
+    out = {e.model for e in entries if e.certificates.partial or collapsed(e.certificates)}
+    return [place for place, model in enumerate(models) if model not in out]
+
+
+def _largest(cells: Sequence[str], places: Sequence[int]) -> list[int]:
+    """Where the largest of several numbers stands, as printed, among these places; ties share it."""
+    numbers = {place: float(cells[place]) for place in places if cells[place] not in ("", "-")}
     return [
         place
         for place, value in numbers.items()
@@ -251,11 +263,13 @@ def _largest(cells: Sequence[str]) -> list[int]:
     ]
 
 
+def _proved(entries: Sequence[Corrupted], rounded: bool) -> bool:
+    return proved([entry.certificates for entry in entries], rounded)
+
+
 def _shown(model: str, entries: Sequence[Corrupted]) -> str:
     """The name of a model, with the doubt that its certificates are under, if any."""
-    return max(
-        (doubted(model, entry.certificates) for entry in entries if entry.model == model), key=len
-    )
+    return doubted(model, *(e.certificates for e in entries if e.model == model))
 
 
 def _severity(path: Path) -> int:

@@ -7,11 +7,18 @@ from collections.abc import Sequence
 import numpy as np
 
 from smoothcert.report.measures.bootstrap import NO_INTERVAL, Interval
+from smoothcert.report.measures.collapse import collapsed
 from smoothcert.report.measures.pairing import differences, paired, rounding_needed
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
 from smoothcert.report.tables.formats import Table
-from smoothcert.report.tables.notes import ROUNDED, budget_notes, copy_notes, settings_notes
+from smoothcert.report.tables.notes import (
+    ROUNDED,
+    alarm_notes,
+    budget_notes,
+    copy_notes,
+    settings_notes,
+)
 from smoothcert.report.tables.tables import radius_digits, radius_labels, signed
 
 POINTS = "difference of certified accuracy (points) at r"
@@ -28,7 +35,8 @@ def difference_table(
 ) -> Table | None:
     """Each run minus the reference with 95 % paired-bootstrap intervals, on the inputs that both have (`paired`).
 
-    Best are the cells whose interval excludes 0. Runs that cannot be compared are named in the notes, and of
+    Best are the cells whose interval excludes 0, but of no run that answers one class.
+    Runs that cannot be compared are named in the notes, and of
     the others only the first `most` are; None if no run is left.
     """
     labels = labels_of(results)
@@ -50,11 +58,12 @@ def difference_table(
                     f"{scale * end + 0.0:+.{digits}f}" for end in (interval.low, interval.high)
                 )
                 ends[i, j] = (low, high)
-            if interval.excludes_zero:
+            if interval.excludes_zero and not collapsed(pair.run):
                 certain.add((i, j))
         if np.isnan(found.acr.low) and not np.isnan(found.acr.value):
             untold.append(labels[pair.place])
-    notes = [f"{labels[place]} is left out: {reason}" for place, reason in left_out.items()]
+    notes = alarm_notes(results)
+    notes += [f"{labels[place]} is left out: {reason}" for place, reason in left_out.items()]
     compared = [results[reference], *(results[pair.place] for pair in pairs)]
     notes += [
         *([f"{', '.join(untold)}: the difference of the ACR {NO_INTERVAL}"] if untold else []),

@@ -8,14 +8,16 @@ from typing import Any
 
 from smoothcert.errors import ConfigError
 from smoothcert.report.measures.across_seeds import seed_groups
+from smoothcert.report.measures.analysis import proved
 from smoothcert.report.measures.envelope import Winner, envelope_curve, upper_envelope
 from smoothcert.report.measures.groups import Group, Grouping, groups_of, lacking_sigmas
 from smoothcert.report.measures.same_data import comparable, require_same_data
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
-from smoothcert.report.tables.formats import Table, number
+from smoothcert.report.tables.formats import Table
 from smoothcert.report.tables.notes import comparison_notes
 from smoothcert.report.tables.tables import radius_labels
+from smoothcert.statistics.printed import in_percent
 
 ENVELOPE = "certified accuracy (%) of the best run, in brackets its accuracy at 0, at r"
 ABSTENTIONS = "abstention rate (%) of the best run at r"
@@ -32,17 +34,22 @@ def group_envelope_table(
     This is how papers show what a method can do at each radius with the best of several models. The notes name them.
     """
     groups, winners = _winners(results, radii, rounded, by)
+    down = proved(results, rounded)
     rows = [
-        (group.name, *(_cell(won.get(r)) for r in radii))
+        (group.name, *(_cell(won.get(r), down) for r in radii))
         for group, won in zip(groups, winners, strict=True)
     ]
     places = [
         (row, column, r) for row in range(len(rows)) for column, r in enumerate(radii, start=1)
     ]
-    clean = {(row, column): _two(winners[row][r]) for row, column, r in places if r in winners[row]}
+    clean = {(i, j): _two(winners[i][r], down) for i, j, r in places if r in winners[i]}
     best = set()
     for column, r in enumerate(radii if comparable(results) else (), start=1):
-        shares = {row: won[r].accuracy for row, won in enumerate(winners) if r in won}
+        shares = {
+            row: won[r].accuracy
+            for row, won in enumerate(winners)
+            if r in won and not results[groups[row].runs[won[r].run]].partial
+        }
         top = max(shares.values(), default=0.0)
         best |= {
             (row, column) for row, share in shares.items() if len(shares) > 1 and share == top > 0
@@ -146,22 +153,22 @@ def _winners(
     return groups, winners
 
 
-def _cell(won: Winner | None) -> str:
+def _cell(won: Winner | None, down: bool) -> str:
     """`68.2 (86.2)`; where nothing is certified no run is the best, and blank where nothing is known."""
     if won is None:
         return ""
-    accuracy, clean = _two(won)
+    accuracy, clean = _two(won, down)
     return f"{accuracy} ({clean})" if clean else accuracy
 
 
-def _two(won: Winner) -> tuple[str, str]:
-    return number(100 * won.accuracy, 1), number(100 * won.clean, 1) if won.accuracy > 0 else ""
+def _two(won: Winner, down: bool) -> tuple[str, str]:
+    return in_percent(won.accuracy, down), in_percent(won.clean, down) if won.accuracy > 0 else ""
 
 
 def _abstention(won: Winner | None) -> str:
     if won is None:
         return ""
-    return number(100 * won.abstention, 1) if won.accuracy > 0 else "-"
+    return in_percent(won.abstention) if won.accuracy > 0 else "-"
 
 
 def _names(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import math
 import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +39,7 @@ class Table:
     notes: tuple[str, ...] = ()
     best: frozenset[tuple[int, int]] = frozenset()  # (row, column) of the best value of a column
     group: str = ACCURACY  # what stands in the columns of `radii`
+    word: str = ""  # before each of `radii` in the head of a column: CSV does not show `group`
     symbol: str = "r"  # of what `radii` holds
     caption: str = ""  # shown where several tables stand together
     intervals: Mapping[tuple[int, int], tuple[str, str]] = field(
@@ -61,8 +61,7 @@ class Table:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        word = "share " if self.group == SHARE else ""
-        return (*self.head, *(f"{word}{self.symbol}={radius}" for radius in self.radii))
+        return (*self.head, *(f"{self.word}{self.symbol}={radius}" for radius in self.radii))
 
     def around(self, row: int, column: int) -> str:
         """The interval of a cell as it is printed behind it, or nothing."""
@@ -212,11 +211,6 @@ def _above(
     table: Table, tables: Sequence[Table], form: str, escape: Callable[[str], str] = str
 ) -> str:
     return form.format(escape(table.caption)) if len(tables) > 1 else ""
-
-
-def number(value: float, digits: int) -> str:
-    """A cell with a number, blank where it is not known."""
-    return "" if math.isnan(value) else f"{value:.{digits}f}"
 
 
 def _padded(rows: Sequence[Sequence[str]]) -> list[list[str]]:

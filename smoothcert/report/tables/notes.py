@@ -12,8 +12,8 @@ from smoothcert.report.measures.collapse import collapsed
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.same_data import DATA, labels_apart
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import labels_of, one_line
-from smoothcert.statistics.printed import doubt, settings
+from smoothcert.report.read.names import ALARM, labels_of, one_line, run_labels
+from smoothcert.statistics.printed import doubt, in_percent, settings
 
 # Each changes all radii of a run, so that a comparison of runs that differ in it is unfair.
 BUDGET = {"n": "samples per input (n)", "alpha": "failure probability (alpha)", "noise": "noise"}
@@ -56,14 +56,24 @@ def comparison_notes(results: Sequence[Certificates], rounded: bool = False) -> 
     return notes
 
 
+def alarm_notes(results: Sequence[Certificates]) -> list[str]:
+    """A sentence on each attack that contradicts one of the runs."""
+    names = run_labels([c.name for c in results], [c.sigma for c in results])
+    return [
+        f"{ALARM}: {name}, {text}"
+        for c, name in zip(results, names, strict=True)
+        for text in c.alarms
+    ]
+
+
 def reading_notes(
     results: Sequence[Certificates], more: Callable[[Certificates], Sequence[str]] = lambda c: ()
 ) -> list[str]:
-    """What was found as each run was read, such as a certification that is not complete; and `more` about it."""
+    """Alarms, and what was found as each run was read, such as that it is partial; and `more` about it."""
     everywhere = [
         w for w in results[0].warnings if len(results) > 1 and all(w in c.warnings for c in results)
     ]
-    notes = [f"all runs: {warning}" for warning in everywhere]
+    notes = alarm_notes(results) + [f"all runs: {warning}" for warning in everywhere]
     for c, label in zip(results, labels_of(results), strict=True):
         if c.partial:
             notes.append(f"{label}: partial, {c.rows} of {c.expected} inputs")
@@ -122,7 +132,7 @@ def _own_notes(c: Certificates) -> list[str]:
     if not c.labelled:
         notes.append("no labels, so no accuracy: a certified answer may be right or wrong")
     if share := collapsed(c):
-        same = f"{100 * share:.0f} % of the inputs get one and the same answer"
+        same = f"{in_percent(share, digits=0)} % of the inputs get one and the same answer"
         notes.append(
             f"COLLAPSED, {same}; its ACR means nothing" if c.labelled else f"{same}: is that right?"
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -17,6 +17,7 @@ from smoothcert.report.measures.analysis import (
     certified_share,
     clean_accuracy,
     default_radii,
+    proved,
 )
 from smoothcert.report.measures.bootstrap import NO_INTERVAL
 from smoothcert.report.measures.classes import per_class
@@ -28,12 +29,12 @@ from smoothcert.report.measures.published_comparison import (
     find_published,
     published_notes,
 )
-from smoothcert.report.measures.same_data import comparable
+from smoothcert.report.measures.same_data import comparable, contenders
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import labels_of, one_line
-from smoothcert.report.tables.formats import ACCURACY, SHARE, Table, number
+from smoothcert.report.read.names import ALARM, doubted, labels_of, one_line, run_labels
+from smoothcert.report.tables.formats import ACCURACY, SHARE, Table
 from smoothcert.report.tables.notes import comparison_notes, inputs_cell
-from smoothcert.statistics.printed import doubt
+from smoothcert.statistics.printed import doubt, in_percent, number
 
 PUBLISHED = ("published", "difference")
 INTERVALS = (
@@ -50,10 +51,10 @@ def certificate_table(
 ) -> Table:
     """ACR, abstentions and certified accuracy at `radii` (by default: `default_radii`) for each run.
 
-    Percentages are printed as the field prints them, `format(100 * share, ".1f")`. `rounded` takes radii at
-    the 3 digits of published logs. Cells of radii that a run did not test stay blank. The best value
-    of a column is marked among the complete runs, if the runs can be compared (`comparable`). If the papers have a
-    row for the settings of a run (`find_published`), its ACR stands beside ours.
+    What stores prove is rounded down (`proved`); `rounded` takes radii at the 3 digits of published logs, and rounds
+    as papers do. Cells of radii that a run did not test stay blank. The best value of a column is marked among the
+    `contenders`, if the runs can be compared (`comparable`). If the papers have a row for the settings of a run
+    (`find_published`), its ACR stands beside ours.
 
     `intervals` adds 95 % intervals over the choice of inputs (`run_intervals`).
 
@@ -74,12 +75,12 @@ def certificate_table(
     norms = {c.norm for c in results}
     # columns of their own, since CSV has no notes
     named, doubtful = norms != {"l2"}, any(doubt(c.noise) for c in results)
-    shown = any(c.labelled for c in results)
+    shown, down = any(c.labelled for c in results), proved(results, rounded)
     rows = []
     for c, row, same in zip(results, published, alike, strict=True):
         accuracies = (certified_accuracy if shown else certified_share)(c, radii, rounded)
         cells = (
-            [number(100 * share, 1) for share in accuracies]
+            [in_percent(share, down) for share in accuracies]
             if c.labelled or not shown
             else ["-"] * len(radii)
         )
@@ -90,17 +91,17 @@ def certificate_table(
         )
         rows.append(
             (
-                one_line(c.name),
+                one_line(c.name) + f" ({ALARM})" * bool(c.alarms),
                 "-" if c.sigma is None else f"{c.sigma:g}",
                 *((c.norm,) if named else ()),
                 *((doubt(c.noise) or c.noise or "-",) if doubtful else ()),
                 inputs_cell(c),
-                number(average_certified_radius(c, rounded), radius_digits(c))
+                number(average_certified_radius(c, rounded), radius_digits(c), down)
                 if c.labelled
                 else "-",
                 *beside[: len(columns)],
-                *(() if shown else (number(average_radius(c, rounded), radius_digits(c)),)),
-                number(100 * abstention_rate(c), 1),
+                *(() if shown else (number(average_radius(c, rounded), radius_digits(c), down),)),
+                in_percent(abstention_rate(c)),
                 *cells,
             )
         )
@@ -115,43 +116,40 @@ def certificate_table(
         *(() if shown else ("mean radius",)),
         "abstain %",
     )
-    complete = (
-        [i for i, c in enumerate(results) if not c.partial and c.labelled]
-        if comparable(results)
-        else []
-    )
+    best_of = [
+        i
+        for i in contenders(results, range(len(results)) if comparable(results) else ())
+        if results[i].labelled and not results[i].partial
+    ]
     notes = comparison_notes(results, rounded) + published_notes(
         results, labels_of(results), rounded
     )
-    best = _best(rows, complete, [head.index("ACR"), *range(len(head), len(rows[0]))])
-    table = Table(
-        head, tuple(rows), radius_labels(radii), tuple(notes), best, ACCURACY if shown else SHARE
-    )
+    best = _best(rows, best_of, [head.index("ACR"), *range(len(head), len(rows[0]))])
+    group, word = (ACCURACY, "") if shown else (SHARE, "share ")
+    table = Table(head, tuple(rows), radius_labels(radii), tuple(notes), best, group, word)
     return _with_intervals(table, results, radii, rounded) if intervals else table
 
 
 def _with_intervals(
     table: Table, results: Sequence[Certificates], radii: Sequence[float], rounded: bool
 ) -> Table:
-    mean = table.head.index("ACR" if table.group == ACCURACY else "mean radius")
+    mean = table.head.index("mean radius" if "mean radius" in table.head else "ACR")
     places = [mean, table.head.index("abstain %"), *range(len(table.head), len(table.columns))]
     ends, untold = {}, []
     for i, (c, label) in enumerate(zip(results, labels_of(results), strict=True)):
         found = run_intervals(c, radii, np.random.default_rng(0), rounded)
-        values = [
-            (found.mean, 1.0, radius_digits(c)),
-            *((share, 100.0, 1) for share in (found.abstention, *found.shares)),
-        ]
-        for j, (interval, scale, digits) in zip(places, values, strict=True):
+        every = (found.mean, found.abstention, *found.shares)
+        for j, interval in zip(places, every, strict=True):
             if table.rows[i][j] in ("", "-"):
                 continue
             if np.isnan(interval.low):
                 untold.append(label)
             else:
-                ends[i, j] = (
-                    number(scale * interval.low, digits),
-                    number(scale * interval.high, digits),
+                low, high = (
+                    number(end, radius_digits(c)) if j == mean else in_percent(end)
+                    for end in (interval.low, interval.high)
                 )
+                ends[i, j] = low, high
     told = [f"{', '.join(untold)}: the {table.head[mean]} {NO_INTERVAL}"] if untold else []
     return replace(table, intervals=ends, notes=(*table.notes, *told, INTERVALS))
 
@@ -160,11 +158,12 @@ def envelope_table(
     results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False
 ) -> Table:
     """The best run for each radius, or all that tie, with their clean accuracies (`upper_envelope`)."""
-    labels, clean = labels_of(results), [number(100 * clean_accuracy(c), 1) for c in results]
+    labels, down = labels_of(results), proved(results, rounded)
+    clean = [in_percent(clean_accuracy(c), down) for c in results]
     rows = [
         (
             *radius_labels([w.radius]),
-            f"{100 * w.accuracy:.1f}",
+            in_percent(w.accuracy, down),
             ", ".join(labels[i] for i in w.tied) + (" (tie)" if len(w.tied) > 1 else ""),
             ", ".join(clean[i] or "not tested" for i in w.tied),
         )
@@ -178,12 +177,13 @@ def seed_table(
     results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False
 ) -> Table | None:
     """Mean ± sample standard deviation over the runs that differ only in their seed; None if there are none."""
-    labels = labels_of(results)
-    rows = []
+    names, rows = run_labels([c.name for c in results], [c.sigma for c in results]), []
     for group in seed_groups(results):
         summary = seed_summary([results[i] for i in group], radii, rounded)
-        shares = [_spread(s, 100, 2) for s in summary.accuracy]
-        rows.append((f"{labels[group[0]]}, ...", str(summary.runs), _spread(summary.acr), *shares))
+        shares = [_spread(s, in_percent, 2) for s in summary.accuracy]
+        acr = _spread(summary.acr, number, 4)
+        name = doubted(f"{names[group[0]]}, ...", *(results[i] for i in group))
+        rows.append((name, str(summary.runs), acr, *shares))
     return (
         Table(("experiment", "seeds", "ACR"), tuple(rows), radius_labels(radii)) if rows else None
     )
@@ -200,9 +200,9 @@ def class_table(
     values = [{entry.label: entry.acr for entry in per_class(c, rounded=rounded)} for c in results]
     classes = sorted({label for run in values for label in run})
     mean = {k: np.mean([run[k] for run in values if k in run]) for k in classes}
-    shown = sorted(sorted(classes, key=lambda k: mean[k])[:most])
+    shown, down = sorted(sorted(classes, key=lambda k: mean[k])[:most]), proved(results, rounded)
     rows = [
-        (label, *(number(run[k], radius_digits(c)) if k in run else "-" for k in shown))
+        (label, *(number(run[k], radius_digits(c), down) if k in run else "-" for k in shown))
         for c, label, run in zip(results, labels_of(results), values, strict=True)
     ]
     return (
@@ -223,12 +223,12 @@ def published_table(results: Sequence[Certificates], radii: Sequence[float]) -> 
         theirs = [row.accuracy_at(r) for r in radii]
         acr = average_certified_radius(c, rounded=True)
         rows += [
-            (label, "ours", f"{acr:.3f}", *(f"{100 * share:.1f}" for share in ours)),
+            (label, "ours", f"{acr:.3f}", *map(in_percent, ours)),
             (
                 "",
                 "published",
                 f"{row.acr:.3f}",
-                *("-" if t is None else f"{100 * t:.1f}" for t in theirs),
+                *("-" if t is None else in_percent(t) for t in theirs),
             ),
             (
                 "",
@@ -281,8 +281,8 @@ def _best(
     return frozenset(marks)
 
 
-def _spread(value: Spread, scale: float = 1.0, digits: int = 4) -> str:
-    mean, std = number(scale * value.mean, digits), number(scale * value.std, digits)
+def _spread(value: Spread, shown: Callable[..., str], digits: int) -> str:
+    mean, std = (shown(part, digits=digits) for part in (value.mean, value.std))
     return f"{mean} ± {std}" if mean else ""
 
 

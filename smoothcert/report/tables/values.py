@@ -32,6 +32,7 @@ from smoothcert.report.measures.published_comparison import (
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.tables.confidence import LEVELS
 from smoothcert.report.tables.corruptions import Corrupted, corruption_means
+from smoothcert.report.tables.notes import alarm_notes
 from smoothcert.report.tables.tables import certificate_table, checked_radii
 from smoothcert.runs.seeds import seed_in
 from smoothcert.statistics.printed import doubt
@@ -150,6 +151,7 @@ def _row(c: Certificates, radii: Sequence[float], rounded: bool, intervals: bool
         "alpha_each": c.alpha_each,
         "noise": c.noise,
         "note": doubt(c.noise) or None,
+        "alarms": alarm_notes([c]),
         "norm": c.norm,
         "seed": seed_in(c.identity),
         "training_seed": (c.config or {}).get("seed"),
