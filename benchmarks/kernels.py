@@ -13,6 +13,7 @@ from certify import calibrated
 from smoothcert.kernels.prepare import prepare
 from smoothcert.kernels.trainable import products, trainable
 from smoothcert.models import build_model
+from smoothcert.noise.exact import Place
 from smoothcert.noise.fused import FusedNoise
 
 DEVICE = torch.device("cuda")
@@ -46,7 +47,7 @@ def noise(shape, batch, law, sigma=0.5):
         torch.empty(batch, *shape, dtype=torch.float16, device=DEVICE),
         torch.arange(batch, device=DEVICE).int(),
     )
-    words = source.words([(0, "estimation", batch)])
+    words = source.words([(Place(0, 1), batch)])
     return milliseconds(lambda: source.fill(out, images, words, torch.zeros_like(sample), sample))
 
 

@@ -23,7 +23,7 @@ from smoothcert.devices.memory import NO_MEMORY, SMALLEST, is_out_of_memory
 from smoothcert.errors import ModelError
 from smoothcert.kernels.generic.cpu import workers
 from smoothcert.kernels.prepare import Prepared, arithmetic
-from smoothcert.noise.exact import Stage
+from smoothcert.noise.exact import Stage, place_of
 from smoothcert.noise.streams import NoisyCopies, fused_noise, law_of, pixel_levels
 
 _KEPT = 64  # images whose last block of float noise is kept for their next samples: half a MiB each
@@ -156,6 +156,7 @@ class FusedCounter(Counter):
         self._pixels = torch.stack(
             [x if x.dtype == torch.uint8 else pixel_levels(x).to(torch.uint8) for x in self._images]
         )
+        self._levels = self._pixels.cpu()  # which the places of their noise are hashed from
         self._noise = FusedNoise(law_of(self._mode), self._sigma, self._seed, self._device)
 
     def count(self, requests: Sequence[Request], batch_size: int) -> NDArray[np.int64]:
@@ -163,7 +164,8 @@ class FusedCounter(Counter):
 
         votes = Votes(len(requests), self._classes, self._device)
         images = self._pixels[torch.tensor([r.image for r in requests], device=self._device)]
-        words = self._noise.words([(r.index, r.stage, r.last) for r in requests])
+        places = [place_of(self._levels[r.image], r.index, r.stage) for r in requests]
+        words = self._noise.words([(p, r.last) for p, r in zip(places, requests, strict=True)])
         rows = Rows([(r.first, r.last) for r in requests], self._device)
         for start in range(0, rows.total, batch_size):
             size = min(batch_size, rows.total - start)

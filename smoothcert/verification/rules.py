@@ -11,10 +11,6 @@ from smoothcert.errors import StoreError
 from smoothcert.runs.identity import written_out
 from smoothcert.runs.store import Manifest
 
-_INTEGERS = (
-    "philox4x32-words-1"  # the stream in which uniform and Laplace noise have a known law too
-)
-
 _NOISES = ("exact", "uniform", "laplace", "float", "quantised")  # the last was there before `exact`
 
 _MOST_SAMPLES, _MOST_INPUTS = (
@@ -120,8 +116,8 @@ def read_rules(manifest: Manifest) -> Rules:
 
 def _least_tau(rules: Rules, manifest: Manifest) -> float:
     """The distance of integer noise from its law, d (2M + 1) / 2^62 for d values (docs/soundness.md)."""
-    values, stream = manifest.environment.get("values"), manifest.identity.get("noise_stream")
-    if not isinstance(values, int) or not (rules.noise == "exact" or stream == _INTEGERS):
+    values = manifest.environment.get("values")
+    if not isinstance(values, int) or rules.noise not in ("exact", "uniform", "laplace"):
         return 0.0
     reach = 255 * (math.ceil(6 * rules.sigma) + 1)
     return values * (2 * reach + 1) / 2.0**62 * (1 - 1e-9)

@@ -20,6 +20,33 @@ from tests.networks import SHAPE
 from tests.results import cells, certify_with
 
 SETTINGS = {"sigma": 0.5, "n0": 10, "n": 100, "alpha": 0.01, "quiet": True}
+
+
+class Product(nn.Module):
+    """The sign of <upper half, lower half>: the image decides which noise it likes, with odds of one half."""
+
+    def forward(self, x):
+        upper, lower = (x - 128 / 255).flatten(1).chunk(2, 1)
+        score = (upper * lower).sum(1)
+        return torch.stack([score, -score], 1)
+
+
+def test_an_image_that_is_made_for_known_noise_gains_nothing():
+    """All but the image is known: seed, index and network. Its lower half is then fitted to the noise on the upper one.
+
+    Noise that does not depend on the image gives it a radius, at a true probability of one half.
+    """
+    grey = torch.full((1, 28, 28), 128, dtype=torch.uint8)
+    place = {"seed": 0, "index": 0, "stage": "estimation"}
+    noise = NoisyCopies(grey, 0.5, "exact", **place).take(0, 200) - 128 / 255
+    image = grey.clone()
+    image[:, 14:] = torch.where(noise[:, :, :14].mean(0) > 0, 228, 28)
+    known = (Product()(image / 255 + noise).argmax(1) == 0).float().mean()
+    assert known > 0.7
+    smoothed = SmoothedClassifier(Product(), 0.5, 2, seed=0)
+    assert abs(smoothed.count(image, 200, "estimation", 0)[0] - 100) < 5 * 50**0.5
+
+
 CONFIG = CertifyConfig(sigma=0.5)
 
 

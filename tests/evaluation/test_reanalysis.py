@@ -165,6 +165,7 @@ def test_a_real_store_and_its_re_analysis_agree_with_certifying_again(tmp_path):
         "selection": Selection(max=6),
         "batch_size": 64,
         "quiet": True,
+        "seed": 0,
     }
     first = certify_with(model, data, tmp_path / "a", skip_wrong=True, **settings)
     again = certify_with(model, data, tmp_path / "b", skip_wrong=True, alpha=0.05, **settings)

@@ -23,6 +23,7 @@ from smoothcert.kernels.lenet import sampling as lenet
 from smoothcert.kernels.lenet.entry import LENET
 from smoothcert.kernels.lenet.sampling import FastLeNet
 from smoothcert.kernels.prepare import Prepared, arithmetic
+from smoothcert.noise.exact import place_of
 from smoothcert.noise.fused import FusedNoise
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -188,7 +189,8 @@ def test_counts_of_several_images_at_once_are_those_of_each_sample_alone():
     for request, row in zip(requests, counts, strict=True):
         noise, expected = FusedNoise("gaussian", 0.5, 4, DEVICE), np.zeros(10, int)
         for sample in range(request.first, request.last):
-            x, word = prepared.inputs(1), noise.words([(request.index, request.stage, 100)])
+            place = place_of(images[request.image].cpu(), request.index, request.stage)
+            x, word = prepared.inputs(1), noise.words([(place, 100)])
             at = torch.tensor([sample], dtype=torch.int32, device=DEVICE)
             noise.fill(x, images[request.image][None], word, torch.zeros_like(at), at)
             expected[int(prepared.forward(x).argmax())] += 1

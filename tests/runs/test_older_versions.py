@@ -65,7 +65,7 @@ def test_a_store_of_the_noise_of_then_is_not_resumed(old, store, command, whole,
     error = capsys.readouterr().err
     assert "holds results of another procedure" in error
     assert "noise: 'quantised' there, 'exact' asked" in error
-    assert "noise_stream: 'philox-blocks-1' there, 'philox4x32-words-1' asked" in error
+    assert "noise_stream: 'philox-blocks-1' there, 'philox4x32-words-2' asked" in error
     assert "choose another --name" in error
     with pytest.raises(SystemExit):
         main([*command, "--noise", "quantised"])

@@ -113,7 +113,7 @@ def test_finished_labels_on_other_noise_are_read_and_parts_are_not_mixed(tmp_pat
     wanted = grey_plan(tmp_path, n=70)
     made = np.array(soft_labels.vote(wanted, Brightness(), grey(), ALONE, quiet=True))
     record = json.loads((tmp_path / "labels.json").read_text())
-    assert record["identity"].pop("noise_stream") == "philox4x32-words-1"
+    assert record["identity"].pop("noise_stream") == "philox4x32-words-2"
     (tmp_path / "labels.json").write_text(json.dumps(record))  # as they were written then
     monkeypatch.setattr(soft_labels, "_make_parts", None)
     assert np.array_equal(soft_labels.vote(wanted, Brightness(), grey(), ALONE, quiet=True), made)

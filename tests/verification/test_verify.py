@@ -11,10 +11,10 @@ from tests.verification.simulated import TAU, rechain, simulate, tamper
 PROCEDURES = {
     "fixed": {},
     "exact": {"noise": "exact", "tau": TAU},
-    "uniform": {"noise": "uniform"},
-    "laplace": {"noise": "laplace"},
+    "uniform": {"noise": "uniform", "tau": TAU},
+    "laplace": {"noise": "laplace", "tau": TAU},
     "radius": {"radii": (0.0, 0.25, 0.5), "noise": "exact", "tau": TAU},
-    "radius-laplace": {"radii": (0.0, 0.25), "noise": "laplace"},
+    "radius-laplace": {"radii": (0.0, 0.25), "noise": "laplace", "tau": TAU},
     "tolerance": {"tolerance": 0.1, "n": 30_000},
     "skip_wrong": {"skip_wrong": True},
     "skip_wrong-radius": {"skip_wrong": True, "radii": (0.25,)},
