@@ -17,6 +17,7 @@ from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import evaluation
 from smoothcert.config import CertifyConfig
 from smoothcert.data import UNLABELLED
+from smoothcert.errors import NoFunctionError
 from smoothcert.kernels.prepare import Prepared
 from smoothcert.runs.environment import environment
 from smoothcert.runs.executor import Row
@@ -51,7 +52,7 @@ class Certifier:
         self._plan = self._smoothed.plan(
             example.shape, config.n0, config.n, alpha, config.radii, config.tolerance
         )
-        prepared = self._smoothed.prepare(example)
+        self._prepared = prepared = self._smoothed.prepare(example)
         self.identity = identity_of(config, self._plan, prepared, self._smoothed.device)
         made = environment(self._smoothed.device)
         self.environment = {**made, "values": self._plan.values, "skipped": list(prepared.skipped)}
@@ -66,6 +67,11 @@ class Certifier:
     ) -> Iterator[Row]:
         config = self._config
         wanted = labels if config.skip_wrong else None
+        if self._smoothed.prepare(images[0]) is not self._prepared:
+            raise NoFunctionError(
+                "the model has changed since it was begun to be certified (its weights, buffers, hooks or attributes): "
+                "the rows of a store are about one network. Leave it as it is, or certify into a new store"
+            )
         certificates = self._smoothed.certify_planned(images, indices, self._plan, wanted)
         for index, label, certificate in zip(indices, labels, certificates, strict=True):
             yield certificate_row(

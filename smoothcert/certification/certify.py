@@ -17,7 +17,8 @@ from smoothcert.certification.subject import subject
 from smoothcert.certification.workers import Local, Make, Read, Workers
 from smoothcert.config import CertifyConfig, ExecutorName, check_choice
 from smoothcert.data import Dataset, LazyDataset, require_labels
-from smoothcert.errors import ConfigError, DataError, StoreError
+from smoothcert.errors import ConfigError, DataError, NoFunctionError, StoreError
+from smoothcert.progress import noun
 from smoothcert.runs.chain import require_chain
 from smoothcert.runs.checks import note_checks
 from smoothcert.runs.seeds import seed_of_store
@@ -91,6 +92,7 @@ def certify_dataset(
         identity = store.manifest().identity
         for part in store.parts():  # else rows would be made for a store that is never verified
             require_chain(part, identity, _RESTORE)
+        before = _rows(store)
         what = f"certify {dataset.name} {dataset.split}"
         note = "certified correct" if dataset.labelled else ""
         try:
@@ -103,9 +105,26 @@ def certify_dataset(
                 note=note,
                 quiet=quiet,
             )
+        except NoFunctionError as error:
+            raise NoFunctionError(f"{error}. {_suspect(store, before)}") from error
         finally:
             _note(store, chosen, workers)
     return store
+
+
+def _rows(store: ResultStore) -> dict[Path, int]:
+    return {path: path.read_bytes().count(b"\n") - 1 for path in store.part_paths()}
+
+
+def _suspect(store: ResultStore, before: dict[Path, int]) -> str:
+    """Which rows the network made before it was found out."""
+    made = {path: rows - before.get(path, 0) for path, rows in _rows(store).items()}
+    named = [
+        f"the last {rows} {noun(rows, 'row')} of {path}" for path, rows in made.items() if rows > 0
+    ]
+    if not named:
+        return "No row was stored"
+    return f"It has made {' and '.join(named)} before: do not rely on them, delete the file"
 
 
 def _note(store: ResultStore, chosen: Selection, workers: Workers) -> None:

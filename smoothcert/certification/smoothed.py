@@ -303,8 +303,8 @@ class SmoothedClassifier:
     @property
     def rechecked(self) -> tuple[int, int]:
         """How many answers were evaluated once more in other batches so far, and how many of them differed."""
-        rechecks = self._ready[2].rechecks if self._ready else None
-        return (rechecks.rows, rechecks.differing) if rechecks else (0, 0)
+        audit = self._ready[2].audit if self._ready else None
+        return (audit.rows, audit.differing) if audit else (0, 0)
 
     def _network(self, image: Tensor) -> tuple[int, Network]:
         """The seed of the noise, and the network for images like this one."""
@@ -347,9 +347,7 @@ class SmoothedClassifier:
             images = torch.stack(list(images)).to(self.device).unbind()  # one transfer
         else:
             images = [x.to(self.device) for x in images]
-        return counter_for(self.noise, self.device)(
-            images, prepared, net.answer, self.classes, **settings
-        )
+        return counter_for(self.noise, self.device)(images, net, **settings)
 
     @torch.inference_mode()
     def _count(self, counter: Counter, requests: Sequence[Request]) -> NDArray[np.int64]:
@@ -357,5 +355,5 @@ class SmoothedClassifier:
         assert self._ready is not None
         with launch_on(self.device):
             counts, self.batch_size = count_within_memory(counter, requests, self.batch_size)
-            self._ready[2].rechecks.read()
+            self._ready[2].require_unchanged()
         return counts

@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch import nn
 
+from smoothcert.certification.audit import Audit
 from smoothcert.certification.counting import FusedCounter, Request
+from smoothcert.certification.network import Network
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.data import load_dataset
 from smoothcert.models import build_model
@@ -22,7 +24,7 @@ pytest.importorskip("triton")
 from smoothcert.kernels.lenet import sampling as lenet
 from smoothcert.kernels.lenet.entry import LENET
 from smoothcert.kernels.lenet.sampling import FastLeNet
-from smoothcert.kernels.prepare import Prepared, arithmetic
+from smoothcert.kernels.prepare import Prepared, arithmetic, plain_network
 from smoothcert.noise.exact import place_of
 from smoothcert.noise.fused import FusedNoise
 
@@ -172,12 +174,17 @@ def test_counts_of_several_images_at_once_are_those_of_each_sample_alone():
     images = [image.to(DEVICE) for image in images]
     fast = LENET.sampling(model, SHAPE, DEVICE, torch.float16)
     prepared = Prepared(
-        fast, fast.inputs, "float16", (LENET.title,), batch_size=fast.batch_size, any_batch=True
+        fast,
+        fast.inputs,
+        "float16",
+        (LENET.title,),
+        batch_size=fast.batch_size,
+        any_batch=True,
+        spread=1.0,
     )
     settings = {"sigma": 0.5, "mode": "exact", "seed": 4}
-    counter = FusedCounter(
-        images, prepared, lambda x, count: prepared.forward(x)[:count], 10, **settings
-    )
+    audit = Audit(prepared, plain_network(model, SHAPE, DEVICE), torch.zeros(32, *SHAPE))
+    counter = FusedCounter(images, Network(prepared, 10, audit, None), **settings)
     requests = [
         Request(0, 11, "selection", 0, 5),
         Request(2, 12, "estimation", 7, 20),
