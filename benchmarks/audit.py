@@ -22,6 +22,7 @@ from smoothcert.kernels.prepare import prepare
 from smoothcert.models import build_model
 from smoothcert.runs.environment import commit, environment
 
+GROUP = 64  # images that a GPU certifies together
 NEVER = 1e-300  # a share of the samples so small that none is ever chosen
 
 
@@ -36,24 +37,27 @@ def measure(name, device, n, rounds):
     shape, classes, normalisation, *_ = NETWORKS[name]
     model = build_model(name, normalisation=normalisation, classes=classes, seed=0).to(device)
     calibrated(model, shape, torch.device(device))
-    image = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    count = GROUP if device == "cuda" else 1
+    images = list(np.random.default_rng(0).integers(0, 256, (count, *shape), dtype=np.uint8))
     example = torch.rand(16, *shape, device=device)
     found = {"checks": [], "prepare": [], "with": [], "without": []}
     rate = audit.RATE
     for _ in range(rounds):
         smoothed = SmoothedClassifier(model, 0.5, classes, seed=0)
-        found["checks"].append(seconds(device, lambda now=smoothed: now.prepare(image)))
+        found["checks"].append(seconds(device, lambda now=smoothed: now.prepare(images[0])))
         settings = (model, shape, torch.device(device), "auto", "auto", example)
         found["prepare"].append(seconds(device, lambda now=settings: prepare(*now)))
-        smoothed.certify(image, n=n // 10)  # compilation, first batches
+        smoothed.certify_many(images, range(count), n=n)  # compilation, first batches
         for way, share in (("with", rate), ("without", NEVER)):
             audit.RATE = share
             smoothed._ready[2].audit._wait = smoothed._ready[2].audit._gap()
-            found[way].append(seconds(device, lambda now=smoothed: now.certify(image, n=n)))
+            found[way].append(
+                seconds(device, lambda now=smoothed: now.certify_many(images, range(count), n=n))
+            )
         audit.RATE = rate
     best = {key: round(min(times), 4) for key, times in found.items()}
     share = round(best["with"] / best["without"] - 1, 4)
-    return {"network": name, "n": n, "rate": rate, **best, "audit_share": share}
+    return {"network": name, "images": count, "n": n, "rate": rate, **best, "audit_share": share}
 
 
 def main():

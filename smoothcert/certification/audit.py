@@ -25,7 +25,7 @@ RATE = 1 / 1000
 """Share of the samples that are evaluated again, beside some of the first batch of each size."""
 
 _FIRST = SMALLEST // 2  # rows of the first batch of each size
-_ON_CUDA = 512  # rows of a batch of the audit, a quarter of them company; on a CPU as few as can be
+_OF_BATCH = 8  # on CUDA a batch of the audit has this part of a full batch; on a CPU it is as small as can be
 _FEW, _ROUNDED = 2, 0.02  # answers that rounding may move
 _PLAIN_FEW, _PLAIN_SHARE = (
     2,
@@ -52,8 +52,7 @@ class Audit:
 
     def __init__(self, prepared: Prepared, plain: Prepared, company: Tensor) -> None:
         self._prepared, self._plain = prepared, plain
-        self._largest = SMALLEST if company.device.type == "cpu" else _ON_CUDA
-        self._company = company.repeat(-(-self._largest // len(company)), 1, 1, 1)
+        self._company = company
         self._chance, self._lock = random.SystemRandom(), Lock()
         self._sizes: set[int] = set()
         self._wait = self._gap()  # samples that are counted before the next that is chosen
@@ -102,8 +101,9 @@ class Audit:
             self._judge(*found)
 
     def _room(self, size: int) -> int:
-        """Rows that are looked at in one batch of the audit, where batches of that size fit the memory."""
-        return 3 * max(SMALLEST, min(self._largest, size)) // 4
+        """Rows that are looked at in one batch of the audit, a quarter of which is company."""
+        on_cpu = self._company.device.type == "cpu"
+        return 3 * (SMALLEST if on_cpu else max(SMALLEST, size // _OF_BATCH)) // 4
 
     def _evaluate(self) -> None:
         """Both networks on all that waits, among company. Nothing waits for the device."""
@@ -114,16 +114,18 @@ class Audit:
         for start in range(0, len(seen), room):
             now = slice(start, start + room)
             rows = _Rows(images[now], logits[now], seen[now])
+            size = max(SMALLEST, 1 << (len(rows.seen) * 4 // 3 - 1).bit_length())
             again, plain = (
-                self._answers(network, rows.images, room // 3 * 4)
+                self._answers(network, rows.images, size)
                 for network in (self._prepared, self._plain)
             )
-            self._evaluated.append((rows, again, plain, room // 3 * 4))
+            self._evaluated.append((rows, again, plain, size))
             self.rows += len(rows.seen)
 
     def _answers(self, network: Prepared, images: Tensor, size: int) -> Tensor:
-        x = network.inputs(size)
-        x[: len(images)], x[len(images) :] = images, self._company[: size - len(images)]
+        x, others = network.inputs(size), size - len(images)
+        company = self._company.repeat(-(-others // len(self._company)), 1, 1, 1)[:others]
+        x[: len(images)], x[len(images) :] = images, company
         return network.forward(x)[: len(images)].clone()
 
     def _judge(self, rows: _Rows, again: Tensor, plain: Tensor, size: int) -> None:

@@ -29,6 +29,7 @@ SETTINGS = {
     "selection": SELECTION,
     "batch_size": 256,
     "quiet": True,
+    "seed": 0,  # the samples of fewer looks are then the first of all n
 }
 
 

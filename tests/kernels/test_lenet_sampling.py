@@ -183,7 +183,8 @@ def test_counts_of_several_images_at_once_are_those_of_each_sample_alone():
         spread=1.0,
     )
     settings = {"sigma": 0.5, "mode": "exact", "seed": 4}
-    audit = Audit(prepared, plain_network(model, SHAPE, DEVICE), torch.zeros(32, *SHAPE))
+    plain = plain_network(model.to(DEVICE), SHAPE, DEVICE)
+    audit = Audit(prepared, plain, torch.zeros(32, *SHAPE, device=DEVICE))
     counter = FusedCounter(images, Network(prepared, 10, audit, None), **settings)
     requests = [
         Request(0, 11, "selection", 0, 5),
