@@ -129,7 +129,13 @@ class RunFolder:
 
     def truncate(self, name: str, length: int) -> None:
         path = self.path / name
-        if path.exists() and path.stat().st_size > length:
+        size = path.stat().st_size if path.exists() else 0
+        if size < length:
+            raise StoreError(
+                f"{path} is damaged: expected at least {length} bytes, found {size}: put a copy in its place, or "
+                "train again in a new --out"
+            )
+        if size > length:
             os.truncate(path, length)
 
     def cut_torn_line(self, name: str) -> None:
