@@ -72,15 +72,6 @@ def on_disk(text: str | Path) -> Path:
     return Path(text)
 
 
-def data_folder(text: str | Path) -> Path:
-    """A data directory, which must be there: a misspelt one would be passed over without a word."""
-    if not Path(text).expanduser().is_dir():
-        raise ConfigError(
-            f"--data-dir is a folder with data sets, found none at {text}: make it first"
-        )
-    return Path(text)
-
-
 _READ: dict[Any, tuple[Callable[[Any], Any], str, str]] = {
     bool: (truth, "true or false", "true"),
     int: (whole_number, "a whole number", "100"),
@@ -245,8 +236,7 @@ def read_selection(options: Options) -> Selection:
 
 def add_machine(parser: ArgumentParser, data: bool = True) -> None:
     if data:
-        text = "where data sets are; else $SMOOTHCERT_DATA"
-        parser.add_argument("--data-dir", type=data_folder, default=None, help=text)
+        option(parser, "--data-dir", Path, None, "where data sets are; else $SMOOTHCERT_DATA")
     option(parser, "--device", str, "auto", "auto, cpu, cuda or cuda:N")
 
 

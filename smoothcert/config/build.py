@@ -87,7 +87,10 @@ def _as(hint: Any, value: Any) -> Any:
     elif hint in (bool, str, NoneType):
         if isinstance(value, hint):
             return value
-    elif (origin or hint) not in (dict, Mapping) or isinstance(value, Mapping):
+    elif (origin or hint) in (dict, Mapping):
+        if isinstance(value, Mapping):
+            return {key: _as(inner[1] if inner else Any, one) for key, one in value.items()}
+    else:
         return value
     raise TypeError
 

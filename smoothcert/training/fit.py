@@ -186,5 +186,5 @@ def make_soft_labels(
         train_run(wanted.model, run, ranks, data, (), quiet, every)
         ranks.wait()  # the main rank saves the model, which the others load
         # the folder may be shared: only code that this run's own settings name is run
-        model, _ = run.load_model(trust_code=run.spec().architecture == wanted.model.model)
+        model, _ = run.load_model(trusted=wanted.model.model)
         return soft_labels.vote(wanted, model, data.train, ranks, quiet)

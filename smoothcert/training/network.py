@@ -73,9 +73,7 @@ class Beginning:
             start_from_file(self.model, Path(path), self.classes)
             return
         run = RunFolder(path)
-        model, spec = run.load_model(
-            trust_code=run.spec().architecture == trusted, denoiser=self.classes == 0
-        )
+        model, spec = run.load_model(trusted=trusted, denoiser=self.classes == 0)
         start_from(self.model, model, self.classes, spec.classes, path)
 
 
