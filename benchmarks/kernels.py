@@ -78,7 +78,7 @@ def training(name, model, shape, batch):
     ):
         times = []
         for kernels in ("off", "auto"):
-            network = trainable(deepcopy(model), DEVICE, "tf32", kernels).network
+            network = trainable(deepcopy(model), shape, DEVICE, "tf32", kernels).network
             network.train(not frozen).requires_grad_(not frozen)
             x = images.clone().requires_grad_(frozen)
             wanted = [x] if frozen else list(network.parameters())
@@ -86,7 +86,7 @@ def training(name, model, shape, batch):
             def step(network=network, x=x, wanted=wanted):
                 torch.autograd.grad(network(x).logsumexp(1).sum(), wanted)
 
-            with products("tf32", kernels):
+            with products(DEVICE, "tf32", kernels):
                 for _ in range(3):
                     step()
                 graph = torch.cuda.CUDAGraph()

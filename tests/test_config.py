@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import numpy as np
 import pytest
 
 from smoothcert.config import (
@@ -10,8 +11,10 @@ from smoothcert.config import (
     SoftLabels,
     TrainConfig,
     as_options,
+    build_dataclass,
     dump_config,
     read_config,
+    read_mapping,
 )
 from smoothcert.errors import ConfigError
 from smoothcert.recipes import load_recipe
@@ -37,7 +40,7 @@ def test_a_written_configuration_reads_back_the_same(tmp_path):
     ("change", "message"),
     [
         ({"sigma": -0.5}, "sigma must not be negative, found -0.5"),
-        ({"sigma": float("nan")}, "sigma must not be negative, found nan"),
+        ({"momentum": 1.0}, "momentum must be below 1"),
         ({"lr": -1.0}, "lr must be above 0"),
         ({"epochs": 0}, "epochs must be at least 1, found 0"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
@@ -59,6 +62,74 @@ def test_seeds_are_those_that_a_manifest_can_hold(kind):
         ):
             kind(**values, seed=seed)
     assert [kind(**values, seed=seed).seed for seed in (0, 2**63 - 1)] == [0, 2**63 - 1]
+
+
+BASE = {
+    TrainConfig: GOOD,
+    CertifyConfig: {"sigma": 0.5},
+    AttackConfig: {"sigma": 0.5, "radii": [0.5]},
+}
+
+
+@pytest.mark.parametrize(
+    ("kinds", "change"),
+    [
+        (BASE, {"sigma": value})
+        for value in (None, "0.5", True, float("inf"), float("nan"), 10**400, [0.5])
+    ]
+    + [
+        (kinds, {name: value})
+        for kinds, name in (
+            ([TrainConfig], "epochs"),
+            ([TrainConfig], "batch_size"),
+            ([CertifyConfig], "n0"),
+            ([CertifyConfig, AttackConfig], "n"),
+            ([AttackConfig], "steps"),
+        )
+        for value in (None, "6", 6.5, True)
+    ]
+    + [([CertifyConfig, AttackConfig], {"alpha": value}) for value in (None, "0.1", float("nan"))]
+    + [([CertifyConfig, AttackConfig], {"radii": value}) for value in ("12", [None], ["1"])]
+    + [([TrainConfig], {"lr": value}) for value in (None, "0.1", float("inf"))]
+    + [
+        ([TrainConfig], {"model": None}),
+        ([TrainConfig], {"lr_late": "yes"}),
+        ([TrainConfig], {"lr_drops": [1.5]}),
+        ([TrainConfig], {"method": "gaussian"}),
+        ([TrainConfig], {"augment": None}),
+        ([CertifyConfig], {"skip_wrong": 1}),
+        ([CertifyConfig], {"tolerance": float("inf")}),
+    ],
+)
+def test_settings_of_another_type_are_refused_by_name(kinds, change):
+    """Whoever gives them: a null that is used as a number fails late, and an infinity not at all."""
+    for kind in kinds:
+        values = {**BASE[kind], **change}
+        message = rf"\b{next(iter(change))} (must be|is one of)"
+        with pytest.raises(ConfigError, match=message):
+            kind(**values)
+        with pytest.raises(ConfigError, match=message):
+            build_dataclass(kind, values, "setting")
+
+
+def test_numbers_become_those_of_python(tmp_path):
+    """An array's number is one, but a manifest could not hold it; 1e-4 is one in YAML too."""
+    config = CertifyConfig(np.float32(0.5), n=np.int64(100), alpha=1e-4, radii=[1, np.float64(0)])
+    assert config == CertifyConfig(0.5, n=100, alpha=1e-4, radii=(0.0, 1.0))
+    assert {type(value) for value in (config.sigma, *config.radii)} == {float}
+    assert type(config.n) is int
+    (tmp_path / "a.yaml").write_text("lr: 1e-4\nweight_decay: 5E+1\nmodel: 1e\n")
+    assert read_mapping(tmp_path / "a.yaml", "a") == {
+        "lr": 1e-4,
+        "weight_decay": 50.0,
+        "model": "1e",
+    }
+
+
+@pytest.mark.parametrize(("name", "meant"), [("fold", "folder"), ("epoch", "epochs")])
+def test_a_misspelt_setting_of_soft_labels_is_refused_whatever_the_method(name, meant):
+    with pytest.raises(ConfigError, match=f"'{name}': did you mean {meant}"):
+        config(soft_labels={name: "x"})
 
 
 def config(**nested):
@@ -88,14 +159,14 @@ def test_nested_settings_may_be_empty_or_stand_side_by_side():
     [
         (
             {"noise": "white"},
-            "noise mode is one of exact, uniform, laplace, float, found 'white'; choose",
+            "noise is one of exact, uniform, laplace, float, found 'white'; choose",
         ),
         (
             {"precision": "float8"},
             "precision is one of auto, .*, found 'float8'; did you mean float",
         ),
-        ({"kernels": "on"}, "setting of kernels is one of auto, off, found 'on'"),
-        ({"radii": 0.5}, "radii are a list of numbers"),
+        ({"kernels": "on"}, "kernels is one of auto, off, found 'on'"),
+        ({"radii": 0.5}, "radii must be a list"),
     ],
 )
 @pytest.mark.parametrize("kind", [CertifyConfig, AttackConfig])

@@ -40,7 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     known, words = commands(), sys.argv[1:] if arguments is None else arguments
     try:
         parsed = build_parser(known, words).parse_args(words)
-        known[parsed.subcommand].run(parsed[parsed.subcommand])
+        options = parsed[parsed.subcommand]
+        if (place := options.get("data_dir")) and not place.expanduser().is_dir():
+            raise ConfigError(
+                f"--data-dir is a folder with data sets, found none at {place}: make it first"
+            )
+        known[parsed.subcommand].run(options)
     except SmoothcertError as error:
         if any(word.partition("=")[0] == "--json" for word in words):
             print_json({"error": str(error)})

@@ -45,8 +45,9 @@ def run(options: Options) -> None:
 
     from smoothcert.models.build import check_denoiser, count_classes
     from smoothcert.runs.brought import check_free, describe, keep_model
+    from smoothcert.runs.code import code_named
     from smoothcert.runs.composed import denoised_of
-    from smoothcert.runs.folder import RunFolder, code_named
+    from smoothcert.runs.folder import RunFolder
 
     out = RunFolder(options.out)
     check_free(out)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any, Literal, Self
 
 import yaml
 
-from smoothcert.config.build import build_dataclass, read_mapping
-from smoothcert.config.choices import Kernels, OptimizerName, TrainingPrecision, check_choice
+from smoothcert.config.build import build_dataclass, check_types, read_mapping
+from smoothcert.config.choices import Kernels, OptimizerName, TrainingPrecision
 from smoothcert.config.settings import KERNELS_HELP, check_seed, setting
-from smoothcert.errors import ConfigError
+from smoothcert.errors import ConfigError, unknown_name
 
 PRETRAINED = "pretrained"
 """As `init_from` the weights, as `normalisation` the first layer that a network comes with."""
@@ -38,6 +37,10 @@ class SoftLabels:
             )
         if self.folder is not None and not isinstance(self.folder, str):
             raise ConfigError(f"soft_labels.folder must be a path, found {self.folder!r}")
+        known = ("n", "folder", *(entry.name for entry in dataclasses.fields(TrainConfig)))
+        for name in self.settings:
+            if name not in known:
+                raise unknown_name("setting of soft_labels", name, known)
 
     @classmethod
     def read(cls, given: object) -> Self:
@@ -60,7 +63,8 @@ class SelfTraining:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.weight < math.inf:
+        check_types(self)
+        if self.weight < 0:
             raise ConfigError(
                 f"self_training.weight must be a number from 0 on, found {self.weight!r}"
             )
@@ -152,7 +156,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         object.__setattr__(self, "soft_labels", SoftLabels.read(self.soft_labels))
         object.__setattr__(self, "self_training", SelfTraining.read(self.self_training))
-        check_choice("optimizer", self.optimizer, OptimizerName)
+        check_types(self)
         for name in ("lr", "lr_factor"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be above 0, found {getattr(self, name)!r}")
@@ -162,6 +166,8 @@ class TrainConfig:
         for name in ("sigma", "momentum", "weight_decay", "evaluate_every"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)!r}")
+        if self.momentum >= 1:  # the sums of gradients would grow without end
+            raise ConfigError(f"momentum must be below 1, found {self.momentum!r}")
         check_seed("seed", self.seed)
         if any(drop < 1 for drop in self.lr_drops):
             raise ConfigError(f"lr_drops are epochs from 1 on, found {self.lr_drops}")

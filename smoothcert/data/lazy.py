@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import replace
@@ -15,10 +17,12 @@ from smoothcert.data.dataset import UNLABELLED, Dataset, check_labels
 from smoothcert.data.image_file import check_colours, upright
 from smoothcert.data.preparation import Preparation
 from smoothcert.errors import DataError
+from smoothcert.progress import ProgressBar
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+_MANY = 5_000  # pictures that are checked together; more deserve a progress bar
 _ORIENTATION, _TURNED = (
     0x0112,
     (5, 6, 7, 8),
@@ -134,6 +138,18 @@ def require_labels(dataset: Dataset | LazyDataset, purpose: str) -> None:
         )
 
 
+def require_alike(train: Dataset | LazyDataset, test: Dataset | LazyDataset) -> None:
+    """Refuse test images of other classes or of another shape than those of training."""
+    for what in ("shape", "classes", "class_names"):
+        there, expected = getattr(test, what), getattr(train, what)
+        if there and expected and there != expected:  # not all sets have class names
+            raise DataError(
+                f"{test.name} ({test.split}): expected the {what.replace('_', ' ')} of the training images, "
+                f"{expected}, found {there}: lay out both alike, bring pictures to one size (size=32), or measure "
+                "nothing on the way (evaluate_every 0)"
+            )
+
+
 def with_classes(dataset: Dataset | LazyDataset, classes: int) -> Dataset | LazyDataset:
     """The same set for a network of so many classes, if its labels may be among these."""
     if dataset.classes == classes:
@@ -160,11 +176,24 @@ def faults(dataset: Dataset | LazyDataset, limit: int = 20) -> list[str]:
     found: list[str] = []
     if isinstance(dataset, Dataset):
         return found
-    for i in range(len(dataset)):
-        if len(found) == limit:
-            break
+
+    def fault(i: int) -> str:
         try:
             dataset.check(i)
         except DataError as error:
-            found.append(str(error))
-    return found
+            return str(error)
+        return ""
+
+    parts = [range(first, len(dataset))[:_MANY] for first in range(0, len(dataset), _MANY)]
+    with (
+        ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool,  # mostly it waits for the disk
+        ProgressBar(
+            f"check {dataset.name}", len(dataset), "pictures", quiet=len(dataset) < _MANY
+        ) as bar,
+    ):
+        for part in parts:
+            found += filter(None, pool.map(fault, part))
+            bar.advance(len(part))
+            if len(found) >= limit:
+                break
+    return found[:limit]

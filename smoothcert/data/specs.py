@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from smoothcert.data.places import SPLITS, places
+from smoothcert.data.places import SPLIT_NAMES, SPLITS, places
 from smoothcert.data.preparation import Preparation
 from smoothcert.errors import ConfigError, none_of, unknown_name
 
@@ -28,8 +28,10 @@ class Spec:
     options: dict[str, str] = field(default_factory=dict)
 
     def name(self, place: Path | str, more: str = "") -> str:
-        """The name that a store records: the last part of the place, and what changes images or labels."""
+        """The name that a store records: the end of the place, and what changes images or labels."""
         shown = place if isinstance(place, str) else place.resolve().name
+        if shown in SPLIT_NAMES and (above := Path(place).resolve().parent.name):
+            shown = f"{above}/{shown}"  # many sets have such a folder
         kept = (f",{key}={value}" for key, value in self.options.items() if key not in _PICTURES)
         return f"{self.kind}:{shown}{''.join(kept)}{more}"
 
@@ -89,7 +91,11 @@ def prepare(
     asked = [name for name in ("grey", "colour") if name in options]
     channels = {"grey": 1, "colour": 3}[asked[0]] if asked else (shape or first)[0]
     height, width = _size(options["size"]) if "size" in options else (shape or first)[1:]
-    resize = _whole(options["resize"], "resize") if "resize" in options else min(height, width)
+    resize = (
+        _whole(options["resize"], "resize", options["resize"])
+        if "resize" in options
+        else min(height, width)
+    )
     if channels not in (1, 3):
         raise ConfigError(
             f"pictures have 1 channel (grey) or 3 (colour), found {channels} asked for"
@@ -106,17 +112,17 @@ def prepare(
 
 def _size(text: str) -> tuple[int, int]:
     """224, or 192x256 for height x width."""
-    sides = [_whole(side, "size") for side in text.split("x")]
+    sides = text.split("x")
     if len(sides) > 2:
         raise ConfigError(
             f"size takes one number, or height x width such as 192x256, found '{text}'"
         )
-    return sides[0], sides[-1]
+    return _whole(sides[0], "size", text), _whole(sides[-1], "size", text)
 
 
-def _whole(text: str, name: str) -> int:
+def _whole(text: str, name: str, given: str) -> int:
     if not (text.isascii() and text.isdecimal() and 0 < int(text) <= 10_000):
         raise ConfigError(
-            f"{name} takes numbers of pixels from 1 to 10000, such as {name}=224, found '{text}'"
+            f"{name} takes numbers of pixels from 1 to 10000, such as {name}=224, found '{given}'"
         )
     return int(text)

@@ -26,6 +26,7 @@ import yaml
 from smoothcert.config import TrainConfig, build_dataclass, dump_config, read_config
 from smoothcert.errors import ModelError, StoreError
 from smoothcert.files import atomic_write, remove_leftovers, write_error
+from smoothcert.runs.code import code_named, hashes_of, with_code
 from smoothcert.runs.identity import require_same
 from smoothcert.runs.locks import locked
 
@@ -53,6 +54,9 @@ class ModelSpec:
         default_factory=dict
     )  # of the architecture, beside the number of classes
     source: str = ""  # of the weights of a network that was trained elsewhere
+    # of networks that are none of ours: the hash of each file, and the folder of them from this one
+    code: dict[str, dict[str, str]] = field(default_factory=dict)
+    folders: dict[str, str] = field(default_factory=dict)
 
 
 class RunFolder:
@@ -129,7 +133,13 @@ class RunFolder:
 
     def truncate(self, name: str, length: int) -> None:
         path = self.path / name
-        if path.exists() and path.stat().st_size > length:
+        size = path.stat().st_size if path.exists() else 0
+        if size < length:
+            raise StoreError(
+                f"{path} is damaged: expected at least {length} bytes, found {size}: put a copy in its place, or "
+                "train again in a new --out"
+            )
+        if size > length:
             os.truncate(path, length)
 
     def cut_torn_line(self, name: str) -> None:
@@ -186,12 +196,19 @@ class RunFolder:
 
     def save_model(self, model: nn.Module, spec: ModelSpec) -> None:
         """Weights first, model.json last: its presence means that the run is finished."""
-        from smoothcert.models.weights import save_weights, weights_hash
+        from smoothcert.models.weights import save_weights
 
         save_weights(model, self.path / "weights.safetensors")
-        spec = dataclasses.replace(spec, weights=weights_hash(model))
+        spec = self.with_hashes(model, spec)
         with atomic_write(self.path / "model.json") as file:
             file.write((json.dumps(dataclasses.asdict(spec), indent=2) + "\n").encode())
+
+    def with_hashes(self, model: nn.Module, spec: ModelSpec) -> ModelSpec:
+        """The description with what only weights and code say."""
+        from smoothcert.models.weights import weights_hash
+
+        code, folders = hashes_of(spec, self.path.resolve())
+        return dataclasses.replace(spec, weights=weights_hash(model), code=code, folders=folders)
 
     def spec(self) -> ModelSpec:
         path = self.path / "model.json"
@@ -209,12 +226,13 @@ class RunFolder:
         return build_dataclass(ModelSpec, values, f"entry of {path}")
 
     def load_model(
-        self, *, trust_code: bool = False, denoiser: bool = False
+        self, *, trust_code: bool = False, trusted: str = "", denoiser: bool = False
     ) -> tuple[nn.Module, ModelSpec]:
         """The finished network in eval mode, and its description: a classifier, or a `denoiser` if one is asked for.
 
-        A network outside of this package is named by a dotted path, and whoever wrote the folder chose what that
-        imports and runs. It is followed only with `trust_code`.
+        A network outside of this package is named by its code, and whoever wrote the folder chose what that imports
+        and runs. It is followed only with `trust_code`, or if it is what the settings at hand name too, `trusted`. If
+        its files are no longer those that the run was made with, it would be another network, and is refused.
         """
         from smoothcert.models.build import build_model, initialise
         from smoothcert.models.weights import load_weights, weights_hash
@@ -229,12 +247,14 @@ class RunFolder:
                 f"{self.path} is a denoiser, which names no classes: put it before a classifier by "
                 f"`smoothcert denoised --denoiser {self.path} --classifier RUN --out NEW`"
             )
-        if (code := code_named(spec)) and not trust_code:
+        code = [name for name in code_named(spec) if name != trusted]
+        if code and not trust_code:
             raise ModelError(
                 f"{self.path} names the network '{code[0]}', and loading it would run that Python code. If "
                 "you trust it and whoever made the folder, say so: --trust-code, in Python "
                 f"load_model(trust_code=True), or, to train on from there, --model {code[0]}"
             )
+        spec = with_code(spec, self.path.resolve(), trusted)
         model = build_model(
             spec.architecture, spec.classes, spec.normalisation, seed=0, **spec.options
         )
@@ -248,20 +268,3 @@ class RunFolder:
         if spec.weights and weights_hash(model) != spec.weights:
             raise ModelError(f"{path} is damaged: its weights are not those that model.json names")
         return model.eval(), spec
-
-
-def code_named(spec: ModelSpec) -> list[str]:
-    """The networks by dotted path that a description names, in parts of it too: loading it would run them."""
-    from smoothcert.models.build import is_code
-
-    def names(described: object) -> Iterator[str]:
-        if isinstance(described, Mapping):
-            if isinstance(name := described.get("architecture"), str):
-                yield name
-            for part in described.values():
-                yield from names(part)
-        elif isinstance(described, list | tuple):
-            for part in described:
-                yield from names(part)
-
-    return [name for name in (spec.architecture, *names(spec.options)) if is_code(name)]

@@ -93,7 +93,9 @@ class Loop:
             self.labelled if data.pseudo is None else Interleaved(self.labelled, data.pseudo)
         )
         weight = 1.0 if config.self_training is None else config.self_training.weight
-        self.made = trainable(self.model, ranks.device, config.precision, config.kernels)
+        self.made = trainable(
+            self.model, data.train.shape, ranks.device, config.precision, config.kernels
+        )
         self.stepper = Stepper(
             self.made.network, self.optimizer, method, config.sigma, ranks, pseudo_weight=weight
         )
@@ -117,7 +119,7 @@ class Loop:
                 postponed() as came,
                 ExitStack() as opened,
                 bar,
-                products(config.precision, config.kernels),
+                products(device, config.precision, config.kernels),
             ):
 
                 def check(due: bool = False) -> bool:

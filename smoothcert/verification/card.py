@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from smoothcert.report import Certificates, average_certified_radius, certificate_table
-from smoothcert.runs.folder import ModelSpec, code_named
+from smoothcert.runs.code import code_named
+from smoothcert.runs.folder import ModelSpec
 from smoothcert.runs.seeds import seed_in
 from smoothcert.statistics.printed import UNITS
 

@@ -82,7 +82,7 @@ def poisoned(name, value):
             [*MINI, "--dataset", "cifar10"],
             "cannot take the data's images, of shape [3, 32, 32]",
         ),
-        (None, [*MINI, "--normalisation", "cifar10"], "normalises 3 channels"),
+        (None, [*MINI, "--normalisation", "cifar10"], "the normalisation is of 3 channels"),
     ],
 )
 def test_what_cannot_be_is_refused(capsys, checkpoint, tmp_path, state, words, message):

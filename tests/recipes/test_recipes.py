@@ -137,7 +137,7 @@ def test_a_recipe_of_yours_by_path(tmp_path):
         ("a: [1\n", "could not read settings from"),
         (
             "dataset: mnist\nmodel: lenet\nsigma: loud\nmethod: {name: gaussian}\n",
-            "sigma.*Got value: loud",
+            "sigma must be a finite number, found 'loud'",
         ),
         (
             "dataset: mnist\nmodel: lenet\nsigma: 0.5\nmethod: {name: gaussian}\nepoch: 3\n",

@@ -12,6 +12,7 @@ from safetensors.numpy import load_file
 from smoothcert.cli import main
 from smoothcert.evaluation.reanalysis import reanalyse
 from smoothcert.report import average_certified_radius, read_store
+from tests.code import note_code
 
 OLD = Path(__file__).parents[1] / "fixtures" / "commit-835bc7e"
 
@@ -23,6 +24,8 @@ def old(tmp_path, monkeypatch):
     shutil.copytree(OLD, place)
     monkeypatch.chdir(place)
     monkeypatch.syspath_prepend(str(place))
+    for run in place.glob("*/model.json"):
+        note_code(run.parent)  # which versions of then did not note
     return place
 
 

@@ -220,7 +220,7 @@ def test_the_plan_of_a_recipe():
         ({"folder": 3}, "soft_labels.folder must be a path, found 3"),
         (
             {"epoch": 3},
-            r"unknown setting of soft_labels \(besides n and folder\) 'epoch': did you mean epochs",
+            r"unknown setting of soft_labels 'epoch': did you mean epochs",
         ),
         ({"lr": -1.0}, "lr must be above 0"),
     ],

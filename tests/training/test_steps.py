@@ -46,7 +46,7 @@ def train(method, device, capture, epochs=3, resnet=None):
     network = (
         InFloat64(model.double())
         if resnet is None
-        else trainable(model, torch.device(device), resnet).network
+        else trainable(model, (3, 32, 32), torch.device(device), resnet).network
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     part = data() if resnet is None else coloured()
@@ -91,7 +91,7 @@ def test_captured_steps_equal_plain_steps(name):
 def test_captured_steps_of_a_resnet_equal_plain_steps(name, precision):
     """Its kernels read parameters that change between replays, and move statistics."""
     method = at_once(name)
-    with products(precision):
+    with products(torch.device("cuda"), precision):
         plain, plain_weights, _ = train(method, "cuda", capture=False, resnet=precision)
         fast, fast_weights, stepper = train(method, "cuda", capture=True, resnet=precision)
     assert stepper.capture
@@ -330,7 +330,7 @@ def test_each_kind_is_captured_with_its_own_weight_and_sums():
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "catrs"])
 def test_captured_steps_of_both_kinds_equal_plain_steps(name):
     method = at_once(name)
-    with products("float32"):
+    with products(torch.device("cuda"), "float32"):
         plain, plain_weights = steps(method, "cuda", capture=False)
         fast, fast_weights = steps(method, "cuda", capture=True)
     # attacks amplify the last bits of sums, the more so on the random images here
