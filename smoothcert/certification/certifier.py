@@ -43,7 +43,7 @@ class Certifier:
         device: str | torch.device | None = None,
         batch_size: int | None = None,
     ) -> None:
-        keyed = replace(config, seed=seed, beacon=None)
+        keyed = replace(config, seed=seed)
         self._smoothed = SmoothedClassifier.of(
             model, classes, keyed, device=device, batch_size=batch_size
         )

@@ -27,9 +27,7 @@ def written_out(identity: Mapping[str, Any]) -> dict[str, Any]:
     """
     found = {**_UNSAID, **identity, "noise_seed": seed_in(identity)}
     return {
-        name: value
-        for name, value in found.items()
-        if name not in ("alpha_each", "max", "seed", "beacon")
+        name: value for name, value in found.items() if name not in ("alpha_each", "max", "seed")
     }
 
 

@@ -71,7 +71,7 @@ def check_seed(verdict: Verdict, identity: dict[str, Any]) -> None:
         verdict.problems.append(
             f"manifest.json: noise_seed {found} is not the one that its settings give"
         )
-    elif identity.get("seed") is not None and identity.get("beacon") is None:
+    elif identity.get("seed") is not None:
         verdict.notes.append(f"the seed {found} was chosen by hand")
 
 

@@ -18,7 +18,6 @@ DAMAGE = {
     "tolerance huge": {"procedure": "tolerance", "tolerance": HUGE},
     "alpha_each null": {"alpha_each": None},
     "alpha_each text": {"alpha_each": "0.001"},
-    "beacon no text": {"beacon": 3},
     "behaviour text": {"behaviour": "alike"},
     "behaviour empty rows": {"behaviour": [[], []]},
     "inputs true": {"inputs": True},
