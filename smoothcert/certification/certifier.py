@@ -11,12 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from smoothcert.certification.images import Image
+from smoothcert.certification.images import Image, check_image
 from smoothcert.certification.plan import Plan
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import evaluation
 from smoothcert.config import CertifyConfig
 from smoothcert.data import UNLABELLED
+from smoothcert.devices.memory import SMALLEST
 from smoothcert.kernels.prepare import Prepared
 from smoothcert.runs.environment import environment
 from smoothcert.runs.executor import Row
@@ -52,6 +53,8 @@ class Certifier:
             example.shape, config.n0, config.n, alpha, config.radii, config.tolerance
         )
         prepared = self._smoothed.prepare(example)
+        # a network that cannot take the images fails here, before there is a store
+        self._smoothed.count(check_image(example), SMALLEST, "prediction", 0)
         self.identity = identity_of(config, self._plan, prepared, self._smoothed.device)
         made = environment(self._smoothed.device)
         self.environment = {**made, "values": self._plan.values, "skipped": list(prepared.skipped)}

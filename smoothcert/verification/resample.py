@@ -16,10 +16,10 @@ from smoothcert.errors import ConfigError, StoreError
 from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.identity import one_network
 from smoothcert.runs.rows import CHECK
+from smoothcert.runs.rules import read_rules
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore
 from smoothcert.verification.rounding import explained, lean
-from smoothcert.verification.rules import read_rules
 from smoothcert.verification.verdict import Verdict
 
 if TYPE_CHECKING:
