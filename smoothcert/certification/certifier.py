@@ -11,12 +11,13 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from smoothcert.certification.images import Image
+from smoothcert.certification.images import Image, check_image
 from smoothcert.certification.plan import Plan
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import evaluation
 from smoothcert.config import CertifyConfig
 from smoothcert.data import UNLABELLED
+from smoothcert.devices.memory import SMALLEST
 from smoothcert.errors import NoFunctionError
 from smoothcert.kernels.prepare import Prepared
 from smoothcert.runs.environment import environment
@@ -44,7 +45,7 @@ class Certifier:
         device: str | torch.device | None = None,
         batch_size: int | None = None,
     ) -> None:
-        keyed = replace(config, seed=seed, beacon=None)
+        keyed = replace(config, seed=seed)
         self._smoothed = SmoothedClassifier.of(
             model, classes, keyed, device=device, batch_size=batch_size
         )
@@ -53,6 +54,8 @@ class Certifier:
             example.shape, config.n0, config.n, alpha, config.radii, config.tolerance
         )
         self._prepared = prepared = self._smoothed.prepare(example)
+        # a network that cannot take the images fails here, before there is a store
+        self._smoothed.count(check_image(example), SMALLEST, "prediction", 0)
         self.identity = identity_of(config, self._plan, prepared, self._smoothed.device)
         made = environment(self._smoothed.device)
         self.environment = {**made, "values": self._plan.values, "skipped": list(prepared.skipped)}

@@ -19,8 +19,9 @@ from smoothcert.config import CertifyConfig, ExecutorName, check_choice
 from smoothcert.data import Dataset, LazyDataset, require_labels
 from smoothcert.errors import ConfigError, DataError, NoFunctionError, StoreError
 from smoothcert.progress import noun
-from smoothcert.runs.chain import require_chain
+from smoothcert.runs.check import require_sound
 from smoothcert.runs.checks import note_checks
+from smoothcert.runs.folder import described
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore
@@ -88,10 +89,10 @@ def certify_dataset(
             when_checked()
         about_data = {"licence": dataset.licence, "preparation": dataset.preparation}
         made = {**workers.environment, **{name: text for name, text in about_data.items() if text}}
-        store.claim(Manifest({**workers.identity, "noise_seed": seed, **about}, len(indices), made))
-        identity = store.manifest().identity
-        for part in store.parts():  # else rows would be made for a store that is never verified
-            require_chain(part, identity, _RESTORE)
+        identity = {**workers.identity, "noise_seed": seed, **about, **described(store.folder)}
+        # rows beside damaged ones would be made for a store that is never verified
+        sound = partial(require_sound, advice=_RESTORE)
+        store.claim(Manifest(identity, len(indices), made), sound)
         before = _rows(store)
         what = f"certify {dataset.name} {dataset.split}"
         note = "certified correct" if dataset.labelled else ""

@@ -69,7 +69,6 @@ class SmoothedClassifier:
         *,
         noise: NoiseMode = NOISE,
         seed: int | None = None,
-        beacon: str | None = None,
         device: str | torch.device | None = None,
         batch_size: int | None = None,
         precision: Precision = "auto",
@@ -87,7 +86,7 @@ class SmoothedClassifier:
         self.model = network.to(self.device)
         self.sigma, self.classes = bounds.check_sigma(sigma), classes
         check_seed("seed", seed)
-        self.noise, self.seed, self.beacon, self.batch_size = noise, seed, beacon, batch_size
+        self.noise, self.seed, self.batch_size = noise, seed, batch_size
         check_precision(precision, self.device)
         self.precision, self.kernels = precision, kernels
         self._ready: tuple[object, int, Network] | None = None  # state of the model, seed, network
@@ -103,10 +102,8 @@ class SmoothedClassifier:
         batch_size: int | None = None,
     ) -> Self:
         """The classifier that the settings of a certification or an attack are about."""
-        names = ("noise", "seed", "beacon", "precision", "kernels")
-        settings: dict[str, Any] = {
-            name: getattr(config, name) for name in names if hasattr(config, name)
-        }
+        names = ("noise", "seed", "precision", "kernels")
+        settings: dict[str, Any] = {name: getattr(config, name) for name in names}
         return cls(model, config.sigma, classes, device=device, batch_size=batch_size, **settings)
 
     def certify(
@@ -317,7 +314,7 @@ class SmoothedClassifier:
                     repr(self.sigma),
                     self.noise,
                 )
-                seed = noise_seed(self.seed, self.beacon, *about)
+                seed = noise_seed(self.seed, *about)
                 settings: dict[str, Any] = {
                     "noise": self.noise,
                     "precision": self.precision,

@@ -22,6 +22,7 @@ from jsonargparse import ArgumentParser
 import smoothcert
 from smoothcert.cli.options import print_json
 from smoothcert.errors import ConfigError, ProcessLost, SmoothcertError
+from smoothcert.progress import printing
 from smoothcert.runs.remote import shown
 
 _FIRST = (
@@ -37,7 +38,12 @@ _FIRST = (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; errors of ours become one line and exit status 2, with --json also a document."""
-    known, words = commands(), sys.argv[1:] if arguments is None else arguments
+    with printing():
+        _run(sys.argv[1:] if arguments is None else arguments)
+
+
+def _run(words: Sequence[str]) -> None:
+    known = commands()
     try:
         parsed = build_parser(known, words).parse_args(words)
         options = parsed[parsed.subcommand]
@@ -49,7 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except SmoothcertError as error:
         if any(word.partition("=")[0] == "--json" for word in words):
             print_json({"error": str(error)})
-        print(f"error: {shown(str(error))}", file=sys.stderr, flush=True)
+        told = shown(str(error)).replace("\n", "\n  ")  # a name with an end of line begins no line
+        print(f"error: {told}", file=sys.stderr, flush=True)
         if isinstance(error, ProcessLost):
             os._exit(2)  # PyTorch would wait for what was sent to the process that is gone
         sys.exit(2)

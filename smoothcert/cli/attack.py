@@ -24,7 +24,7 @@ from smoothcert.config import AttackConfig
 from smoothcert.errors import ConfigError, StoreError, none_of
 
 if TYPE_CHECKING:
-    from smoothcert.report import Attacks
+    from smoothcert.report import Attacks, Certificates
     from smoothcert.runs.store import ResultStore
 
 ABOUT = "Accuracy of the smoothed classifier under attack, beside what was certified."
@@ -49,6 +49,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Options) -> None:
     from smoothcert.devices.pick import pick_device
     from smoothcert.evaluation.attack import attack_dataset
+    from smoothcert.report import read_results
     from smoothcert.report.read.attacks import NothingAttacked, read_attacks
     from smoothcert.runs.attack_rows import unlike
     from smoothcert.runs.data_of import data_of_run
@@ -72,10 +73,11 @@ def run(options: Options) -> None:
     except NothingAttacked as error:  # of a shard without inputs
         print(f"note: {error}")
         return
-    _print(attacked)
-    if certificates.exists and (
-        differing := unlike(attacked.identity, certificates.manifest().identity)
-    ):
+    differing = certificates.exists and unlike(attacked.identity, certificates.manifest().identity)
+    _print(
+        attacked, read_results(certificates.folder) if certificates.done() and not differing else []
+    )
+    if differing:
         print(
             f"note: the certificates of {certificates.folder} are left aside, since they differ in "
             f"{' and '.join(differing)}; --against names others"
@@ -102,8 +104,8 @@ def _certificates(run: Path, name: str | None) -> ResultStore:
     return ResultStore(folder / ("test" if name is None else check_name(name)))
 
 
-def _print(attacked: Attacks) -> None:
-    """What the store says; of its certificates too, which may be wrong: a report reads those themselves."""
+def _print(attacked: Attacks, proved: list[Certificates]) -> None:
+    """What the store says, and what the certificates do now: they may have more rows than when it was made."""
     from smoothcert.report.measures.attacked import empirical_rows
     from smoothcert.report.tables.attacks import alarms
 
@@ -122,7 +124,7 @@ def _print(attacked: Attacks) -> None:
         cells = ("-" if share is None else f"{100 * share:.1f}" for share in shares)
         lines.append((f"{row.radius:g}", str(row.inputs), *cells))
     print(aligned(lines))
-    for alarm in alarms([attacked], []):
+    for alarm in alarms([attacked], proved):
         print(alarm)
 
 

@@ -30,7 +30,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "images", type=Path, nargs="+", help="image files (PNG, JPEG, ...) or .npy arrays"
     )
-    names = ("n0", "n", "alpha", "noise", "seed", "beacon", "precision", "kernels")
+    names = ("n0", "n", "alpha", "noise", "seed", "precision", "kernels")
     add_settings(parser, CertifyConfig, names, n=10_000)
     add_json(parser)
     add_machine(parser, data=False)

@@ -26,10 +26,6 @@ class CertifyConfig:
     seed: int | None = setting(
         "seed of the noise; default: a hash of weights, data and procedure", default=None
     )
-    beacon: str | None = setting(
-        "public randomness, mixed into the seed: text that nobody knew when the model was made",
-        default=None,
-    )
     radii: tuple[float, ...] | None = setting(
         "only test these radii, with few samples (0 for clean accuracy)",
         flag="radius",

@@ -19,13 +19,13 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from smoothcert.config import NoiseMode, check_choice
+from smoothcert.config import NoiseMode
+from smoothcert.config.choices import law_of as law_of  # named here too, beside the noise
 from smoothcert.devices.launching import launch_on, runs_triton
 from smoothcert.errors import ConfigError, DataError
 from smoothcert.noise import laws
 from smoothcert.noise.blocks import NormalBlocks
 from smoothcert.noise.exact import ExactNoise, Stage, place_of, table_of
-from smoothcert.statistics.bounds import Law
 
 if TYPE_CHECKING:
     from smoothcert.noise.fused import FusedNoise
@@ -36,20 +36,6 @@ FLOAT_STREAM = "philox-blocks-2"
 
 INTEGER_STREAM = "philox4x32-words-2"
 """Version of the layout in exact.py."""
-
-
-_LAWS: dict[NoiseMode, Law] = {
-    "exact": "gaussian",
-    "uniform": "uniform",
-    "laplace": "laplace",
-    "float": "gaussian",
-}
-
-
-def law_of(mode: NoiseMode) -> Law:
-    if mode not in _LAWS:
-        check_choice("noise mode", mode, NoiseMode)
-    return _LAWS[mode]
 
 
 def fused_noise(mode: NoiseMode, device: torch.device) -> bool:

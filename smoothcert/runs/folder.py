@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 _DIGEST = 32  # bytes of a SHA-256
+_PLACES = ("weights", "dataset", "source", "folders")  # of model.json: where things lie
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,6 @@ class ModelSpec:
     dataset: str
     shape: tuple[int, ...]
     class_names: tuple[str, ...] = ()
-    input_range: tuple[float, float] = (0.0, 1.0)
     weights: str = ""  # their hash, filled in when they are saved
     data: str = ""  # hash of the training data, and after a + of the pseudo-labelled
     options: dict[str, Any] = field(
@@ -88,15 +88,19 @@ class RunFolder:
         """Make the folder this configuration's, or check that it already is; never take one of other settings."""
         if not self.config_path.exists():
             remove_leftovers(self.path)  # of a process killed while it wrote this very file
-            if self.path.exists() and any(entry.name != ".lock" for entry in self.path.iterdir()):
-                raise StoreError(
-                    f"{self.path} holds files but no config.yaml: give --out an empty or a new folder"
-                )
+            self._require_empty()
             with atomic_write(self.config_path) as file:
                 file.write(dump_config(config).encode())
             return
         remove_leftovers(self.path)
         self.check(config)
+
+    def _require_empty(self) -> None:
+        entries = list(self.path.iterdir()) if self.path.exists() else []
+        if any(entry.name != ".lock" and not entry.match(".*.tmp") for entry in entries):
+            raise StoreError(
+                f"{self.path} holds files but no config.yaml: give --out an empty or a new folder"
+            )
 
     def check(self, config: TrainConfig) -> None:
         """Refuse a folder of another configuration; a folder without one is free."""
@@ -116,6 +120,8 @@ class RunFolder:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """One trainer per folder: two would overwrite each other's state."""
+        if not self.config_path.exists():
+            self._require_empty()  # before a lock is left in a folder of something else
         with locked(self.path / ".lock", f"another process is training in {self.path}"):
             yield
 
@@ -210,7 +216,8 @@ class RunFolder:
         code, folders = hashes_of(spec, self.path.resolve())
         return dataclasses.replace(spec, weights=weights_hash(model), code=code, folders=folders)
 
-    def spec(self) -> ModelSpec:
+    def description(self) -> dict[str, Any]:
+        """model.json as it is written."""
         path = self.path / "model.json"
         if not path.is_file():
             self.config()  # the clearer error when this is no run folder at all
@@ -223,7 +230,11 @@ class RunFolder:
             raise StoreError(f"{path} is damaged: {error}") from error
         if not isinstance(values, dict):
             raise StoreError(f"{path} is damaged: expected an object, found {values!r}")
-        return build_dataclass(ModelSpec, values, f"entry of {path}")
+        return values
+
+    def spec(self) -> ModelSpec:
+        values = self.description()
+        return build_dataclass(ModelSpec, values, f"entry of {self.path / 'model.json'}")
 
     def load_model(
         self, *, trust_code: bool = False, trusted: str = "", denoiser: bool = False
@@ -268,3 +279,17 @@ class RunFolder:
         if spec.weights and weights_hash(model) != spec.weights:
             raise ModelError(f"{path} is damaged: its weights are not those that model.json names")
         return model.eval(), spec
+
+
+def described(store: Path) -> dict[str, str]:
+    """How the manifest of a store names the model.json of the run folder that it lies in, if it lies in one.
+
+    By a hash of all that decides what the network does with an image, but for the weights, which have a hash of their
+    own, and the places where data and weights lay, which may be others on another machine.
+    """
+    run = RunFolder(store.resolve().parent.parent)
+    if not run.finished:
+        return {}
+    values = run.description().items()
+    known = {key: value for key, value in values if key not in _PLACES}
+    return {"model_json": sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()}

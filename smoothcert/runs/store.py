@@ -14,7 +14,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -58,8 +58,13 @@ class ResultStore:
     columns: tuple[str, ...] = COLUMNS
     keys: tuple[str, ...] = ("idx",)
 
-    def claim(self, manifest: Manifest) -> None:
-        """Make the folder this manifest's, or check that it already is. It may ask for more inputs, or for fewer."""
+    def claim(
+        self, manifest: Manifest, check: Callable[[Path], object] = lambda folder: None
+    ) -> None:
+        """Make the folder this manifest's, or check that it already is. It may ask for more inputs, or for fewer.
+
+        `check` refuses rows that are there and must not be added to, before anything is written.
+        """
         parts = any(
             self.folder.glob("part-*.tsv")
         )  # looked for first: others may be about to write both
@@ -77,6 +82,8 @@ class ResultStore:
             holds=f"{self.folder} holds results of another procedure",
             advice="choose another --name, or give the same settings to resume",
         )
+        if parts:
+            check(self.folder)
         if manifest.inputs != there.inputs and manifest.identity.get("simultaneous"):
             raise StoreError(
                 f"{self.folder} shares its alpha among {there.inputs} inputs (--simultaneous), found {manifest.inputs} "

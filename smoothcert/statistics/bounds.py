@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv, ndtr, ndtri
 
+from smoothcert.config.choices import Law as Law  # named here too, beside the radii
 from smoothcert.errors import ConfigError
 
 _SLACK = 2.0**-40
 
 Array = NDArray[np.float64]
 
-Law = Literal["gaussian", "uniform", "laplace"]
 NORMS: dict[Law, str] = {"gaussian": "l2", "uniform": "l1", "laplace": "l1"}
 """The norm that radii are in, by the law of the noise."""
 

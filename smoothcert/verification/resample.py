@@ -16,10 +16,10 @@ from smoothcert.errors import ConfigError, StoreError
 from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.identity import one_network
 from smoothcert.runs.rows import CHECK
+from smoothcert.runs.rules import read_rules
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore
 from smoothcert.verification.rounding import explained, lean
-from smoothcert.verification.rules import read_rules
 from smoothcert.verification.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -157,7 +157,7 @@ class Resampling:
 
         model, _ = _run_of(verdict).load_model(trust_code=self.trust_code)
         device, rules = pick_device(self.device), read_rules(manifest)
-        names = {entry.name for entry in dataclasses.fields(CertifyConfig)} - {"beacon"}
+        names = {entry.name for entry in dataclasses.fields(CertifyConfig)}
         settings = {name: value for name, value in manifest.identity.items() if name in names}
         settings |= {
             "seed": rules.seed,

@@ -244,12 +244,12 @@ def test_a_start_beyond_the_data_is_refused(model, data, tmp_path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda part: drop(part, 2), "part-0-of-1.tsv, line 3: the chain of checks is broken"),
+        (lambda part: drop(part, 2), "part-0-of-1.tsv, line 3, input 1: the chain is broken"),
         (
             lambda part: edit(part, "0:00:", "1:00:"),
-            "part-0-of-1.tsv, line 2: the chain of checks is broken",
+            "part-0-of-1.tsv, line 2, input 0: the chain is broken",
         ),
-        (cut_checks, "part-0-of-1.tsv: the column check was cut off"),
+        (cut_checks, "part-0-of-1.tsv: the column check, which chains the rows, was cut off"),
     ],
 )
 def test_a_store_that_verify_would_never_accept_is_not_resumed(

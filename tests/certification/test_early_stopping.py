@@ -243,7 +243,7 @@ def test_a_manifest_from_before_procedures_had_names_means_fixed_n(model, data, 
     del manifest["identity"]["procedure"]
     path.write_text(json.dumps(manifest))
     with pytest.raises(
-        StoreError, match="chain of checks is broken"
+        StoreError, match="chain is broken"
     ):  # of the same procedure, but edited by us
         certify_with(model, data, tmp_path, **settings)
     with pytest.raises(StoreError, match="procedure: 'fixed' there, 'tolerance' asked"):

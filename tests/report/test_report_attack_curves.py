@@ -282,7 +282,7 @@ def test_the_page_keeps_its_lines_apart_from_those_of_the_runs(run, tmp_path):
 
 def test_a_manifest_writes_no_control_characters_into_a_drawing(run):
     answers = {(i, 0.25): RIGHT for i in range(4)}
-    write_attacks(run / "attack" / "other", answers, noise="float\x00\n<b>" + "x" * 500)
+    write_attacks(run / "attack" / "other", answers, attack="pgd\x00\n<b>" + "x" * 500)
     attacks, results = both(run)
     text = chart_svg(attack_chart(attack_families(attacks, results)))
     ET.fromstring(text)

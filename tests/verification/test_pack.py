@@ -1,6 +1,7 @@
 """Packs: the same bytes from the same run, everything to check it inside, and nothing unpacked that is not a pack."""
 
 import io
+import json
 import os
 import shutil
 import stat
@@ -11,7 +12,7 @@ import pytest
 
 from smoothcert import RunFolder, build_model
 from smoothcert.errors import StoreError
-from smoothcert.runs.folder import ModelSpec
+from smoothcert.runs.folder import ModelSpec, described
 from smoothcert.runs.store import ResultStore
 from smoothcert.verification.pack import pack
 from smoothcert.verification.unpack import unpack
@@ -28,9 +29,9 @@ def made(tmp_path_factory):
     )
     store = simulate(folder.path / "certify" / "test")
     manifest = store.folder / "manifest.json"
-    manifest.write_text(
-        manifest.read_text().replace('"model": ""', f'"model": "{folder.spec().weights}"')
-    )
+    about = {"model": folder.spec().weights, **described(store.folder)}
+    written = json.dumps(about)[1:-1]
+    manifest.write_text(manifest.read_text().replace('"model": ""', written))
     for part in store.parts():
         rechain(store, part)
     (folder.path / "state.pt").write_bytes(b"the state of the training")
@@ -50,15 +51,15 @@ def test_a_pack_verifies_and_unpacks_to_the_same_files(run, tmp_path):
     there = unpack(file, tmp_path / "there")
     assert there == tmp_path / "there" / run.name
     for path in there.rglob("*"):
-        if path.is_file() and path.name not in ("report.html", "card.md"):
+        if path.is_file() and path.name not in ("report.html", "card.md", "SHA256SUMS"):
             assert path.read_bytes() == (run / path.relative_to(there)).read_bytes()
     assert not (there / "state.pt").exists()
     assert not list(there.rglob(".*"))
-    card = (there / "card.md").read_text()
+    card, sums = (there / "card.md").read_text(), (there / "SHA256SUMS").read_text()
     for path in there.rglob("*"):
-        if path.is_file() and path.name != "card.md":
+        if path.is_file() and path.name != "SHA256SUMS":
             line = f"{sha256(path.read_bytes()).hexdigest()}  {path.relative_to(there).as_posix()}"
-            assert line in card
+            assert line in sums
     for words in (
         "sigma 0.5, n0 100, n 1000, alpha 0.001, float noise",
         "ACR",

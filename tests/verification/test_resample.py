@@ -17,11 +17,11 @@ from smoothcert import (
 )
 from smoothcert.certification.certifier import certificate_row
 from smoothcert.errors import ConfigError, ModelError, StoreError
-from smoothcert.runs.folder import ModelSpec
+from smoothcert.runs.folder import ModelSpec, described
+from smoothcert.runs.proved import class_counts
 from smoothcert.runs.store import ResultStore
 from smoothcert.statistics.certificate import from_counts
 from smoothcert.verification.resample import Resampling
-from smoothcert.verification.rows import class_counts
 from smoothcert.verification.verify import verify
 from tests.verification.simulated import rechain, tamper
 
@@ -302,7 +302,7 @@ def test_other_weights_and_other_data_are_found_before_anything_is_sampled(store
     other[-1] ^= 1
     for damage, problem in (
         (bytes(other), "holds other weights"),
-        (weights[:100], "or model.json is damaged"),
+        (weights[:100], "weights.safetensors is damaged"),
     ):
         (run / "weights.safetensors").write_bytes(damage)
         (verdict,) = again(store.folder)
@@ -351,9 +351,12 @@ def test_labels_are_those_of_the_data(store):
 
 
 def test_sampling_again_runs_no_code_that_a_stranger_names(store):
-    path = store.folder.parent.parent / "model.json"
+    run = RunFolder(store.folder.parent.parent)
+    path = run.path / "model.json"
     path.write_text(
         json.dumps({**json.loads(path.read_text()), "architecture": "antigravity.open"})
     )
+    assert "model.json is not the one that was certified" in again(store.folder)[0].problems[0]
+    elsewhere(store, **described(store.folder))
     with pytest.raises(ModelError, match="trust"):
         again(store.folder)

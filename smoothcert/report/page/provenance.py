@@ -127,11 +127,10 @@ def _part(manifest: dict[str, Any] | None, key: str) -> dict[str, Any]:
 
 def _seed(identity: dict[str, Any]) -> str:
     """The number that keyed the noise, and whose choice it was."""
-    seed, asked, beacon = (identity.get(name) for name in ("noise_seed", "seed", "beacon"))
+    seed, asked = (identity.get(name) for name in ("noise_seed", "seed"))
     if seed is None:
         return _shown(asked)
-    origin = "asked for" if asked is not None else "by weights, data and procedure"
-    return f"{seed} ({origin}{f', beacon {beacon!r}' if beacon else ''})"
+    return f"{seed} ({'asked for' if asked is not None else 'by weights, data and procedure'})"
 
 
 def _shown(value: object) -> str:

@@ -19,7 +19,7 @@ from smoothcert.runs.find import attack_stores_of, find_results, is_attack_store
 from smoothcert.runs.rows import read_lines
 from smoothcert.runs.store import ResultStore
 
-_NEEDED = ("attack", "steps", "noises", "n", "alpha", "radii", "sigma", "classes")
+_NEEDED = ("attack", "steps", "noises", "n", "alpha", "noise", "radii", "sigma", "classes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +96,11 @@ def read_attacks(folder: str | Path) -> Attacks:
     if wrong := [name for name, bound in least.items() if identity[name] < bound]:
         raise StoreError(
             f"{folder / 'manifest.json'}: expected {wrong[0]} of at least {least[wrong[0]]}, found {identity[wrong[0]]}"
+        )
+    if identity["noise"] not in ("exact", "float"):
+        raise StoreError(
+            f"{folder / 'manifest.json'}: expected the Gaussian noise of an attack in l2, exact or float, found "
+            f"{identity['noise']!r}"
         )
     parts = [read_lines(path, OLDER_COLUMNS) for path in ResultStore(folder).part_paths()]
     if not any(part.texts for part in parts):

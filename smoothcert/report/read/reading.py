@@ -95,7 +95,7 @@ def read_store(folder: str | Path) -> Certificates:
         **_fields(columns),
         name="/".join(_store_place(folder).parts[-2:]),
         **settings,
-        norm=identity.get("norm") or "l2",
+        norm=str(identity.get("norm")),  # what is not named is not taken for l2
         expected=expected,
         source=folder,
         manifest=vars(manifest),

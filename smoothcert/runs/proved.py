@@ -9,16 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from smoothcert.errors import StoreError
 from smoothcert.progress import noun
+from smoothcert.runs import recompute
+from smoothcert.runs.recompute import Array, Whole
 from smoothcert.runs.rows import Lines, typed_columns, whole
-from smoothcert.verification import recompute
-from smoothcert.verification.recompute import Array, Whole
-from smoothcert.verification.rules import Rules
+from smoothcert.runs.rules import Rules
 
 _MORE = 1e-9  # a claim may exceed the recomputed one by this share: other functions round otherwise
 _LESS = 1e-6  # one that is this much smaller is called weaker than it could be
-_NEEDED = ("n0", "n", "counts0", "counts", "p_lower", "multiclass_radius", "noise", "seed")
 
 Bools = NDArray[np.bool_]
 
@@ -61,11 +59,6 @@ class Rows:
 
 def read_rows(lines: Lines) -> Rows:
     """Convert the rows of a part; what cannot be read is an error with file and line."""
-    missing = [name for name in _NEEDED if name not in lines.header]
-    if missing:
-        raise StoreError(
-            f"{lines.path.name}: the columns {' '.join(missing)} are missing: nothing can be recomputed"
-        )
     columns = typed_columns(lines)
     summed = []
     for row, (counts0, counts) in enumerate(
