@@ -46,10 +46,16 @@ def templates() -> dict[str, str]:
     return {name: settings_of(name)["about"] for name in sorted(shipped()) if "/" not in name}
 
 
-def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe:
-    """A shipped recipe by name, or a YAML file by path; `overrides` replace fields, or entries of fields with keys."""
-    asked = dict(overrides or {})
-    values = settings_of(name, asked.get("sigma"))
+def load_recipe(
+    name: str, overrides: Mapping[str, Any] | None = None, as_printed: bool = False
+) -> Recipe:
+    """A shipped recipe by name, or a YAML file by path; `overrides` replace fields, or entries of fields with keys.
+
+    `as_printed`, which may be among the overrides, is the paper's text in place of its authors' code and logs.
+    """
+    asked = {"as_printed": True} if as_printed else {}
+    asked |= overrides or {}
+    values = settings_of(name, asked.get("sigma"), bool(asked.get("as_printed")))
     about = str(values.pop("about", ""))
     what = f"setting of recipe {name}"
     return Recipe(name, about, build_dataclass(TrainConfig, changed(values, asked), what))

@@ -1,4 +1,4 @@
-"""What recipes say, as plain mappings. One YAML file has all sigmas of a recipe."""
+"""What recipes say, as plain mappings. One YAML file has all sigmas, and what the paper's text says otherwise."""
 
 from __future__ import annotations
 
@@ -45,13 +45,17 @@ def recipe_names() -> list[str]:
 
 
 @cache
-def shipped_settings(name: str) -> dict[str, Any]:
+def shipped_settings(name: str, as_printed: bool = False) -> dict[str, Any]:
     """What a shipped recipe says, unchecked; not to be written to."""
-    return settings_of(name)
+    return settings_of(name, as_printed=as_printed)
 
 
-def settings_of(name: str, sigma: float | None = None) -> dict[str, Any]:
-    """What a recipe says, unchecked: a shipped one by its name, with sigma in it or given, or a YAML file by path."""
+def settings_of(name: str, sigma: float | None = None, as_printed: bool = False) -> dict[str, Any]:
+    """What a recipe says, unchecked: a shipped one by its name, with sigma in it or given, or a YAML file by path.
+
+    `as_printed` puts in its mapping of that name: what the paper's text says where its authors' code and logs, which a
+    recipe follows, have something else.
+    """
     file = name if name in shipped() else re.sub(r"-\d\.\d\d(?=-|$)", "", name, count=1)
     if file in shipped() and (file == name or name in names_in(file)):
         values, sigma = dict(_content(file)), names_in(file).get(name, sigma)
@@ -70,7 +74,8 @@ def settings_of(name: str, sigma: float | None = None) -> dict[str, Any]:
             f"expected a sigma that recipe {name} has settings for (by_sigma: {known}), found {sigma}: give one of "
             "these, or the full name of the recipe whose numbers to take, such as mnist/smoothmix-0.50"
         )
-    return values
+    printed = values.pop("as_printed") if isinstance(values.get("as_printed"), Mapping) else {}
+    return {**changed(values, printed), "as_printed": True} if as_printed else values
 
 
 def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
