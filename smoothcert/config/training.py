@@ -105,9 +105,8 @@ class TrainConfig:
     batch_size: int = setting("images per loaded batch, over all processes", default=256)
     optimizer: OptimizerName = setting("sgd or adam", default="sgd")
     lr: float = setting("initial learning rate", default=0.01)
-    momentum: float = setting(
-        "momentum of SGD (never Nesterov), or the first beta of Adam", default=0.9
-    )
+    momentum: float = setting("momentum of SGD, or the first beta of Adam", default=0.9)
+    nesterov: bool = setting("Nesterov's form of SGD's momentum", default=False)
     weight_decay: float = setting("weight decay, on every parameter", default=1e-4)
     lr_step: int = setting("epochs between two drops of the learning rate", default=30)
     lr_factor: float = setting("factor of each drop", default=0.1)
@@ -152,6 +151,10 @@ class TrainConfig:
         default=None,
     )
     kernels: Kernels = setting(KERNELS_HELP, default="auto")
+    as_printed: bool = setting(
+        "as the paper's text says where its authors' code does otherwise (docs/methods.md)",
+        default=False,
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "soft_labels", SoftLabels.read(self.soft_labels))

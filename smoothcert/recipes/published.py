@@ -37,7 +37,7 @@ _TRAINING = (
         "lr_factor",
         "lr_late",
     ),
-    *("lr_drops", "model_options", "normalisation", "augment"),
+    *("lr_drops", "model_options", "normalisation", "augment", "nesterov", "as_printed"),
 )
 _FREE = (
     "n",
@@ -107,7 +107,9 @@ class PublishedRow:
 
 
 @cache
-def published_rows(dataset: str | None = None) -> tuple[PublishedRow, ...]:
+def published_rows(
+    dataset: str | None = None, as_printed: bool = False
+) -> tuple[PublishedRow, ...]:
     """The rows of all tables: what several tables print of the same settings and inputs is put together.
 
     The single run comes from the first table that has one, the mean over seeds from the first that has that.
@@ -119,7 +121,7 @@ def published_rows(dataset: str | None = None) -> tuple[PublishedRow, ...]:
                 printed.acr is None and printed.mean is None
             ):
                 continue
-            row = published_row(table, printed)
+            row = published_row(table, printed, as_printed)
             place = (
                 row.dataset,
                 row.model,
@@ -133,9 +135,9 @@ def published_rows(dataset: str | None = None) -> tuple[PublishedRow, ...]:
     return tuple(found.values())
 
 
-def published_row(table: Table, row: TableRow) -> PublishedRow:
-    """A printed row with the settings of its recipe."""
-    settings = row.settings
+def published_row(table: Table, row: TableRow, as_printed: bool = False) -> PublishedRow:
+    """A printed row with the settings of its recipe, maybe as its paper's text has them."""
+    settings = row.settings_as_printed if as_printed else row.settings
     return PublishedRow(
         dataset=row.dataset,
         model=settings["model"],
@@ -181,9 +183,10 @@ def _cited(single: str, mean: str) -> str:
 
 
 def method_settings(config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The method of a configuration with every hyperparameter: those given, else the method's defaults."""
+    """The method with every hyperparameter, given or default; `as_printed` is one of the run."""
     method = (config or {}).get("method")
-    given = method if isinstance(method, dict) else {"name": method}
+    given = dict(method) if isinstance(method, dict) else {"name": method}
+    given.pop("as_printed", None)
     return method_defaults().get(str(given.get("name")), {}) | given
 
 
@@ -193,7 +196,8 @@ def rows_of(config: Mapping[str, Any]) -> list[PublishedRow]:
         "init_from"
     ):  # no ACR was published of models that had more data
         return []
-    own, rows = method_settings(config), published_rows(str(config.get("dataset")))
+    dataset = str(config.get("dataset")).removesuffix("-printed")
+    own, rows = method_settings(config), published_rows(dataset, bool(config.get("as_printed")))
     place = config.get("model"), config.get("sigma")
     fits = [row for row in rows if (row.model, row.sigma) == place and _equal(row.method, own)]
     given = _training(config)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
@@ -33,9 +33,8 @@ class TableRow:
     recipe: str
     inputs: int
     change: Mapping[str, Any]
-    every: int | None = (
-        None  # of which every k-th image was taken, where the number of inputs does not tell
-    )
+    as_printed: Mapping[str, Any] = field(default_factory=dict)
+    every: int | None = None  # every k-th image, where the number of inputs does not tell
     acr: float | None = None
     mean: float | None = None
     std: float | None = None
@@ -56,6 +55,11 @@ class TableRow:
     def settings(self) -> dict[str, Any]:
         """Those of the recipe with the changes of this row."""
         return changed(shipped_settings(self.recipe), self.change)
+
+    @cached_property
+    def settings_as_printed(self) -> dict[str, Any]:
+        """The same as the paper's text has them, where its authors' code and logs have others."""
+        return changed(changed(shipped_settings(self.recipe, True), self.change), self.as_printed)
 
     def printed_acr(self) -> str:
         if self.mean is not None:

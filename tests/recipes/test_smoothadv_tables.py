@@ -33,6 +33,11 @@ ATTACKS = {  # attack, steps and noises where labels do not say them
 LOGS = [f"smoothadv-logs/cifar10{which}" for which in ("", "-finetuned", "-selftrained", "-both")]
 
 
+def start_as_printed(row):
+    before = row.starts_from.get("change", {}).get("method", {})
+    return {**before, **row.starts_from.get("as_printed", {}).get("method", {})}
+
+
 @pytest.mark.parametrize("name", [*ATTACKS, *LOGS])
 def test_the_settings_of_a_row_are_those_of_its_label(name):
     for row in load_table(name).rows:
@@ -49,6 +54,8 @@ def test_the_settings_of_a_row_are_those_of_its_label(name):
         assert method["steps"] == int(said.get("T", steps or 0))
         assert method["noises"] == int(said.get("m", noises or 0))
         assert method["epsilon"] == EPSILON[said["epsilon"]]
+        printed = row.settings_as_printed["method"]["epsilon"]
+        assert printed == float(said["epsilon"])
         assert method["noise"] == (
             "both"
             if "figure" not in name
@@ -62,6 +69,8 @@ def test_the_settings_of_a_row_are_those_of_its_label(name):
         if row.starts_from:  # "the corresponding ImageNet32 model": of the same sigma and epsilon
             start = {"epsilon": EPSILON["1"], **row.starts_from.get("change", {}).get("method", {})}
             assert start == {"epsilon": method["epsilon"]}
+            start = {"epsilon": 1.0, **start_as_printed(row)}
+            assert start == {"epsilon": printed}
             assert row.starts_from["recipe"] == f"imagenet32/smoothadv-{row.settings['sigma']:.2f}"
         assert bool(row.starts_from) == ("finetuned" in row.recipe)
 
