@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -26,8 +27,6 @@ from smoothcert.config import (
     N,
     NoiseMode,
     Precision,
-    check_choice,
-    check_seed,
 )
 from smoothcert.devices.launching import launch_on
 from smoothcert.errors import ConfigError, DataError, ModelError
@@ -75,9 +74,8 @@ class SmoothedClassifier:
         kernels: Kernels = "auto",
     ) -> None:
         network = as_module(model)
-        check_choice("noise mode", noise, NoiseMode)
-        check_choice("setting of kernels", kernels, Kernels)
-        if classes < 2:
+        CertifyConfig(sigma, noise=noise, seed=seed, precision=precision, kernels=kernels)
+        if operator.index(classes) < 2:
             raise ConfigError(f"a classifier has at least 2 classes, found classes={classes}")
         if batch_size is not None and batch_size < 1:
             raise ConfigError(f"batch_size must be at least 1, found {batch_size}")
@@ -85,7 +83,6 @@ class SmoothedClassifier:
         self.device = torch.device(device or (first.device if first is not None else "cpu"))
         self.model = network.to(self.device)
         self.sigma, self.classes = bounds.check_sigma(sigma), classes
-        check_seed("seed", seed)
         self.noise, self.seed, self.batch_size = noise, seed, batch_size
         check_precision(precision, self.device)
         self.precision, self.kernels = precision, kernels
@@ -124,7 +121,7 @@ class SmoothedClassifier:
         `tolerance`, sampling stops when going on could not raise the radius by more. With `skip_unless`, nothing is
         sampled or claimed if the guess is another class.
         """
-        labels = None if skip_unless is None else [skip_unless]
+        labels = None if skip_unless is None else [operator.index(skip_unless)]
         settings: dict[str, Any] = {
             "n0": n0,
             "n": n,
@@ -172,6 +169,8 @@ class SmoothedClassifier:
         tolerance: float | None = None,
     ) -> Plan:
         """Checks the settings, and works out once what all images of a shape share."""
+        radii = None if radii is None else tuple(radii)
+        CertifyConfig(self.sigma, n0=n0, n=n, alpha=alpha, radii=radii, tolerance=tolerance)
         bounds.check_samples(n0, n, alpha)
         values = math.prod(shape)
         slack, law = total_variation(self.noise, self.sigma, values), law_of(self.noise)

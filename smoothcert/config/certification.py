@@ -44,6 +44,8 @@ class CertifyConfig:
     def __post_init__(self) -> None:
         check_types(self)
         if self.radii is not None:
+            if not self.radii:
+                raise ConfigError("expected at least one radius to test, found none")
             object.__setattr__(self, "radii", tuple(sorted(self.radii)))
         check_seed("seed", self.seed)
 

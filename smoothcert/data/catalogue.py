@@ -39,6 +39,8 @@ def load_dataset(
     shape unless their options say another; all other data is taken as it is. Pictures whose classes have names are
     numbered by `class_names`, those of the network, if they are among them.
     """
+    if not isinstance(spec, str):
+        raise ConfigError(f"expected the name of a data set, such as 'mnist', found {spec!r}")
     if is_spec(spec):
         check_split(split)
         if shape is not None and len(shape) != 3:
