@@ -7,7 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from smoothcert.config.choices import AttackName, Kernels, NoiseMode, Precision, check_choice
-from smoothcert.config.settings import ALPHA, KERNELS_HELP, N0, NOISE, N, check_seed, setting
+from smoothcert.config.settings import (
+    ALPHA,
+    KERNELS_HELP,
+    N0,
+    NOISE,
+    N,
+    check_seed,
+    check_sigma,
+    setting,
+)
 from smoothcert.errors import ConfigError
 
 
@@ -46,6 +55,7 @@ class CertifyConfig:
     kernels: Kernels = setting(KERNELS_HELP, default="auto")
 
     def __post_init__(self) -> None:
+        check_sigma(self.sigma)
         object.__setattr__(self, "radii", _rising(self.radii))
         check_choice("noise mode", self.noise, NoiseMode)
         check_choice("precision", self.precision, Precision)
@@ -82,11 +92,10 @@ class AttackConfig:
     kernels: Kernels = setting(KERNELS_HELP, default="auto")
 
     def __post_init__(self) -> None:
+        check_sigma(self.sigma)
         object.__setattr__(self, "radii", _rising(self.radii) or ())
-        if not self.radii or not all(0 <= radius < math.inf for radius in self.radii):
-            raise ConfigError(
-                f"an attack needs finite radii of at least 0, found {list(self.radii)}"
-            )
+        if not self.radii:
+            raise ConfigError("an attack needs radii, for example 0.25 0.5, found none")
         if len(set(self.radii)) < len(self.radii):  # the store would wait for rows that it has
             raise ConfigError(f"an attack needs each radius once, found {list(self.radii)}")
         check_choice("attack", self.attack, AttackName)
@@ -117,4 +126,6 @@ def _check_prediction(n: int, alpha: float) -> None:
 def _rising(radii: Sequence[float] | None) -> tuple[float, ...] | None:
     if radii is not None and not isinstance(radii, Sequence):
         raise ConfigError(f"radii are a list of numbers, for example [0.5, 1.0], found {radii!r}")
+    if not all(0 <= radius < math.inf for radius in radii or ()):
+        raise ConfigError(f"radii are finite distances of at least 0, found {list(radii or ())}")
     return None if radii is None else tuple(sorted(radii))

@@ -13,7 +13,7 @@ import yaml
 
 from smoothcert.config.build import build_dataclass, read_mapping
 from smoothcert.config.choices import Kernels, OptimizerName, TrainingPrecision, check_choice
-from smoothcert.config.settings import KERNELS_HELP, check_seed, setting
+from smoothcert.config.settings import KERNELS_HELP, check_seed, check_sigma, setting
 from smoothcert.errors import ConfigError
 
 PRETRAINED = "pretrained"
@@ -162,6 +162,8 @@ class TrainConfig:
         for name in ("sigma", "momentum", "weight_decay", "evaluate_every"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)!r}")
+        if self.sigma:
+            check_sigma(self.sigma)
         check_seed("seed", self.seed)
         if any(drop < 1 for drop in self.lr_drops):
             raise ConfigError(f"lr_drops are epochs from 1 on, found {self.lr_drops}")

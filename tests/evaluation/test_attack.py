@@ -284,10 +284,10 @@ def test_the_network_is_left_as_it_was(plane, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"radii": []}, "at least 0"),
+        ({"radii": []}, "needs radii.* found none"),
         ({"radii": [-0.1]}, "at least 0"),
-        ({"radii": [math.nan]}, r"needs finite radii of at least 0, found \[nan\]"),
-        ({"radii": [math.inf]}, r"needs finite radii of at least 0, found \[inf\]"),
+        ({"radii": [math.nan]}, r"finite distances of at least 0, found \[nan\]"),
+        ({"radii": [math.inf]}, r"finite distances of at least 0, found \[inf\]"),
         ({"radii": [0.5, 0.5]}, "each radius once"),
         ({"alpha": 0.0}, "failure probability"),
     ],
