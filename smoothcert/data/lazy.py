@@ -95,11 +95,6 @@ class LazyDataset(ABC):
             self._check_size(found, i)
             return found
 
-    def check(self, i: int) -> None:
-        """Refuse picture `i` by what its header says: quick, but damage further on is not seen."""
-        with self.open(i) as picture:
-            self._check(picture, i)
-
     def _check(self, picture: Image, i: int) -> None:
         where, rule = self.where(i), self.rule
         check_colours(picture, where)
@@ -150,21 +145,3 @@ def with_classes(dataset: Dataset | LazyDataset, classes: int) -> Dataset | Lazy
     same = copy(dataset)
     same.classes = classes
     return same
-
-
-def faults(dataset: Dataset | LazyDataset, limit: int = 20) -> list[str]:
-    """What is wrong with the pictures of a set, by their headers alone: at most `limit` sentences, each with its file.
-
-    Only headers are read, so it is quick. Arrays in memory were checked when they were read.
-    """
-    found: list[str] = []
-    if isinstance(dataset, Dataset):
-        return found
-    for i in range(len(dataset)):
-        if len(found) == limit:
-            break
-        try:
-            dataset.check(i)
-        except DataError as error:
-            found.append(str(error))
-    return found
