@@ -54,6 +54,22 @@ def test_values_outside_their_domain_are_refused(change, message):
 
 
 @pytest.mark.parametrize("kind", [TrainConfig, CertifyConfig, AttackConfig])
+def test_a_sigma_of_grey_levels_is_asked_about(kind):
+    values = {**GOOD} if kind is TrainConfig else {"radii": [0.5]}
+    assert kind(**values | {"sigma": 3.5}).sigma == 3.5
+    with pytest.raises(ConfigError, match=r"\[0, 1\] image, .*found 25, .*8-bit.* 0\.098"):
+        kind(**values | {"sigma": 25})
+    with pytest.raises(ConfigError, match="at most 5, found inf"):
+        kind(**values | {"sigma": float("inf")})
+
+
+@pytest.mark.parametrize("radius", [-0.25, float("nan"), float("inf")])
+def test_radii_are_finite_distances(radius):
+    with pytest.raises(ConfigError, match="finite distances of at least 0"):
+        CertifyConfig(sigma=0.5, radii=(0.5, radius))
+
+
+@pytest.mark.parametrize("kind", [TrainConfig, CertifyConfig, AttackConfig])
 def test_seeds_are_those_that_a_manifest_can_hold(kind):
     values = GOOD if kind is TrainConfig else {"sigma": 0.5, "radii": [0.5]}
     for seed in (-1, -(2**63), 2**63, 2**64, 10**100):

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 
 from smoothcert.config.build import check_types
 from smoothcert.config.choices import AttackName, Kernels, NoiseMode, Precision
-from smoothcert.config.settings import ALPHA, KERNELS_HELP, N0, NOISE, N, check_seed, setting
+from smoothcert.config.settings import (
+    ALPHA,
+    KERNELS_HELP,
+    N0,
+    NOISE,
+    N,
+    check_seed,
+    check_sigma,
+    setting,
+)
 from smoothcert.errors import ConfigError
 
 
@@ -43,10 +52,11 @@ class CertifyConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
+        check_sigma(self.sigma)
         if self.radii is not None:
             if not self.radii:
                 raise ConfigError("expected at least one radius to test, found none")
-            object.__setattr__(self, "radii", tuple(sorted(self.radii)))
+            object.__setattr__(self, "radii", _rising(self.radii))
         check_seed("seed", self.seed)
 
 
@@ -80,11 +90,10 @@ class AttackConfig:
 
     def __post_init__(self) -> None:
         check_types(self)
-        object.__setattr__(self, "radii", tuple(sorted(self.radii)))
-        if not self.radii or self.radii[0] < 0:
-            raise ConfigError(
-                f"an attack needs finite radii of at least 0, found {list(self.radii)}"
-            )
+        check_sigma(self.sigma)
+        object.__setattr__(self, "radii", _rising(self.radii))
+        if not self.radii:
+            raise ConfigError("an attack needs radii, for example 0.25 0.5, found none")
         if len(set(self.radii)) < len(self.radii):  # the store would wait for rows that it has
             raise ConfigError(f"an attack needs each radius once, found {list(self.radii)}")
         check_seed("seed", self.seed)
@@ -109,3 +118,9 @@ def _check_prediction(n: int, alpha: float) -> None:
             f"n = {n} samples cannot answer anything at alpha = {alpha:g}, not even if all agree: PREDICT would always "
             f"abstain, so use n >= {math.floor(2 - math.log2(alpha))}"
         )
+
+
+def _rising(radii: tuple[float, ...]) -> tuple[float, ...]:
+    if any(radius < 0 for radius in radii):
+        raise ConfigError(f"radii are distances of at least 0, found {list(radii)}")
+    return tuple(sorted(radii))

@@ -12,7 +12,7 @@ import yaml
 
 from smoothcert.config.build import build_dataclass, check_types, read_mapping
 from smoothcert.config.choices import Kernels, OptimizerName, TrainingPrecision
-from smoothcert.config.settings import KERNELS_HELP, check_seed, setting
+from smoothcert.config.settings import KERNELS_HELP, check_seed, check_sigma, setting
 from smoothcert.errors import ConfigError, unknown_name
 
 PRETRAINED = "pretrained"
@@ -171,6 +171,8 @@ class TrainConfig:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)!r}")
         if self.momentum >= 1:  # the sums of gradients would grow without end
             raise ConfigError(f"momentum must be below 1, found {self.momentum!r}")
+        if self.sigma:
+            check_sigma(self.sigma)
         check_seed("seed", self.seed)
         if any(drop < 1 for drop in self.lr_drops):
             raise ConfigError(f"lr_drops are epochs from 1 on, found {self.lr_drops}")

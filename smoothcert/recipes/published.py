@@ -98,7 +98,7 @@ class PublishedRow:
             return None
         if column < len(self.accuracy):
             return self.accuracy[int(column)]
-        return 0.0 if radius > saturation_radius(self.sigma, *budget()) else None
+        return 0.0 if radius > saturation_radius(self.sigma, *budget(), "gaussian") else None
 
     def printed(self) -> str:
         if self.mean is None:

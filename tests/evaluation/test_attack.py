@@ -284,7 +284,7 @@ def test_the_network_is_left_as_it_was(plane, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"radii": []}, "at least 0"),
+        ({"radii": []}, "needs radii.* found none"),
         ({"radii": [-0.1]}, "at least 0"),
         ({"radii": [math.nan]}, r"radii must be .* finite number, found \[nan\]"),
         ({"radii": [math.inf]}, r"radii must be .* finite number, found \[inf\]"),

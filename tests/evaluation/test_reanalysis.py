@@ -53,9 +53,11 @@ def make(folder, rows=((0, 1), (2, 3)), environment=None, **identity):
     return store
 
 
-def expected(alpha, **settings):
+def expected(alpha, law="gaussian", **settings):
     pairs = zip(COUNTS0, COUNTS, strict=True)
-    return [from_counts(np.array([a]), np.array([b]), 0.5, alpha, **settings)[0] for a, b in pairs]
+    return [
+        from_counts(np.array([a]), np.array([b]), 0.5, alpha, law, **settings)[0] for a, b in pairs
+    ]
 
 
 @pytest.mark.parametrize("alpha", [None, 0.05, 1e-6])

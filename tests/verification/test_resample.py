@@ -71,7 +71,7 @@ def invented(cells):
     counts0, counts = np.zeros((2, 1, 10), np.int64)
     label = int(cells["label"])
     counts0[0, label], counts[0, label] = 20, 200
-    (certificate,) = from_counts(counts0, counts, 0.5, 0.001)
+    (certificate,) = from_counts(counts0, counts, 0.5, 0.001, law="gaussian")
     row = certificate_row(
         certificate, index=int(cells["idx"]), label=label, noise=cells["noise"], seed=0
     )
@@ -188,7 +188,9 @@ def raised(by, sigma, tau):
         more = min(by, counts.get(other, 0))
         counts |= {top: counts[top] + more, other: counts.get(other, 0) - more}
         arrays = [[[part.get(label, 0) for label in range(10)]] for part in (counts0, counts)]
-        (certificate,) = from_counts(*map(np.array, arrays), sigma, 0.001, slack=tau)
+        (certificate,) = from_counts(
+            *map(np.array, arrays), sigma, 0.001, slack=tau, law="gaussian"
+        )
         row = certificate_row(
             certificate, index=int(cells["idx"]), label=int(cells["label"]), noise="exact", seed=0
         )
