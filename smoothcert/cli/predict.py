@@ -30,7 +30,7 @@ def add_options(parser: ArgumentParser) -> None:
     parser.add_argument(
         "images", type=Path, nargs="+", help="image files (PNG, JPEG, ...) or .npy arrays"
     )
-    names = ("n0", "n", "alpha", "noise", "seed", "precision", "kernels")
+    names = ("sigma", "n0", "n", "alpha", "noise", "seed", "precision", "kernels")
     add_settings(parser, CertifyConfig, names, n=10_000)
     add_json(parser)
     add_machine(parser, data=False)
@@ -39,6 +39,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Options) -> None:
     from smoothcert.certification.smoothed import SmoothedClassifier
     from smoothcert.data.image_file import read_image
+    from smoothcert.data.specs import rule_of
     from smoothcert.devices.pick import pick_device
     from smoothcert.runs.folder import RunFolder
     from smoothcert.statistics.printed import UNITS, at_least, doubt, settings
@@ -48,9 +49,9 @@ def run(options: Options) -> None:
     smoothed = SmoothedClassifier.of(
         model, spec.classes, config, device=pick_device(options.device)
     )
-    images = [
-        read_image(path, spec.shape) for path in options.images
-    ]  # all readable before the first is certified
+    rule = rule_of(spec.dataset, spec.shape)
+    # all readable before the first is certified
+    images = [read_image(path, rule) for path in options.images]
     answers: list[dict[str, Any]] = []
     for index, (path, image) in enumerate(zip(options.images, images, strict=True)):
         try:
@@ -75,10 +76,11 @@ def run(options: Options) -> None:
         print(f"{path}: {name or certificate.predict}, certified {kind} {radius} (p >= {p})")
     if options.json:
         given = {key: getattr(config, key) for key in ("sigma", "n0", "n", "alpha", "noise")}
-        print_json(
-            {"run": options.run, **given, "note": doubt(config.noise) or None, "images": answers}
-        )
+        given |= {"preparation": str(rule), "note": doubt(config.noise) or None}
+        print_json({"run": options.run, **given, "images": answers})
         return
+    if rule.resize is not None:
+        print(f"pictures as the run's own: {rule}")
     print(f"each with {settings(config.n0, config.n, config.alpha, config.noise)}; {UNITS}")
     if doubt(config.noise):
         print(f"note: {doubt(config.noise)}")

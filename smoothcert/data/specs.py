@@ -110,6 +110,37 @@ def prepare(
     return Preparation(channels, height, width, resize, greyed=channels == 1), shown
 
 
+def options_of(own: str) -> dict[str, str]:
+    """The options by which the pictures of a run's own data become images; none for arrays."""
+    if own == "imagenet":
+        return {"size": "224", "resize": "256"}
+    parts = [part.partition("=") for part in own.split(",")[1:]] if is_spec(own) else []
+    return {name: value for name, _, value in parts if name in _PICTURES}
+
+
+def prepared_as(own: str, place: str) -> str:
+    """Another place of pictures with the options of a run's own data: else these would be framed otherwise."""
+    known, asked = options_of(own), options_of(place)
+    if not (known and is_spec(place) and "size" in KINDS[place.partition(":")[0]]):
+        return place
+    said = ",".join(f"{name}={value}".rstrip("=") for name, value in known.items())
+    if asked and asked != known:
+        raise ConfigError(
+            f"{place}: the run's own pictures are prepared by {said}: say the same, or nothing"
+        )
+    return place if asked else f"{place},{said}"
+
+
+def rule_of(own: str, shape: tuple[int, ...]) -> Preparation:
+    """How a picture becomes an image for a run: as its own data says, and else it must be one."""
+    channels, height, width = shape
+    if not (options := options_of(own)):
+        return Preparation(channels, height, width)
+    return prepare(
+        Spec("folder", own, options), (channels, height, width), (channels, height, width)
+    )[0]
+
+
 def _size(text: str) -> tuple[int, int]:
     """224, or 192x256 for height x width."""
     sides = text.split("x")
