@@ -94,6 +94,7 @@ def certify_dataset(
         store.claim(Manifest(identity, len(indices), made), sound)
         what = f"certify {dataset.name} {dataset.split}"
         note = "certified correct" if dataset.labelled else ""
+        before = workers.rechecked
         try:
             store.complete(
                 chosen.mine(indices),
@@ -105,12 +106,12 @@ def certify_dataset(
                 quiet=quiet,
             )
         finally:
-            _note(store, chosen, workers)
+            _note(store, chosen, workers, before)
     return store
 
 
-def _note(store: ResultStore, chosen: Selection, workers: Workers) -> None:
-    rows, differing = workers.rechecked
+def _note(store: ResultStore, chosen: Selection, workers: Workers, before: tuple[int, int]) -> None:
+    rows, differing = (now - then for now, then in zip(workers.rechecked, before, strict=True))
     if rows:
         with suppress(StoreError):  # it decides nothing, and must not hide why certification ended
             note_checks(store.folder, chosen.share, rows, differing)
