@@ -93,9 +93,10 @@ def certify_dataset(
         # rows beside damaged ones would be made for a store that is never verified
         sound = partial(require_sound, advice=_RESTORE)
         store.claim(Manifest(identity, len(indices), made), sound)
-        before = _rows(store)
+        stored = _rows(store)
         what = f"certify {dataset.name} {dataset.split}"
         note = "certified correct" if dataset.labelled else ""
+        before = workers.rechecked
         try:
             store.complete(
                 chosen.mine(indices),
@@ -107,9 +108,9 @@ def certify_dataset(
                 quiet=quiet,
             )
         except NoFunctionError as error:
-            raise NoFunctionError(f"{error}. {_suspect(store, before)}") from error
+            raise NoFunctionError(f"{error}. {_suspect(store, stored)}") from error
         finally:
-            _note(store, chosen, workers)
+            _note(store, chosen, workers, before)
     return store
 
 
@@ -128,8 +129,8 @@ def _suspect(store: ResultStore, before: dict[Path, int]) -> str:
     return f"It has made {' and '.join(named)} before: do not rely on them, delete the file"
 
 
-def _note(store: ResultStore, chosen: Selection, workers: Workers) -> None:
-    rows, differing = workers.rechecked
+def _note(store: ResultStore, chosen: Selection, workers: Workers, before: tuple[int, int]) -> None:
+    rows, differing = (now - then for now, then in zip(workers.rechecked, before, strict=True))
     if rows:
         with suppress(StoreError):  # it decides nothing, and must not hide why certification ended
             note_checks(store.folder, chosen.share, rows, differing)

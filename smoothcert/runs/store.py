@@ -114,9 +114,8 @@ class ResultStore:
     def parts(self) -> list[Lines]:
         """The whole lines of every part that this store could have written; an unfinished line is passed over."""
         found = [read_lines(path, self.columns) for path in self.part_paths()]
-        older = [name for name in self.columns if name != CHECK]
         for part in found:
-            if part.header not in (list(self.columns), older):
+            if part.header != list(self.columns):
                 raise StoreError(
                     f"{part.path} does not start with the header of such a store: move it away"
                 )
@@ -260,9 +259,7 @@ class PartWriter:
             self.sync()
         self._columns = lines.header
         before = lines.fields[-1][-1] if lines.fields else first_link(identity, path.stem)
-        self._link = (
-            before if lines.header[-1] == CHECK else None
-        )  # parts of older versions have no chain
+        self._link = before if lines.header[-1] == CHECK else None  # attacks have no chain
 
     def add(self, row: Mapping[str, object]) -> None:
         if self._link is None:

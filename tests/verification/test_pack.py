@@ -115,6 +115,87 @@ def test_a_pack_that_was_changed_on_the_way_is_found(run):
         verify(file)
 
 
+def repacked(file, change):
+    """The members of a pack after a change of them, as a file that `unpack` takes."""
+    with zipfile.ZipFile(file) as archive:
+        found = {name: archive.read(name) for name in archive.namelist()}
+    change(found)
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in found.items():
+            archive.writestr(*member(name, content))
+
+
+ROOT = "gaussian-0.50"
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("card.md", "card.md was altered"),
+        ("report.html", "report.html was altered"),
+        ("model.json", "model.json was altered"),
+        ("certify/test/part-0-of-2.tsv", "part-0-of-2.tsv was altered"),
+        ("SHA256SUMS", " is "),
+        ("notes.txt", "notes.txt is extra"),
+        ("certify/test/x/y", "certify/test/x/y is extra"),
+    ],
+)
+def test_a_member_that_was_altered_or_put_in_is_named(run, name, problem):
+    file = pack(run)
+
+    def change(found):
+        found[f"{ROOT}/{name}"] = found.get(f"{ROOT}/{name}", b"") + b"ACR 9.99\n"
+
+    repacked(file, change)
+    (verdict,) = verify(file)
+    assert verdict.answer == "differs"
+    assert any(problem in text for text in verdict.problems)
+
+
+def test_a_member_that_was_left_out_is_named(run):
+    file = pack(run)
+    repacked(file, lambda found: found.pop(f"{ROOT}/report.html"))
+    assert "report.html is not there" in verify(file)[0].problems[0]
+    repacked(file, lambda found: found.pop(f"{ROOT}/SHA256SUMS"))
+    assert "SHA256SUMS is missing" in verify(file)[0].problems[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"normalisation": "range=-1,1"},
+        {"architecture": "resnet20"},
+        {"options": {"width": 2}},
+        {"sigma": 0.25},
+        {"class_names": list("abcdefghij")},
+    ],
+    ids=str,
+)
+def test_another_model_json_than_was_certified_is_found(run, change):
+    """Without PyTorch: the weights are the same, and only a network made of both would tell."""
+    path = run / "model.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    (verdict,) = verify(run)
+    assert "model.json is not the one that was certified" in verdict.problems[0]
+    with pytest.raises(StoreError, match="cannot be packed, DIFFERS"):
+        pack(run)
+
+
+def test_a_run_whose_place_or_data_has_another_name_is_the_same(run):
+    path = run / "model.json"
+    there = {"dataset": "folder:/elsewhere", "source": "/elsewhere/weights.pt"}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **there}))
+    assert verify(run)[0].answer == "verified"
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "metrics.jsonl", "environment.jsonl"])
+def test_a_damaged_file_of_the_run_is_found(run, name):
+    (run / name).write_text("x\n")
+    (verdict,) = verify(run)
+    assert verdict.answer == "differs"
+    assert name in verdict.problems[0]
+
+
 def member(name, content=b"x", kind=stat.S_IFREG, **fields):
     found = zipfile.ZipInfo(name)
     found.external_attr = (kind | 0o644) << 16

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from smoothcert.config import CertifyConfig, as_options
+from smoothcert.progress import printable
 from smoothcert.report.measures.analysis import clean_accuracy, median_radius
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.published_comparison import find_published
@@ -117,7 +118,7 @@ def _options(c: Certificates) -> list[str]:
 
 
 def _line(*words: str) -> str:
-    return shlex.join(["smoothcert", *words])
+    return shlex.join(["smoothcert", *map(printable, words)])
 
 
 def _part(manifest: dict[str, Any] | None, key: str) -> dict[str, Any]:
