@@ -25,29 +25,13 @@ from smoothcert.recipes.tables import (
 )
 from smoothcert.statistics.saturation import saturation_radius
 
-_TRAINING = (
-    *(
-        "epochs",
-        "batch_size",
-        "optimizer",
-        "lr",
-        "momentum",
-        "weight_decay",
-        "lr_step",
-        "lr_factor",
-        "lr_late",
-    ),
-    *("lr_drops", "model_options", "normalisation", "augment", "nesterov", "as_printed"),
-)
-_FREE = (
-    "n",
-    "folder",
-    "settings",
-    "seed",
-    "precision",
-    "kernels",
-    "evaluate_every",
-)  # of soft labels, by no paper
+_TRAINING = {
+    *("epochs", "batch_size", "optimizer", "lr", "momentum", "nesterov", "weight_decay"),
+    *("lr_step", "lr_factor", "lr_late", "lr_drops", "model_options", "normalisation", "augment"),
+    "as_printed",
+}
+# of soft labels, by no paper
+_FREE = {"n", "folder", "settings", "seed", "precision", "kernels", "evaluate_every"}
 
 
 class Budget(NamedTuple):
@@ -72,18 +56,14 @@ class PublishedRow:
     inputs: int
     source: str
     step: float
-    every: int | None = (
-        None  # of which every k-th image was taken, where the number of inputs does not tell
-    )
+    every: int | None = None  # every k-th image, where the number of inputs does not tell
     acr: float | None = None
     mean: float | None = None
     std: float | None = None
     seeds: int = 1  # how many the mean is over
     accuracy: tuple[float | None, ...] = ()
     note: str = ""
-    training: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # what the row fixes of it beside the method
+    training: Mapping[str, Any] = field(default_factory=dict)  # what it fixes beside the method
     of_recipe: bool = True  # whether that is the recipe's own
 
     @property
@@ -154,7 +134,7 @@ def published_row(table: Table, row: TableRow, as_printed: bool = False) -> Publ
         accuracy=tuple(None if percent is None else percent / 100 for percent in row.accuracy),
         note=row.note,
         training=_training({**_defaults(), **settings}),
-        of_recipe=not {*_TRAINING} & row.change.keys(),
+        of_recipe=not _TRAINING & row.change.keys(),
     )
 
 
@@ -192,10 +172,8 @@ def method_settings(config: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def rows_of(config: Mapping[str, Any]) -> list[PublishedRow]:
     """The rows with the settings of a configuration, in the order of preference."""
-    if config.get("self_training") or config.get(
-        "init_from"
-    ):  # no ACR was published of models that had more data
-        return []
+    if config.get("self_training") or config.get("init_from"):
+        return []  # no ACR was published of models that had more data
     dataset = str(config.get("dataset")).removesuffix("-printed")
     own, rows = method_settings(config), published_rows(dataset, bool(config.get("as_printed")))
     place = config.get("model"), config.get("sigma")
@@ -232,9 +210,7 @@ def _training(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _defaults() -> dict[str, Any]:
-    from smoothcert.config import (
-        TrainConfig,
-    )  # loads a YAML parser, which reports of logs can do without
+    from smoothcert.config import TrainConfig  # loads YAML, which reports of logs can do without
 
     fields = [entry for entry in dataclasses.fields(TrainConfig) if entry.name in _TRAINING]
     values = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from functools import cache
@@ -91,3 +92,19 @@ def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
         else:
             new[key] = asked
     return new
+
+
+def change_words(changes: Mapping[str, Any]) -> list[str]:
+    """The changes of a recipe as options of `smoothcert train`."""
+    words: list[str] = []
+    for key, value in changes.items():
+        name = f"--{key.replace('_', '-')}"
+        entries = (
+            {f"{name}.{entry}": v for entry, v in value.items()}
+            if isinstance(value, Mapping)
+            else {name: value}
+        )
+        words += [
+            word for option, v in entries.items() for word in (option, json.dumps(v).strip('"'))
+        ]
+    return words

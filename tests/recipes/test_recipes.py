@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from smoothcert.cli import main
 from smoothcert.config import PRETRAINED, SoftLabels, TrainConfig, dump_config
 from smoothcert.data import DATASETS
 from smoothcert.errors import ConfigError
@@ -258,6 +259,14 @@ def test_published_values_are_those_of_the_settings_not_of_the_name():
     assert load_recipe("mnist/gaussian-0.50", {"sigma": 0.25}).published["acr"] == 0.911
     assert load_recipe("mnist/gaussian-0.50", {"sigma": 0.3}).published == {}
     assert load_recipe("mnist/gaussian-0.50", {"init_from": "runs/before"}).published == {}
+
+
+def test_a_recipe_is_printed_in_full_with_what_its_paper_says(capsys):
+    main(["recipes", "mnist/smoothmix-0.25-eta1"])
+    ours, _, text = capsys.readouterr().out.partition("--as-printed")
+    assert "steps: 3\n" in ours
+    assert "lr_late: true\n" in ours
+    assert {"steps: 2", "lr_late: false", "nesterov: true"} <= {*map(str.strip, text.splitlines())}
 
 
 def test_recipes_need_neither_torch_nor_numpy():

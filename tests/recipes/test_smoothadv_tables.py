@@ -1,14 +1,11 @@
 """SmoothAdv's tables: rows mean what their labels say, and the tables agree with each other."""
 
-import fnmatch
 import re
-import shlex
-from pathlib import Path
 
 import pytest
 
 from smoothcert.recipes.published import method_settings
-from smoothcert.recipes.tables import load_table, table_names
+from smoothcert.recipes.tables import load_table
 
 GRIDS = [f"smoothadv/table-{number}" for number in range(7, 16)]
 EPSILON = {
@@ -156,28 +153,3 @@ def test_l_infinity_radii_lie_within_the_l2_radius_as_far_as_the_paper_has_it(
     assert table.linf == f"{levels}/255"
     assert table.radii[0] == pytest.approx(needed, rel=0.02)
     assert table.radii[0] >= needed or "1.5215" in table.note  # the paper rounds that one down
-
-
-def test_the_page_of_tables_and_figures_names_every_table_and_rows_that_there_are():
-    page = (Path(__file__).parents[2] / "docs" / "figures.md").read_text(encoding="utf-8")
-    named = {
-        f"{paper}/table-{number}"
-        for paper, first, last in re.findall(r"`([a-z-]+)/table-(\d+)` to `table-(\d+)`", page)
-        for number in range(int(first), int(last) + 1)
-    }
-    assert named == {name for name in table_names() if "/table-" in name}
-    assert "smoothcert explain RUNS" not in page  # it takes runs, not the folder that they lie in
-    assert (
-        "| CAT-RS 4, 5 | `smoothcert report RUNS --draw trade-offs --radii 1 2 " in page
-    )  # the radii of its plots
-    commands = [
-        shlex.split(line) for line in page.splitlines() if line.startswith("smoothcert reproduce")
-    ]
-    tables = [words for words in commands if "/" in words[2]]
-    assert len(tables) == 5
-    for words in tables:
-        table = load_table(words[2])
-        labels = [row.label for row in (*table.rows, *table.best)]
-        patterns = words[words.index("--rows") + 1 :]
-        patterns = patterns[: patterns.index("--out")] if "--out" in patterns else patterns
-        assert all(fnmatch.filter(labels, pattern) for pattern in patterns)
