@@ -55,7 +55,7 @@ def _run(words: Sequence[str]) -> None:
     except SmoothcertError as error:
         if any(word.partition("=")[0] == "--json" for word in words):
             print_json({"error": str(error)})
-        told = shown(str(error)).replace("\n", "\n  ")  # a name with an end of line begins no line
+        told = re.sub(r"\n(?!  )", "\n  ", shown(str(error)))  # no name begins a line of its own
         print(f"error: {told}", file=sys.stderr, flush=True)
         if isinstance(error, ProcessLost):
             os._exit(2)  # PyTorch would wait for what was sent to the process that is gone

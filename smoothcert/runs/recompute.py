@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binom, norm
+from scipy.special import bdtrc, ndtr, ndtri
 
 Array = NDArray[np.float64]
 Whole = NDArray[np.int64]
@@ -26,7 +26,7 @@ def lower_bound(count: Whole, n: Whole, alpha: float) -> Array:
     low, high = np.zeros(pairs.shape[1]), np.ones(pairs.shape[1])
     for _ in range(100):  # so that bounds near 0 have all their digits too
         middle = 0.5 * (low + high)
-        proved = binom.sf(pairs[0] - 1, pairs[1], middle) <= alpha
+        proved = bdtrc(pairs[0] - 1, pairs[1], middle) <= alpha
         low, high = np.where(proved, middle, low), np.where(proved, high, middle)
     return np.asarray(low[np.ravel(place)])
 
@@ -44,7 +44,7 @@ def radius(p: ArrayLike, sigma: float, law: str) -> Array:
         return np.asarray(scale * (2.0 * p - 1.0))
     with np.errstate(divide="ignore"):
         return np.asarray(
-            -scale * np.log(2.0 * (1.0 - p)) if law == "laplace" else scale * norm.ppf(p)
+            -scale * np.log(2.0 * (1.0 - p)) if law == "laplace" else scale * ndtri(p)
         )
 
 
@@ -53,7 +53,7 @@ def probability(radius: ArrayLike, sigma: float, law: str) -> Array:
     x = np.asarray(radius, dtype=np.float64) / _scale(sigma, law)
     if law == "uniform":
         return np.asarray(0.5 + 0.5 * x)
-    return np.asarray(1.0 - 0.5 * np.exp(-x) if law == "laplace" else norm.cdf(x))
+    return np.asarray(1.0 - 0.5 * np.exp(-x) if law == "laplace" else ndtr(x))
 
 
 def two_class_radius(p_a: Array, p_b: Array, sigma: float, law: str) -> Array:
@@ -65,7 +65,7 @@ def two_class_radius(p_a: Array, p_b: Array, sigma: float, law: str) -> Array:
         elif law == "laplace":
             r = scale * np.maximum(0.5 * np.log(p_a / p_b), -np.log(1.0 - p_a + p_b))
         else:
-            r = 0.5 * scale * (norm.ppf(p_a) - norm.ppf(p_b))
+            r = 0.5 * scale * (ndtri(p_a) - ndtri(p_b))
     return np.where(p_a > p_b, r, 0.0)
 
 
@@ -84,6 +84,8 @@ def thresholds(p: float, looks: Sequence[int], alpha: float) -> list[int]:
     If the probability is p, the chance that the count reaches h_i at any look i <= k is at most alpha k/K. `alive`
     holds the probabilities of the counts from `first` on, on paths that have reached no threshold yet.
     """
+    from scipy.stats import binom  # which takes a second to import, and most stores need none of it
+
     first, alive, spent, before = 0, np.ones(1), 0.0, 0
     found = []
     for k, look in enumerate(looks, start=1):

@@ -4,14 +4,11 @@ import json
 import re
 import shutil
 
-import numpy as np
 import pytest
 
-from smoothcert.certification.certifier import certificate_row
 from smoothcert.runs.store import ResultStore
-from smoothcert.statistics.certificate import from_counts
 from tests.cli.commands import ends, fails, run
-from tests.verification.simulated import tamper
+from tests.verification.simulated import invented, tamper
 
 
 def test_attack_prints_both_accuracies_and_draws_them(capsys, certified, tmp_path):
@@ -99,15 +96,7 @@ def test_certificates_of_a_run_that_has_none(capsys, certified, tmp_path):
 def test_an_alarm_is_printed_loudly(capsys, certified, tmp_path):
     """Counts that were invented prove radii of another class: the attack contradicts them."""
     source = ResultStore(certified / "certify" / "six")
-    wrong = ResultStore(certified / "certify" / "wrong")
-    wrong.claim(source.manifest())
-    with wrong.writer(0, 1) as part:
-        for row in source.rows():
-            counts = np.zeros((2, 1, 10), np.int64)
-            counts[:, 0, 9 - int(row["label"])] = 100, 200
-            (made,) = from_counts(*counts, sigma=0.5, alpha=0.001)
-            about = {"index": int(row["idx"]), "label": int(row["label"]), "noise": row["noise"]}
-            part.add({**certificate_row(made, **about, seed=row["seed"]), "time": row["time"]})
+    wrong = invented(certified / "certify" / "wrong", source, lambda row: 9 - int(row["label"]))
     arguments = ["--radius", 0.5, "--noises", 4, "--steps", 5, "--n", 100, "--max", 6]
     arguments += ["--against", "wrong", "--name", "w"]
     assert re.search(

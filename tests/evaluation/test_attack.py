@@ -16,10 +16,10 @@ from smoothcert.errors import ConfigError, ModelError, StoreError
 from smoothcert.evaluation.attack import adversarial_image
 from smoothcert.report import empirical_rows, read_attacks
 from smoothcert.runs.attack_rows import ATTACK_COLUMNS
-from smoothcert.runs.rows import COLUMNS as CERTIFICATE_COLUMNS
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import ResultStore
 from tests.results import attack_with, cells, certify_with
+from tests.verification.simulated import invented
 
 SHAPE = (1, 8, 8)
 SIGMA = 0.25
@@ -186,16 +186,9 @@ def test_empirical_accuracy_lies_above_certified_and_the_true_accuracy_between(
 
 
 def test_a_wrong_certificate_raises_the_alarm(plane, certified, tmp_path):
-    """Radii of 1 are claimed for all; every image that the attack flips contradicts its certificate."""
-    data, certificates = certified
-    part = certificates.folder / "part-0-of-1.tsv"
-    header, *lines = part.read_text().splitlines()
-    column = CERTIFICATE_COLUMNS.index("radius")
-    inflated = [
-        "\t".join([*c[:column], "1.0", *c[column + 1 :]])
-        for c in (line.split("\t") for line in lines)
-    ]
-    part.write_text("\n".join([header, *inflated]) + "\n")
+    """All samples are claimed to agree; every image that the attack flips contradicts its certificate."""
+    data, source = certified
+    certificates = invented(tmp_path / "wrong", source, lambda row: 0)
     rows = summarise(
         attack_with(plane, data, tmp_path / "attack", certificates=certificates, **SETTINGS)
     )

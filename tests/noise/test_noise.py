@@ -259,9 +259,5 @@ def test_all_modes_agree_on_the_image_they_are_about():
 def test_unknown_modes_and_devices_are_refused():
     with pytest.raises(ConfigError, match=r"did you mean exact\?"):
         copies(mode="exakt")
-    with pytest.raises(
-        ConfigError, match=r"the noise 'quantised' is gone: use 'exact'.* still read.* not resumed"
-    ):
-        copies(mode="quantised")
     with pytest.raises(ConfigError, match="cpu and cuda"):
         copies(torch.zeros(SHAPE, device="meta"))

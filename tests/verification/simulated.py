@@ -82,6 +82,21 @@ def _certificate(rng, config, alpha, law, tau, test):
     return from_claim(counts0[0], counts, test.claim(state), config.sigma, alpha, law=law)
 
 
+def invented(folder, source, selected):
+    """A store like `source` whose counts nobody drew: all samples of an input name the class `selected(row)`."""
+    store, manifest = ResultStore(folder), source.manifest()
+    store.claim(manifest)
+    said = manifest.identity
+    with store.writer(0, 1) as part:
+        for row in source.rows():
+            counts = np.zeros((2, 1, said["classes"]), np.int64)
+            counts[:, 0, selected(row)] = said["n0"], said["n"]
+            (made,) = from_counts(*counts, said["sigma"], said["alpha"], slack=said["tau"])
+            about = {"index": int(row["idx"]), "label": int(row["label"]), "noise": row["noise"]}
+            part.add({**certificate_row(made, **about, seed=row["seed"]), "time": row["time"]})
+    return store
+
+
 def tamper(store, change, where=lambda cells: True):
     """Change the cells of the first row that fits, by a function of them, and chain the part anew; returns its idx."""
     for part in store.parts():
