@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import yaml
-
 from smoothcert.config.build import build_dataclass, check_types, read_mapping
 from smoothcert.config.choices import Kernels, OptimizerName, TrainingPrecision
 from smoothcert.config.settings import KERNELS_HELP, check_seed, check_sigma, setting
@@ -193,4 +191,6 @@ def read_config(path: Path) -> TrainConfig:
 
 
 def dump_config(config: TrainConfig) -> str:
+    import yaml  # reports of logs can do without
+
     return yaml.safe_dump(dataclasses.asdict(config), sort_keys=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from smoothcert.data.places import SPLIT_NAMES, SPLITS, places
 from smoothcert.data.preparation import Preparation
@@ -30,8 +31,8 @@ class Spec:
     def name(self, place: Path | str, more: str = "") -> str:
         """The name that a store records: the end of the place, and what changes images or labels."""
         shown = place if isinstance(place, str) else place.resolve().name
-        if shown in SPLIT_NAMES and (above := Path(place).resolve().parent.name):
-            shown = f"{above}/{shown}"  # many sets have such a folder
+        if isinstance(place, Path) and shown in SPLIT_NAMES:  # many sets have such a folder
+            shown = f"{place.resolve().parent.name}/{shown}".lstrip("/")
         kept = (f",{key}={value}" for key, value in self.options.items() if key not in _PICTURES)
         return f"{self.kind}:{shown}{''.join(kept)}{more}"
 
@@ -91,11 +92,7 @@ def prepare(
     asked = [name for name in ("grey", "colour") if name in options]
     channels = {"grey": 1, "colour": 3}[asked[0]] if asked else (shape or first)[0]
     height, width = _size(options["size"]) if "size" in options else (shape or first)[1:]
-    resize = (
-        _whole(options["resize"], "resize", options["resize"])
-        if "resize" in options
-        else min(height, width)
-    )
+    resize = _whole(options["resize"], "resize") if "resize" in options else min(height, width)
     if channels not in (1, 3):
         raise ConfigError(
             f"pictures have 1 channel (grey) or 3 (colour), found {channels} asked for"
@@ -131,14 +128,12 @@ def prepared_as(own: str, place: str) -> str:
     return place if asked else f"{place},{said}"
 
 
-def rule_of(own: str, shape: tuple[int, ...]) -> Preparation:
-    """How a picture becomes an image for a run: as its own data says, and else it must be one."""
-    channels, height, width = shape
-    if not (options := options_of(own)):
-        return Preparation(channels, height, width)
-    return prepare(
-        Spec("folder", own, options), (channels, height, width), (channels, height, width)
-    )[0]
+def rule_of(own: str, shape: Any) -> Preparation:
+    """How a picture becomes an image [C, H, W] for a run: as its own data says, and else it must be one."""
+    options = options_of(own)
+    return (
+        prepare(Spec("folder", own, options), shape, shape)[0] if options else Preparation(*shape)
+    )
 
 
 def _size(text: str) -> tuple[int, int]:
@@ -151,9 +146,9 @@ def _size(text: str) -> tuple[int, int]:
     return _whole(sides[0], "size", text), _whole(sides[-1], "size", text)
 
 
-def _whole(text: str, name: str, given: str) -> int:
+def _whole(text: str, name: str, given: str = "") -> int:
     if not (text.isascii() and text.isdecimal() and 0 < int(text) <= 10_000):
         raise ConfigError(
-            f"{name} takes numbers of pixels from 1 to 10000, such as {name}=224, found '{given}'"
+            f"{name} takes numbers of pixels from 1 to 10000, such as {name}=224, found '{given or text}'"
         )
     return int(text)

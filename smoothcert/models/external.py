@@ -17,7 +17,7 @@ from typing import Any
 from torch import nn
 
 from smoothcert.errors import MissingExtra, ModelError, unknown_name
-from smoothcert.imports import find_code, import_name, keep_code
+from smoothcert.imports import find_code, import_name
 from smoothcert.models.normalise import InputForm
 
 Factory = Callable[
@@ -91,10 +91,8 @@ def default_classes(factory: Factory) -> int | None:
 
 def own_network(path: str) -> Factory:
     """The class or function at ``mypkg.nets.MyNet``, ``mypkg.nets:make`` or ``folder/nets.py:make``."""
-    code = find_code(path)
+    find_code(path)  # as it is now: later, the file may be another
     network: Factory = import_name(path, "model")
-    if code is not None:
-        keep_code(code)
     if isinstance(network, nn.Module):
         raise ModelError(
             f"model '{path}': expected a class or function, found a {type(network).__name__} that is built already: "

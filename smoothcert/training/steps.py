@@ -118,11 +118,6 @@ class Stepper:
         self._progress = WatchedProgress(0, 1)
         self._settings: list[dict[str, Any]] = []  # of the optimiser
 
-    @property
-    def images(self) -> int:
-        """Labelled images of this epoch so far."""
-        return self._labelled.images
-
     def start_epoch(self, progress: Progress) -> None:
         groups, later = self.optimizer.param_groups, self._progress.later(progress)
         settings = [

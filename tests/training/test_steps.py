@@ -162,7 +162,7 @@ def test_on_the_cpu_steps_are_plain_and_means_are_over_images():
         losses[0]["cross_entropy"] + 10 * losses[0]["divergence"] + 0.5 * losses[0]["entropy"],
         rel=1e-5,
     )
-    assert stepper.images == 0
+    assert stepper.state()["images"] == 0
 
 
 def steps(method, device, prepare=lambda stepper: None, rates=(0.01, 0.01, 0.01), **options):
