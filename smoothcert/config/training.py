@@ -101,9 +101,8 @@ class TrainConfig:
     batch_size: int = setting("images per loaded batch, over all processes", default=256)
     optimizer: OptimizerName = setting("sgd or adam", default="sgd")
     lr: float = setting("initial learning rate", default=0.01)
-    momentum: float = setting(
-        "momentum of SGD (never Nesterov), or the first beta of Adam", default=0.9
-    )
+    momentum: float = setting("momentum of SGD, or the first beta of Adam", default=0.9)
+    nesterov: bool = setting("Nesterov's form of SGD's momentum", default=False)
     weight_decay: float = setting("weight decay, on every parameter", default=1e-4)
     lr_step: int = setting("epochs between two drops of the learning rate", default=30)
     lr_factor: float = setting("factor of each drop", default=0.1)
@@ -148,6 +147,10 @@ class TrainConfig:
         default=None,
     )
     kernels: Kernels = setting(KERNELS_HELP, default="auto")
+    as_printed: bool = setting(
+        "as the paper's text says where its authors' code does otherwise (docs/methods.md)",
+        default=False,
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "soft_labels", SoftLabels.read(self.soft_labels))
@@ -165,6 +168,20 @@ class TrainConfig:
         check_seed("seed", self.seed)
         if any(drop < 1 for drop in self.lr_drops):
             raise ConfigError(f"lr_drops are epochs from 1 on, found {self.lr_drops}")
+        if self.nesterov and (self.optimizer != "sgd" or not self.momentum):
+            raise ConfigError(
+                "nesterov is a form of SGD's momentum: expected sgd and a momentum above 0, found "
+                f"{self.optimizer} and {self.momentum:g}"
+            )
+        if self.as_printed:
+            object.__setattr__(self, "method", {**self.method, "as_printed": True})
+            if self.dataset == "imagenet":  # its test images are prepared otherwise
+                object.__setattr__(self, "dataset", "imagenet-printed")
+        elif self.method.get("as_printed"):
+            raise ConfigError(
+                "as_printed is a setting of the whole run, found it for the method alone: give "
+                "--as-printed"
+            )
 
     def learning_rate(self, epoch: int) -> float:
         """Learning rate of an epoch, counted from 0: lr * factor^(e // step), or one epoch later with `lr_late`.

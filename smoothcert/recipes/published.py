@@ -37,7 +37,7 @@ _TRAINING = (
         "lr_factor",
         "lr_late",
     ),
-    *("lr_drops", "model_options", "normalisation", "augment"),
+    *("lr_drops", "model_options", "normalisation", "augment", "nesterov", "as_printed"),
 )
 _FREE = (
     "n",
@@ -181,9 +181,10 @@ def _cited(single: str, mean: str) -> str:
 
 
 def method_settings(config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The method of a configuration with every hyperparameter: those given, else the method's defaults."""
+    """The method with every hyperparameter, given or default; `as_printed` is one of the run."""
     method = (config or {}).get("method")
-    given = method if isinstance(method, dict) else {"name": method}
+    given = dict(method) if isinstance(method, dict) else {"name": method}
+    given.pop("as_printed", None)
     return method_defaults().get(str(given.get("name")), {}) | given
 
 
@@ -193,7 +194,8 @@ def rows_of(config: Mapping[str, Any]) -> list[PublishedRow]:
         "init_from"
     ):  # no ACR was published of models that had more data
         return []
-    own, rows = method_settings(config), published_rows(str(config.get("dataset")))
+    dataset = str(config.get("dataset")).removesuffix("-printed")
+    own, rows = method_settings(config), published_rows(dataset)
     place = config.get("model"), config.get("sigma")
     fits = [row for row in rows if (row.model, row.sigma) == place and _equal(row.method, own)]
     given = _training(config)

@@ -117,3 +117,12 @@ def test_an_alarm_is_printed_loudly(capsys, certified, tmp_path):
         "certified",
     )
     assert said.err.startswith("SOUNDNESS ALARM: a/six, pgd at radius 4")
+
+
+def test_as_printed_predict_takes_100000_samples(capsys, certified):
+    """Radius 0 is PREDICT over the data set (SmoothAdv, appendix D)."""
+    words = ["attack", certified, "--radius", 0, "--max", 1, "--name", "predict", "--as-printed"]
+    assert "n = 100000 and alpha = 0.001" in run(capsys, *words)
+    identity = json.loads((certified / "attack" / "predict" / "manifest.json").read_text())
+    assert (identity["identity"]["n"], identity["identity"]["as_printed"]) == (100_000, True)
+    assert "n = 50 and" in run(capsys, *words[:-2], "few", "--as-printed", "--n", 50)
