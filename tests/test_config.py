@@ -17,6 +17,7 @@ from smoothcert.config import (
     read_mapping,
 )
 from smoothcert.errors import ConfigError
+from smoothcert.methods import build_method, resolved
 from smoothcert.recipes import load_recipe
 
 GOOD = {"dataset": "mnist", "model": "lenet", "sigma": 0.5, "method": {"name": "gaussian"}}
@@ -46,6 +47,18 @@ def test_a_written_configuration_reads_back_the_same(tmp_path):
         ({"batch_size": 0}, "batch_size must be at least 1"),
         ({"weight_decay": -0.1}, "weight_decay must not be negative"),
         ({"lr_drops": [30, 0]}, r"lr_drops are epochs from 1 on, found \[30, 0\]"),
+        (
+            {"nesterov": True, "optimizer": "adam"},
+            "expected sgd and a momentum above 0, found adam",
+        ),
+        (
+            {"nesterov": True, "momentum": 0.0},
+            "expected sgd and a momentum above 0, found sgd and 0",
+        ),
+        (
+            {"method": {"name": "macer", "as_printed": True}},
+            "as_printed is a setting of the whole run",
+        ),
     ],
 )
 def test_values_outside_their_domain_are_refused(change, message):
@@ -196,3 +209,34 @@ def test_settings_become_options_again():
         CertifyConfig, {"sigma": 0.5, "radii": [0.5, 1.0], "skip_wrong": True, "max": 3, "n": None}
     )
     assert words == ["--sigma", "0.5", "--radius", "0.5", "1.0", "--skip-wrong"]
+
+
+def test_as_printed_is_one_setting_of_a_run(tmp_path):
+    """It reaches the method and the data, and both are written down."""
+    config = load_recipe("mnist/smoothmix-0.50", {"as_printed": True}).config
+    assert config.method["as_printed"] is True
+    assert build_method(config.method).as_printed
+    (tmp_path / "config.yaml").write_text(
+        dump_config(resolved(config, build_method(config.method)))
+    )
+    again = read_config(tmp_path / "config.yaml")
+    assert (again.as_printed, again.method["as_printed"]) == (True, True)
+    assert TrainConfig(**{**GOOD, "dataset": "imagenet"}, as_printed=True).dataset == (
+        "imagenet-printed"
+    )
+    plain = TrainConfig(**GOOD)
+    assert (plain.as_printed, plain.nesterov, "as_printed" in plain.method) == (False, False, False)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"beta": 0.0}, "beta above 0, found 0.0"),
+        ({"attack": "stein-hard", "beta": 2.0}, "stein-hard has no temperature"),
+        ({"attack": "foolbox", "beta": 2.0}, "foolbox has no temperature"),
+        ({"attack": "foolbox", "as_printed": True}, "foolbox's attack is in no paper"),
+    ],
+)
+def test_what_an_attack_does_not_know_is_refused(settings, message):
+    with pytest.raises(ConfigError, match=message):
+        AttackConfig(0.5, (0.5,), **settings)

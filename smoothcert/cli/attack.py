@@ -20,7 +20,7 @@ from smoothcert.cli.options import (
     read_selection,
     read_settings,
 )
-from smoothcert.config import AttackConfig
+from smoothcert.config import AttackConfig, N
 from smoothcert.errors import ConfigError, StoreError, none_of
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def add_options(parser: ArgumentParser) -> None:
     )
     option(parser, "--name", str, None, "name of the attack's store; default: the attack's")
     add_inputs(parser)
-    add_settings(parser, AttackConfig)
+    add_settings(parser, AttackConfig, n=None)
     add_machine(parser)
     option(parser, "--svg", Path, None, "write the certified and empirical curves to this file")
 
@@ -59,11 +59,12 @@ def run(options: Options) -> None:
     folder, name = RunFolder(options.run), check_name(options.name or options.attack)
     model, spec = folder.load_model(trust_code=options.trust_code)
     certificates = _certificates(folder.path, options.against)
+    known = {"sigma": spec.sigma, **({"n": N} if options.as_printed else {})}
     store = attack_dataset(
         model,
         data_of_run(spec, options.split, options.data_dir),
         folder.path / "attack" / name,
-        read_settings(options, AttackConfig, sigma=spec.sigma),
+        read_settings(options, AttackConfig, **known),
         selection=read_selection(options),
         certificates=certificates if certificates.exists else None,
         device=pick_device(options.device),
@@ -77,6 +78,7 @@ def run(options: Options) -> None:
     _print(
         attacked, read_results(certificates.folder) if certificates.done() and not differing else []
     )
+    print(f"by PREDICT with n = {attacked.n} and alpha = {attacked.identity['alpha']:g}")
     if differing:
         print(
             f"note: the certificates of {certificates.folder} are left aside, since they differ in "

@@ -72,12 +72,19 @@ class AttackConfig:
         "l2 radii to attack at; 0: the images as they are", flag="radius"
     )
     attack: AttackName = setting(
-        "SmoothAdv's PGD or DDN, gradient-free by probabilities or by hard votes, PGD without noise, or foolbox's",
+        "SmoothAdv's PGD or DDN, PGD on its equation 4 (expected), gradient-free by probabilities "
+        "or by hard votes, PGD without noise, or foolbox's",
         default="pgd",
     )
     noises: int = setting("noises that an attack averages over", default=128)
     steps: int = setting("steps of an attack", default=20)
-    n: int = setting("noise samples of PREDICT on the attacked image", default=10_000)
+    beta: float = setting(
+        "inverse temperature of the logits that are attacked (SmoothAdv, appendix B)", default=1.0
+    )
+    n: int = setting(
+        "noise samples of PREDICT on the attacked image; default: 10000, or as printed 100000",
+        default=10_000,
+    )
     alpha: float = setting("failure probability of PREDICT", default=ALPHA)
     noise: NoiseMode = setting("noise of PREDICT; see `certify`", default=NOISE)
     seed: int | None = setting(
@@ -87,6 +94,10 @@ class AttackConfig:
         "of the network's products; auto: that of the certificates, if any", default="auto"
     )
     kernels: Kernels = setting(KERNELS_HELP, default="auto")
+    as_printed: bool = setting(
+        "the attack as SmoothAdv's text says where the code does otherwise (docs/methods.md)",
+        default=False,
+    )
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -104,6 +115,12 @@ class AttackConfig:
                 f"the attack {self.attack} needs noises >= {least} and steps >= 1, found {self.noises} "
                 f"and {self.steps}"
             )
+        if not 0 < self.beta < math.inf:
+            raise ConfigError(f"an attack needs a beta above 0, found {self.beta}")
+        if self.beta != 1 and self.attack in ("stein-hard", "foolbox"):
+            raise ConfigError(f"the attack {self.attack} has no temperature: leave beta out")
+        if self.as_printed and self.attack == "foolbox":
+            raise ConfigError("foolbox's attack is in no paper: leave as_printed out")
         _check_prediction(self.n, self.alpha)
         if self.noise in ("uniform", "laplace"):
             raise ConfigError(

@@ -11,7 +11,7 @@ Precision = Literal["auto", "float32", "tf32", "bfloat16", "float16"]
 TrainingPrecision = Literal["tf32", "float32", "bfloat16"]
 OptimizerName = Literal["sgd", "adam"]
 Kernels = Literal["auto", "off"]
-AttackName = Literal["pgd", "ddn", "stein", "stein-hard", "vanilla", "foolbox"]
+AttackName = Literal["pgd", "expected", "ddn", "stein", "stein-hard", "vanilla", "foolbox"]
 ExecutorName = Literal["local", "ray"]
 
 Law = Literal["gaussian", "uniform", "laplace"]

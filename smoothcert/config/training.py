@@ -174,6 +174,20 @@ class TrainConfig:
         check_seed("seed", self.seed)
         if any(drop < 1 for drop in self.lr_drops):
             raise ConfigError(f"lr_drops are epochs from 1 on, found {self.lr_drops}")
+        if self.nesterov and (self.optimizer != "sgd" or not self.momentum):
+            raise ConfigError(
+                "nesterov is a form of SGD's momentum: expected sgd and a momentum above 0, found "
+                f"{self.optimizer} and {self.momentum:g}"
+            )
+        if self.as_printed:
+            object.__setattr__(self, "method", {**self.method, "as_printed": True})
+            if self.dataset == "imagenet":  # its test images are prepared otherwise
+                object.__setattr__(self, "dataset", "imagenet-printed")
+        elif self.method.get("as_printed"):
+            raise ConfigError(
+                "as_printed is a setting of the whole run, found it for the method alone: give "
+                "--as-printed"
+            )
 
     def learning_rate(self, epoch: int) -> float:
         """Learning rate of an epoch, counted from 0: lr * factor^(e // step), or one epoch later with `lr_late`.

@@ -131,9 +131,7 @@ class ImageNetShards(AsPublished, TarShards):
     def _fingerprint(self) -> str:
         """Of names, sizes and labels, as for the folder: every process would read 150 GB for a hash of the pixels."""
         rows = zip(self.names, self.place[:, 1].tolist(), self.labels.tolist(), strict=True)
-        return sha256(
-            "\n".join(f"{name}\t{size}\t{label}" for name, size, label in rows).encode()
-        ).hexdigest()
+        return self._hash(f"{name}\t{size}\t{label}" for name, size, label in rows)
 
 
 def load_tar(

@@ -15,7 +15,7 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
-from smoothcert.attacks.ascent import pgd
+from smoothcert.attacks.ascent import GradientName, pgd
 from smoothcert.attacks.ddn import ddn, ddn_test_gamma
 from smoothcert.attacks.foolbox_attack import foolbox_pgd
 from smoothcert.attacks.rounding import round_inside
@@ -179,12 +179,22 @@ def adversarial_image(
     images, labels = image[None], torch.tensor([label], device=image.device)
     if config.attack == "foolbox":
         return foolbox_pgd(model, images, labels, noise, epsilon=radius, steps=config.steps)[0]
-    ball: dict[str, Any] = {"epsilon": radius, "steps": config.steps, "generator": generator}
+    ball: dict[str, Any] = {
+        "epsilon": radius,
+        "steps": config.steps,
+        "generator": generator,
+        "beta": config.beta,
+        "as_printed": config.as_printed,
+    }
     if config.attack == "ddn":
-        gamma = ddn_test_gamma(radius, config.steps)
+        gamma = 0.05 if config.as_printed else ddn_test_gamma(radius, config.steps)
         return ddn(model, images, labels, noise, gamma=gamma, start=1.0, rounded=False, **ball)[0]
-    gradient = config.attack if config.attack in ("stein", "stein-hard") else "smoothed"
-    return pgd(model, images, labels, noise, gradient=gradient, **ball)[0]
+    gradient: GradientName = "smoothed"
+    if config.attack != "pgd" and config.attack != "vanilla":
+        gradient = config.attack
+    found = pgd(model, images, labels, noise, gradient=gradient, **ball)[0]
+    # as printed an attack knows no range; cut to it, what was found lies no further from the image
+    return found.clamp(0.0, 1.0) if config.as_printed else found
 
 
 def _distance(found: Tensor, image: Tensor) -> float:

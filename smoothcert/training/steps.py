@@ -66,8 +66,8 @@ class WatchedProgress(Progress):
         found._asked.update(self._asked)
         return found
 
-    def ramp(self, warmup: int) -> float:
-        return float(self._noted("ramp", warmup))
+    def ramp(self, warmup: int, as_printed: bool = False) -> float:
+        return float(self._noted("ramp", warmup, as_printed))
 
     def reached(self, epoch: int) -> bool:
         return bool(self._noted("reached", epoch))

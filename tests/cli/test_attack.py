@@ -128,3 +128,12 @@ def test_certificates_that_their_counts_do_not_prove_are_not_compared_with(
     assert "part-0-of-1.tsv, line 2" in fails(capsys, "attack", certified, "--against", "x", *words)
     assert not (certified / "attack" / "x").exists()
     shutil.rmtree(store.folder)
+
+
+def test_as_printed_predict_takes_100000_samples(capsys, certified):
+    """Radius 0 is PREDICT over the data set (SmoothAdv, appendix D)."""
+    words = ["attack", certified, "--radius", 0, "--max", 1, "--name", "predict", "--as-printed"]
+    assert "n = 100000 and alpha = 0.001" in run(capsys, *words)
+    identity = json.loads((certified / "attack" / "predict" / "manifest.json").read_text())
+    assert (identity["identity"]["n"], identity["identity"]["as_printed"]) == (100_000, True)
+    assert "n = 50 and" in run(capsys, *words[:-2], "few", "--as-printed", "--n", 50)

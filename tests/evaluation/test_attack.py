@@ -75,6 +75,35 @@ def test_the_attack_goes_straight_at_the_plane(plane, name):
     assert cosine > (0.9 if name.startswith("stein") else 0.999)
 
 
+@pytest.mark.parametrize("name", ["pgd", "expected", "ddn", "stein", "vanilla"])
+def test_what_an_attack_as_printed_finds_is_an_image_in_the_ball(plane, name):
+    """Its steps know no [0,1], which here they leave; and it is another than the code finds."""
+    image = torch.from_numpy(np.random.default_rng(1).integers(0, 2, SHAPE)).float()
+    label = int(plane(image[None]).argmax())
+    config = AttackConfig(SIGMA, (2.0,), name, noises=8, steps=4)
+    found = [
+        adversarial_image(plane, image, label, replace(config, as_printed=printed), 2.0, key=1)
+        for printed in (False, True)
+    ]
+    assert not torch.equal(*found)
+    assert 0 <= found[1].min() <= found[1].max() <= 1
+    assert 0.1 < (found[1] - image).norm() <= 2.0 + 1e-5
+
+
+@pytest.mark.parametrize("name", ["pgd", "expected", "ddn", "stein"])
+def test_the_temperature_changes_what_is_attacked(name):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.Tanh(), nn.Linear(16, 4))
+    image = torch.full(SHAPE, 0.5)
+    label = int(model(image[None]).argmax())
+    config = AttackConfig(SIGMA, (2.0,), name, noises=16, steps=4)
+    found = [
+        adversarial_image(model, image, label, replace(config, beta=beta), 2.0, key=1)
+        for beta in (1.0, 8.0)
+    ]
+    assert (found[0] - found[1]).abs().max() > 1e-3
+
+
 def test_hard_votes_find_the_plane_where_gradients_say_nothing():
     """The network gives 0 and 1 for logits, so that PGD is refused; the votes of its answers lead to the plane."""
     model = Answers()

@@ -82,6 +82,13 @@ def test_every_listed_method_builds_with_its_papers_defaults():
         ({"name": "sun", "threshold": 1.1}, "from 0 to 1, found 1.1"),
         ({"name": "sun", "deferred": -1}, "Sun needs deferred 0 or above, found -1"),
         ({"name": "sun", "reweight_every": 0}, "Sun needs reweight_every 1 or above, found 0"),
+        *(
+            (
+                {"name": name, "as_printed": True},
+                "as_printed is for methods whose paper was compared",
+            )
+            for name in ("sun", "denoiser", "tests.methods.test_methods.Needs")
+        ),
         ({"name": "nowhere.Method"}, "importing 'nowhere' failed"),
         (
             {"name": "tests.methods.test_methods.Nothing"},

@@ -402,3 +402,9 @@ def test_a_misspelt_table_is_answered_by_few_names(name, offered):
     assert len(named) <= 4
     assert "`smoothcert tables` lists all" in said
     assert name != "nope" or not named
+
+
+def test_a_run_as_printed_finds_its_row():
+    config = load_recipe("mnist/smoothmix-0.50", {"as_printed": True}).config
+    (row,) = rows_of(vars(config))
+    assert row.acr == 1.694

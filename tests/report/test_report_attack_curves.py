@@ -18,7 +18,7 @@ from smoothcert.report.charts.attacks import attack_chart
 from smoothcert.report.charts.axes import draw_charts
 from smoothcert.report.charts.chart import chart_svg
 from smoothcert.report.charts.drawings import Scene, draw
-from smoothcert.report.measures.attack_curves import setting_labels
+from smoothcert.report.measures.attack_curves import setting_labels, setting_of
 from tests.cli.commands import ends
 from tests.report.attack_stores import ABOUT, RIGHT, WRONG, both, write_attacks
 
@@ -345,3 +345,11 @@ def test_a_data_set_without_certified_inputs_leaves_the_others(run, write_store,
     assert family.notes == (
         "second, far: left out of the curves of attacks, since none of its inputs is certified",
     )
+
+
+def test_attacks_of_another_temperature_or_as_printed_are_others(run):
+    answers = {(i, 0.25): RIGHT for i in range(4)}
+    write_attacks(run / "attack" / "hot", answers, beta=4.0)
+    write_attacks(run / "attack" / "text", answers, as_printed=True)
+    kinds = {setting_of(a)[0] for a in both(run)[0]}
+    assert {"pgd", "pgd, β=4", "pgd, as printed"} <= kinds

@@ -168,6 +168,17 @@ def test_augmented_images_are_voted_on_in_one_keyed_view(tmp_path):
     assert not torch.equal(views, torch.from_numpy(data.images))
 
 
+def test_as_printed_the_image_itself_is_voted_on(tmp_path):
+    """Equation 10; and labels of another view are refused, though nothing else differs."""
+    data, code = grey(), grey_plan(tmp_path, n=40, augment="crop-flip")
+    printed = dataclasses.replace(code.model, as_printed=True)
+    views = soft_labels._views(printed, data, range(6), torch.device("cpu"))
+    assert torch.equal(torch.stack(list(views)), torch.from_numpy(data.images))
+    soft_labels.vote(code, Brightness(), data, ALONE, quiet=True)
+    with pytest.raises(StoreError, match="augment"):
+        soft_labels.read(dataclasses.replace(code, model=printed), data)
+
+
 def test_images_of_a_folder_are_voted_on_and_batched(tmp_path):
     pillow = pytest.importorskip("PIL.Image")
     rng = np.random.default_rng(0)

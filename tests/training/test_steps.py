@@ -68,12 +68,16 @@ def train(method, device, capture, epochs=3, resnet=None):
 
 
 def at_once(name):
-    """A method that does from the first epoch on all that it ever does."""
-    return build_method({"name": name, **({"deferred": 0} if name == "sun" else {})})
+    """A method that does from the first epoch on all that it ever does; or the same as printed."""
+    name, _, printed = name.partition(", ")
+    more = {"as_printed": True} if printed else {}
+    return build_method({"name": name, **({"deferred": 0} if name == "sun" else more)})
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    "name", [*METHODS, *(f"{name}, printed" for name in METHODS if name != "sun")]
+)
 def test_captured_steps_equal_plain_steps(name):
     method = at_once(name)
     plain, plain_weights, _ = train(method, "cuda", capture=False)
@@ -87,7 +91,9 @@ def test_captured_steps_equal_plain_steps(name):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
-@pytest.mark.parametrize("name", ["gaussian", "smoothadv", "catrs", "sun"])
+@pytest.mark.parametrize(
+    "name", ["gaussian", "smoothadv", "catrs", "sun", "smoothadv, printed", "catrs, printed"]
+)
 def test_captured_steps_of_a_resnet_equal_plain_steps(name, precision):
     """Its kernels read parameters that change between replays, and move statistics."""
     method = at_once(name)

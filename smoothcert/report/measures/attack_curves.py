@@ -167,7 +167,7 @@ def setting_of(a: Attacks) -> Setting:
     The seed does not: by default it follows from the radii, and one kind of attack may be at radii of several stores.
     At radius 0 nothing is attacked: a store of it alone says what PREDICT answers, whatever attack it names.
     """
-    attack = (a.attack, a.noises, a.steps) if any(a.radii) else (NO_ATTACK, None, None)
+    attack = (a.kind, a.noises, a.steps) if any(a.radii) else (NO_ATTACK, None, None)
     return *attack, a.n, one_line(str(a.identity.get("noise")))[:40], float(a.identity["alpha"])
 
 

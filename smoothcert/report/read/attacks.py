@@ -55,6 +55,14 @@ class Attacks:
         return one_line(str(self.identity["attack"]))[:40]  # anyone could have written it
 
     @property
+    def kind(self) -> str:
+        """The attack, and in what it is not the usual one."""
+        beta = self.identity.get("beta", 1.0)
+        told = [] if beta == 1 else [f"β={beta:g}"]
+        told += ["as printed"] if self.identity.get("as_printed") else []
+        return ", ".join([self.attack, *told])
+
+    @property
     def noises(self) -> int | None:
         """Noises that the attack averages over; vanilla PGD has none."""
         return None if self.attack == "vanilla" else int(self.identity["noises"])
