@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from smoothcert.data.catalogue import DATASETS, load_dataset
 from smoothcert.data.dataset import UNLABELLED, Dataset, from_torch
 from smoothcert.data.folder import ImageFolder
-from smoothcert.data.lazy import LazyDataset, require_labels, with_classes
+from smoothcert.data.lazy import LazyDataset, faults, require_labels, with_classes
 from smoothcert.imports import lazy
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ __all__ = [
     "Dataset",
     "ImageFolder",
     "LazyDataset",
+    "faults",
     "from_torch",
     "load_dataset",
     "require_labels",

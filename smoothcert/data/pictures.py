@@ -46,6 +46,12 @@ class PictureFolder(LazyDataset):
             )
         return open_picture(self.where(i), f"reading {self.root}", content)
 
+    def check(self, i: int) -> None:
+        with open_picture(
+            self.root / self.files[i], f"reading {self.root}"
+        ) as picture:  # reads the header alone
+            self._check(picture, i)
+
     def part(self, indices: Sequence[int]) -> PictureFolder:
         some = self._part(indices)
         some.files = [self.files[i] for i in indices]

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smoothcert.data import UNLABELLED, load_dataset, with_classes
+from smoothcert.data import UNLABELLED, faults, load_dataset, with_classes
 from smoothcert.data.corruptions import load_stored
 from smoothcert.errors import ConfigError, DataError, MissingExtra, SmoothcertError
 from tests.data.test_image_file import png_header
@@ -250,24 +250,30 @@ CASES = {
 
 
 @pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
-def test_bad_pictures_are_named_when_they_are_read(tmp_path):
+def test_bad_pictures_are_named_by_their_headers_and_when_they_are_read(tmp_path):
     save(tmp_path / "_first.png")
     for name, (make, _) in CASES.items():
         make(tmp_path / name)
     found = load_dataset(f"folder:{tmp_path}")
     assert names(found) == ["_first.png", *sorted(CASES)]
+    told = faults(found)
+    assert len(told) == len(CASES)
+    assert faults(found, limit=2) == told[:2]
     for i, name in enumerate(sorted(CASES)):
         pattern = f"{name}.*{CASES[name][1]}"
-        with pytest.raises(DataError, match=pattern):
+        with pytest.raises(DataError, match=pattern) as refused:
             found.image(1 + i)
+        assert str(refused.value) == told[i]
     assert found.image(0).shape == (3, 6, 8)
 
 
 def test_damage_behind_the_header_is_found_when_the_picture_is_read(tmp_path):
     save(tmp_path / "a.png", 200, 200)
     damaged(tmp_path / "b.png")
+    found = load_dataset(f"folder:{tmp_path}")
+    assert faults(found) == []
     with pytest.raises(DataError, match=r"b.png: expected a readable picture"):
-        load_dataset(f"folder:{tmp_path}").image(1)
+        found.image(1)
 
 
 def test_colours_among_grey_pictures_are_refused_unless_asked_for(tmp_path):
@@ -287,6 +293,7 @@ def test_pictures_are_turned_as_their_orientation_says(tmp_path):
     found = load_dataset(f"folder:{tmp_path}")
     assert found.shape == (3, 8, 6)
     assert np.array_equal(found.image(0), np.rot90(pixels(8, 6), -1).transpose(2, 0, 1))
+    assert faults(found) == []
 
 
 def test_a_picture_too_long_to_be_resized_is_refused(tmp_path):

@@ -6,7 +6,7 @@ import tarfile
 import numpy as np
 import pytest
 
-from smoothcert.data import UNLABELLED, ImageFolder, load_dataset
+from smoothcert.data import UNLABELLED, ImageFolder, faults, load_dataset
 from smoothcert.data.corruptions import load_stored
 from smoothcert.errors import ConfigError, DataError, SmoothcertError
 from tests.data.shards import LABEL, PICTURE, Image, png, write_shards, write_tar
@@ -20,6 +20,7 @@ def test_pictures_of_all_shards_come_in_order_with_their_labels(tmp_path):
     for i in range(6):
         assert np.array_equal(found.image(i)[0], png(i)[0])
     assert found.where(3) == f"{tmp_path / 'part-000001.tar'}, s3.png"
+    assert faults(found) == []
     assert load_dataset(f"tar:{tmp_path}", classes=9, shape=(3, 4, 4)).shape == (3, 4, 4)
 
 
@@ -214,5 +215,6 @@ def test_imagenet_in_shards_is_prepared_as_published(tmp_path):
         assert np.array_equal(found.image(i), expected.image(i))
         a, b = (data.train_image(i, np.random.default_rng(i)) for data in (found, expected))
         assert np.array_equal(a, b)
+    assert faults(found) == []
     with pytest.raises(DataError, match="CMYK"):
         load_dataset(f"tar:{tmp_path / 'imagenet'}")
