@@ -72,13 +72,13 @@ def test_a_sigma_of_grey_levels_is_asked_about(kind):
     assert kind(**values | {"sigma": 3.5}).sigma == 3.5
     with pytest.raises(ConfigError, match=r"\[0, 1\] image, .*found 25, .*8-bit.* 0\.098"):
         kind(**values | {"sigma": 25})
-    with pytest.raises(ConfigError, match="sigma must be .*found inf"):
+    with pytest.raises(ConfigError, match=r"sigma must be .*found inf"):
         kind(**values | {"sigma": float("inf")})
 
 
 @pytest.mark.parametrize("radius", [-0.25, float("nan"), float("inf")])
 def test_radii_are_finite_distances(radius):
-    with pytest.raises(ConfigError, match="radii (are|must be) .*found"):
+    with pytest.raises(ConfigError, match=r"radii (are|must be) .*found"):
         CertifyConfig(sigma=0.5, radii=(0.5, radius))
 
 
