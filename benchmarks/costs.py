@@ -11,14 +11,15 @@ import math
 import numpy as np
 from scipy.stats import norm
 
-from smoothcert.evaluation.outlook import limits_of, samples_with_radii
+from smoothcert.evaluation.outlook import limits_of, samples_expected
 from smoothcert.statistics.bounds import lower_bound, radius
+from smoothcert.statistics.sequential import procedure
 
 SAMPLES = (100, 1_000, 10_000, 100_000, 1_000_000)
 ALPHAS = (0.001, 1e-5)
 SHARES = (0.6, 0.9, 0.99, 0.999)  # of the votes, for the top class
 RADII = (0.0, 0.5, 1.0, 2.0)  # in units of sigma
-N, ALPHA = 100_000, 0.001
+N, ALPHA, LAW = 100_000, 0.001, "gaussian"
 VOTES = 500  # images that are simulated for each cell, four times each
 
 
@@ -33,7 +34,7 @@ def limits_table() -> str:
     ]
     rows = []
     for n in SAMPLES:
-        limits = [limits_of(1.0, n, alpha) for alpha in ALPHAS]
+        limits = [limits_of(1.0, n, alpha, LAW) for alpha in ALPHAS]
         cells = [
             (in_sigmas(limit.largest_radius), f"{100 * limit.smallest_p:.2f} %") for limit in limits
         ]
@@ -44,7 +45,9 @@ def limits_table() -> str:
 def proved_table() -> str:
     rows = []
     for n in SAMPLES:
-        proved = [float(radius(lower_bound(round(n * share), n, ALPHA), 1.0)) for share in SHARES]
+        proved = [
+            float(radius(lower_bound(round(n * share), n, ALPHA), 1.0, LAW)) for share in SHARES
+        ]
         rows.append(
             [f"{n:,}", *(in_sigmas(found) if found > 0 else "abstains" for found in proved)]
         )
@@ -55,10 +58,10 @@ def proved_table() -> str:
 def samples_table() -> str:
     rows = []
     for r in RADII:
-        needed = norm.cdf(r)
+        needed, test = norm.cdf(r), procedure(N, ALPHA, 1.0, radii=(r,), law=LAW)
         cells = []
         for share in SHARES:
-            samples = samples_with_radii(np.full(VOTES, share), (r,), 1.0, N, ALPHA)
+            samples = samples_expected(test, np.full(VOTES, share))
             shown = f"{float(f'{samples:.2g}'):,.0f}"
             cells.append(shown if share > needed else f"({shown})")
         rows.append([f"{r:g} σ", f"{100 * needed:.1f} %", *cells])

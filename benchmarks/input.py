@@ -215,12 +215,12 @@ def training(precision, device, batch, seconds):
     images = rng.integers(0, 256, (4 * batch, 3, 224, 224), np.uint8)
     data = Dataset("pictures", "train", images, rng.integers(0, 1000, len(images)), 1000)
     model = build_model("resnet50", 1000, "imagenet", seed=0).to(device)
-    network = trainable(model, device, precision, "auto").network
+    network = trainable(model, data.shape, device, precision, "auto").network
     optimizer = torch.optim.SGD(model.parameters(), 0.1, 0.9, weight_decay=1e-4)
     stepper = Stepper(network, optimizer, build_method({"name": "gaussian"}), 0.5, Ranks(device))
     batches = Batches(data, batch, seed=0, device=device)
     model.train()
-    with products(precision, "auto"):
+    with products(device, precision, "auto"):
         stepper.start_epoch(Progress(0, 90))
         for taken in batches.epoch(0):
             stepper.take(taken)

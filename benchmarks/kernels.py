@@ -13,6 +13,7 @@ from certify import calibrated
 from smoothcert.kernels.prepare import prepare
 from smoothcert.kernels.trainable import products, trainable
 from smoothcert.models import build_model
+from smoothcert.noise.exact import Place
 from smoothcert.noise.fused import FusedNoise
 
 DEVICE = torch.device("cuda")
@@ -46,7 +47,7 @@ def noise(shape, batch, law, sigma=0.5):
         torch.empty(batch, *shape, dtype=torch.float16, device=DEVICE),
         torch.arange(batch, device=DEVICE).int(),
     )
-    words = source.words([(0, "estimation", batch)])
+    words = source.words([(Place(0, 1), batch)])
     return milliseconds(lambda: source.fill(out, images, words, torch.zeros_like(sample), sample))
 
 
@@ -77,7 +78,7 @@ def training(name, model, shape, batch):
     ):
         times = []
         for kernels in ("off", "auto"):
-            network = trainable(deepcopy(model), DEVICE, "tf32", kernels).network
+            network = trainable(deepcopy(model), shape, DEVICE, "tf32", kernels).network
             network.train(not frozen).requires_grad_(not frozen)
             x = images.clone().requires_grad_(frozen)
             wanted = [x] if frozen else list(network.parameters())
@@ -85,7 +86,7 @@ def training(name, model, shape, batch):
             def step(network=network, x=x, wanted=wanted):
                 torch.autograd.grad(network(x).logsumexp(1).sum(), wanted)
 
-            with products("tf32", kernels):
+            with products(DEVICE, "tf32", kernels):
                 for _ in range(3):
                     step()
                 graph = torch.cuda.CUDAGraph()

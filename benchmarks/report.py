@@ -44,7 +44,7 @@ def write_store(folder: Path, rows: int, rng: np.random.Generator) -> None:
     counts0, counts = (rng.multinomial(n, shares) for n in (IDENTITY["n0"], IDENTITY["n"]))
     lines = []
     for index, certificate in enumerate(
-        from_counts(counts0, counts, IDENTITY["sigma"], IDENTITY["alpha"])
+        from_counts(counts0, counts, IDENTITY["sigma"], IDENTITY["alpha"], law="gaussian")
     ):
         row = certificate_row(certificate, index=index, label=0, noise="exact", seed=0)
         lines.append("\t".join(map(str, row.values())))

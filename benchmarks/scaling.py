@@ -131,13 +131,15 @@ def images_with_radius(rng: np.random.Generator) -> np.ndarray:
     printed = [
         percent for percent in row.accuracy if percent
     ]  # 0 beyond the largest radius that n allows
-    radii = np.array([*table.radii[: len(printed)], limits_of(SIGMA, N, ALPHA).largest_radius])
+    radii = np.array(
+        [*table.radii[: len(printed)], limits_of(SIGMA, N, ALPHA, "gaussian").largest_radius]
+    )
     accuracy = np.array([*printed, 0.0]) / 100
     rank = rng.random(IMAGES)
     radius = np.interp(-rank, -accuracy, radii)  # the larger the rank, the smaller the radius
     shares = np.where(rank < accuracy[0], norm.cdf(radius / SIGMA), rng.uniform(0.4, 0.5, IMAGES))
     wrong = rank > (1 + accuracy[0]) / 2
-    test = procedure(N, ALPHA, SIGMA, radii=(RADIUS,))
+    test = procedure(N, ALPHA, SIGMA, radii=(RADIUS,), law="gaussian")
     # of images with nearly the same share one is simulated
     taken = {share: samples_of(test, share, rng) for share in np.unique(shares.round(3))}
     return (

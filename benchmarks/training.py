@@ -66,10 +66,10 @@ def seconds_per_epoch(name, precision, kernels, device, seconds):
     batches = Batches(
         data, config.batch_size, seed=0, device=device, augment=config.augment, soft_labels=votes
     )
-    network = trainable(model, device, precision, kernels).network
+    network = trainable(model, data.shape, device, precision, kernels).network
     stepper = Stepper(network, optimizer, method, config.sigma, Ranks(device))
     model.train()
-    with products(precision, kernels):
+    with products(device, precision, kernels):
         stepper.start_epoch(Progress(20, config.epochs))  # after all warm-ups
         steps = iter(batches.epoch(0))
         for _ in range(3):

@@ -127,8 +127,9 @@ def packs(name):
 
 def certificates(question):
     """Of "[counts0, counts, sigma, alpha, split, slack, law]": what the votes on an image prove."""
-    counts0, counts, *more = json.loads(question)
-    (found,) = from_counts(np.array([counts0]), np.array([counts]), *more)
+    counts0, counts, sigma, alpha, split, slack, law = json.loads(question)
+    counted = np.array([counts0]), np.array([counts])
+    (found,) = from_counts(*counted, sigma, alpha, law, split=split, slack=slack)
     return [found.predict, found.radius, found.p_lower, found.multiclass_radius]
 
 

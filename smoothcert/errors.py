@@ -22,6 +22,10 @@ class ModelError(SmoothcertError):
     """A network, its weights or its output is not usable."""
 
 
+class NoFunctionError(ModelError):
+    """The network is no function of one image: it looks at the rest of a batch, tosses coins or changes itself."""
+
+
 class StoreError(SmoothcertError):
     """A run folder or a certificate store is missing, damaged, busy or of another configuration."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import secrets
@@ -70,7 +71,8 @@ def sync_folder(folder: Path) -> None:
 
 
 def write_error(path: Path, error: OSError) -> StoreError:
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return StoreError(
-        f"could not write {path}: {error.strerror or error}. What was stored before is untouched: free some space "
-        "or choose a writable folder, and run the same command again"
+        f"could not write {path}: {error.strerror or error}. What was stored before is untouched: "
+        f"{'free some space' if full else 'choose a folder that can be written'}, and run the same command again"
     )

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
+from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 from smoothcert.errors import ConfigError
+from smoothcert.files import file_sha256
 
 
 def has_triton() -> bool:
@@ -52,7 +55,7 @@ def import_name(path: str, kind: str) -> Any:
             f"{kind} '{path}': expected a file at {file}, found none; a path is read from the folder in which the "
             "command is given"
         )
-    for folder in {here, str(file.parent) if file else here}:
+    for folder in (here, str(file.parent) if file else here):
         if folder not in sys.path and not (folder == here and "" in sys.path):
             sys.path.insert(0, folder)
     try:
@@ -71,7 +74,7 @@ def import_name(path: str, kind: str) -> Any:
 
 def _import_file(file: Path) -> ModuleType:
     """A file as a module, under a name that no other file has; once, so that its classes stay the same ones."""
-    name = f"smoothcert_file_{sha256(str(file).encode()).hexdigest()[:16]}_{file.stem}"
+    name = _module_name(file)
     if name not in sys.modules:
         spec = spec_from_file_location(name, file)
         assert spec is not None
@@ -83,3 +86,78 @@ def _import_file(file: Path) -> ModuleType:
             del sys.modules[name]
             raise
     return sys.modules[name]
+
+
+def _module_name(file: Path) -> str:
+    return f"smoothcert_file_{sha256(str(file).encode()).hexdigest()[:16]}_{file.stem}"
+
+
+class Code(NamedTuple):
+    """Code of yours: SHA-256 of its file, and of those that it imports from below `root`, by their paths from there."""
+
+    root: Path
+    hashes: dict[str, str]
+
+
+_FOUND: dict[str, Code] = {}
+"""What each module was when it was looked for: once it is imported, that is what runs."""
+
+
+def find_code(path: str) -> Code | None:
+    """The code that a path for `import_name` leads to; None where there is none."""
+    module = path.rpartition(":" if ":" in path else ".")[0]
+    file, depth, loaded = Path(module).resolve(), 0, module
+    if module.endswith(".py"):
+        loaded = _module_name(file)
+    else:
+        if (here := os.getcwd()) not in sys.path:
+            sys.path.insert(0, here)
+        try:
+            spec = find_spec(module)
+        except Exception:  # the packages that it lies in are imported, and may fail in any way
+            spec = None
+        file = Path((spec and spec.origin) or "")
+        depth = module.count(".") + (file.stem == "__init__")
+    if not file.is_file():
+        return None
+    if loaded not in sys.modules or loaded not in _FOUND:
+        _FOUND[loaded] = Code(file.parents[depth], _hashes(file, file.parents[depth]))
+    return _FOUND[loaded]
+
+
+def _hashes(main: Path, root: Path) -> dict[str, str]:
+    found: dict[str, str] = {}
+    waiting, ours = [main], Path(__file__).parent
+    for file in waiting:
+        name = file.relative_to(root).as_posix()
+        module = sys.modules.get(
+            name.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+        )
+        there = getattr(module, "__file__", None) or file
+        if file != main and Path(there) != file:
+            raise ConfigError(
+                f"{main} imports {file}, but {there} is loaded under that name already: rename one of them"
+            )
+        found[name] = file_sha256(file)
+        if root.name not in ("site-packages", "dist-packages"):  # they have versions, as we have
+            below = {one for one in _imports(file, root) if root in one.parents and one.is_file()}
+            waiting += [
+                one for one in sorted(below) if ours not in one.parents and one not in waiting
+            ]
+    return dict(sorted(found.items()))
+
+
+def _imports(file: Path, root: Path) -> Iterator[Path]:
+    """The files, there or not, that import statements may mean."""
+    try:
+        nodes = list(ast.walk(ast.parse(file.read_bytes())))
+    except (SyntaxError, ValueError):  # it cannot be imported either
+        return
+    for node in nodes:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            level, above = getattr(node, "level", 0), getattr(node, "module", None)
+            start = file.parents[level - 1] if level else root
+            for alias in node.names:
+                names = f"{above}.{alias.name}" if above else alias.name
+                for place in accumulate(names.split("."), Path.joinpath, initial=start):
+                    yield from (place / "__init__.py", Path(f"{place}.py"))

@@ -1,13 +1,70 @@
-"""Progress with rate and time left: a bar in a terminal, a plain line every 15 seconds elsewhere."""
+"""What is printed: text that nobody's file can make speak to the terminal; and progress with rate and time left."""
 
 from __future__ import annotations
 
+import re
 import sys
 import time
+import unicodedata
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TextIO
 
-_SECONDS_BETWEEN_LINES = 15.0
+_SECONDS_BETWEEN_LINES = 15.0  # without a terminal, where no bar can be drawn
+
+
+def printable(text: str, kept: str = "") -> str:
+    """Text that anyone may have written, where it is shown.
+
+    Control characters, ends of lines and marks that turn the direction of text are spelt out, as
+    \\x1b, but for those that are `kept`.
+    """
+
+    def shown(found: re.Match[str]) -> str:
+        c = found[0]
+        plain = c in kept or unicodedata.category(c) not in (
+            "Cc",
+            "Cf",
+            "Cs",
+            "Co",
+            "Cn",
+            "Zl",
+            "Zp",
+        )
+        return c if plain else c.encode("unicode_escape").decode()
+
+    return re.sub("[^ -~]", shown, text)
+
+
+class Printable:
+    """A stream that everything is printed to as `printable`; what we style ourselves goes to the stream behind it."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self.styled = stream
+
+    def write(self, text: str) -> int:
+        bar = text[:1] == "\r"  # of another package, which draws its line again
+        self.styled.write(text[:bar] + printable(text[bar:], "\n\t"))
+        return len(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.styled, name)
+
+
+@contextmanager
+def printing() -> Iterator[None]:
+    """Within, all that is printed is `printable`: commands print text of anyone's files."""
+    with ExitStack() as streams:
+        streams.enter_context(redirect_stdout(Printable(sys.stdout)))
+        streams.enter_context(redirect_stderr(Printable(sys.stderr)))
+        yield
+
+
+def styled(stream: TextIO) -> TextIO:
+    """Where colours and bars may go, whose words must be `printable` already: to a terminal, and nowhere else."""
+    behind: TextIO = getattr(stream, "styled", stream)
+    return behind if behind.isatty() else stream
 
 
 def time_left(seconds: float) -> str:
@@ -41,7 +98,7 @@ class ProgressBar:
     def __init__(
         self, what: str, total: int, unit: str, *, done: int = 0, quiet: bool = False
     ) -> None:
-        self._what, self._total, self._unit, self._quiet = what, total, unit, quiet
+        self._what, self._total, self._unit, self._quiet = printable(what), total, unit, quiet
         self._done = self._before = (
             done  # a resumed run starts part of the way; its rate counts new work only
         )
@@ -52,6 +109,7 @@ class ProgressBar:
     def __enter__(self) -> Self:
         if not self._quiet and sys.stderr.isatty():
             from rich.console import Console
+            from rich.markup import escape
             from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
             from rich.progress import Progress as Bar
 
@@ -62,9 +120,9 @@ class ProgressBar:
                 TextColumn("{task.fields[rate]}"),
                 TextColumn("[dim]{task.fields[note]}"),
             )
-            self._bar = Bar(*columns, console=Console(stderr=True))
+            self._bar = Bar(*columns, console=Console(file=styled(sys.stderr)))
             self._task = self._bar.add_task(
-                self._what, total=self._total, completed=self._done, rate="", note=""
+                escape(self._what), total=self._total, completed=self._done, rate="", note=""
             )
             self._bar.start()
         return self

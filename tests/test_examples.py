@@ -57,9 +57,9 @@ def test_the_page_about_your_own_network_can_be_followed(tmp_path, monkeypatch, 
         said.append((words[0], status, capsys.readouterr().out))
     wrong, right, *others = said
     assert wrong[:2] == ("doctor", 1)
-    assert re.search(r"FAULT .*normalisation looks wrong", wrong[2])
+    assert re.search(r"ERROR .*normalisation looks wrong", wrong[2])
     assert right[:2] == ("doctor", 0)
-    assert "verdict: fit to be certified" in right[2]
+    assert "ready: certify it with sigma 0.25" in right[2]
     assert [name for name, _, _ in others] == ["certify", "report", "predict", "verify", "pack"]
     assert all(status == 0 for _, status, _ in others)
     with zipfile.ZipFile(tmp_path / "runs" / "digits.zip") as pack:

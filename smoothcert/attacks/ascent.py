@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from smoothcert.attacks.constraints import GaussianLike, Within, norms
 from smoothcert.attacks.objectives import (
     by_kernels,
+    expected_nll,
     frozen,
     label_probabilities,
     label_votes,
@@ -33,13 +34,16 @@ Objective = Callable[[Tensor], Tensor]  # points [B, ...] -> a loss for each poi
 Gradient = Callable[
     [Tensor], Tensor
 ]  # points [B, ...] -> directions of ascent [B, ...], of any length
-GradientName = Literal["smoothed", "stein", "stein-hard"]  # which of those below `pgd` climbs
+GradientName = Literal["smoothed", "expected", "stein", "stein-hard"]  # which `pgd` climbs
 Constraint = Callable[
     [Tensor], Tensor
 ]  # points [B, ...] -> the allowed points that stand for them [B, ...]
 Source = (
     torch.Generator | Callable[[Tensor], Tensor]
 )  # of N(0, I): a generator, or a tensor -> numbers of its shape
+
+NO_OFFSET = 1e-30
+"""Nothing beside the length of a gradient: steps are g / ||g||, and none where g is 0."""
 
 
 def input_gradient(objective: Objective) -> Gradient:
@@ -68,6 +72,15 @@ def smoothed_gradient(
     )
 
 
+def expected_gradient(
+    model: nn.Module, labels: Tensor, noise: Tensor, beta: float = 1.0
+) -> Gradient:
+    """The gradient of eq. 4: towards images that the network gets wrong under most noises."""
+    return input_gradient(
+        lambda point: expected_nll(noisy_logits(model, point, noise), labels, beta)
+    )
+
+
 def stein_gradient(model: nn.Module, labels: Tensor, noise: Tensor, beta: float = 1.0) -> Gradient:
     """-(1/m) sum_i softmax(z(x + delta_i))_y delta_i, by forwards alone: Stein's lemma (eq. 7) up to 1/sigma^2."""
     return _by_stein(
@@ -75,17 +88,20 @@ def stein_gradient(model: nn.Module, labels: Tensor, noise: Tensor, beta: float 
     )
 
 
-def hard_vote_gradient(model: nn.Module, labels: Tensor, noise: Tensor) -> Gradient:
+def hard_vote_gradient(
+    model: nn.Module, labels: Tensor, noise: Tensor, as_printed: bool = False
+) -> Gradient:
     """Stein's lemma for the smoothed hard classifier: nothing but its answers is asked of the network.
 
     -(1/m) sum_i (v_i - mean v) delta_i, where v_i is 1 if the answer to x + delta_i is the label, else 0. The mean
     changes the expectation by the factor 1 - 1/m alone and takes most of the variance away: votes that all agree would
-    else lead along the mean of the noises, which says nothing of the network.
+    else lead along the mean of the noises, which says nothing of the network. `as_printed` (section
+    3.1) does not take it.
     """
 
     def votes(point: Tensor) -> Tensor:
         found = label_votes(noisy_logits(model, point, noise), labels)
-        return found - found.mean(0)
+        return found if as_printed else found - found.mean(0)
 
     return _by_stein(votes, noise)
 
@@ -166,16 +182,19 @@ def pgd(
     generator: Source,
     beta: float = 1.0,
     gradient: GradientName = "smoothed",
+    as_printed: bool = False,
 ) -> Tensor:
     """SmoothAdv-PGD: images at most epsilon away that lower the smoothed probability of their labels.
 
     Steps of 2 epsilon / T; the clamp to [0,1] precedes the projection, as in the published code. No random start.
-    The gradient is that of `smoothed_gradient`, of `stein_gradient`, or of `hard_vote_gradient`, which knows no `beta`.
+    The gradient is one of the four above; `hard_vote_gradient` knows no `beta`. `as_printed` (S)
+    has the ball alone, so that what is found may lie outside of [0,1], and no random step.
     """
     known: dict[GradientName, Gradient] = {
         "smoothed": smoothed_gradient(model, labels, noise, beta),
+        "expected": expected_gradient(model, labels, noise, beta),
         "stein": stein_gradient(model, labels, noise, beta),
-        "stein-hard": hard_vote_gradient(model, labels, noise),
+        "stein-hard": hard_vote_gradient(model, labels, noise, as_printed),
     }
     if gradient not in known:
         raise unknown_name("gradient", gradient, known)
@@ -185,6 +204,7 @@ def pgd(
             images,
             steps=steps,
             step=2 * epsilon / steps,
-            constrain=Within(images, epsilon, clamp="first"),
-            generator=generator,
+            constrain=Within(images, epsilon, "never" if as_printed else "first"),
+            generator=None if as_printed else generator,
+            offset=NO_OFFSET,
         )

@@ -8,6 +8,8 @@ from typing import Literal
 import torch
 from torch import Tensor
 
+Clamp = Literal["first", "last", "never"]  # of images to [0,1]: before or after the ball
+
 
 def norms(v: Tensor) -> Tensor:
     """l2 norm of each sample, [B, 1, 1, ...]."""
@@ -27,7 +29,7 @@ class Within:
 
     centre: Tensor
     radius: float | None
-    clamp: Literal["first", "last", "never"] = "last"
+    clamp: Clamp = "last"
 
     def __call__(self, point: Tensor) -> Tensor:
         if self.clamp == "first":
@@ -51,6 +53,15 @@ class GaussianLike:
         point = project(point, self.noise, self.radius)
         (mean, scale), (point_mean, point_scale) = _moments(self.noise), _moments(point)
         return mean + scale * (point - point_mean) / point_scale
+
+
+def with_moments_of(noise: Tensor, point: Tensor) -> Tensor:
+    """Each point with the mean and the standard deviation of its noise: CAT-RS as printed."""
+    (scale, mean), (point_scale, point_mean) = (
+        torch.std_mean(v, tuple(range(1, v.ndim)), correction=0, keepdim=True)
+        for v in (noise, point)
+    )
+    return mean + scale * (point - point_mean) / point_scale
 
 
 def _moments(v: Tensor) -> tuple[Tensor, Tensor]:

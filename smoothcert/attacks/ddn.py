@@ -7,7 +7,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from smoothcert.attacks.ascent import Source, unit
+from smoothcert.attacks.ascent import NO_OFFSET, Source, unit
 from smoothcert.attacks.constraints import norms, project
 from smoothcert.attacks.objectives import frozen, majority, noisy_logits, smoothed_nll
 
@@ -25,6 +25,7 @@ def ddn(
     beta: float = 1.0,
     start: float | None = None,
     rounded: bool = True,
+    as_printed: bool = False,
 ) -> Tensor:
     """SmoothAdv-DDN: the nearest image found whose noisy copies do not vote for its label, at most epsilon away.
 
@@ -33,13 +34,17 @@ def ddn(
     `start`: 1 in the DDN paper and in SmoothAdv's evaluation, epsilon (the default) in SmoothAdv's training. As in its
     published code the last iterate is not tested: an image whose label no earlier iterate changed comes back as it was.
     What was drawn back to the sphere is `rounded` to grey levels, which may lead out of it again.
+
+    The code's rates end at 0.01 and begin below 1: with T = 2 they are 0.505 and 0.01. `as_printed`
+    they go from 1 to 0.01 (appendix D), and no direction is random.
     """
     furthest = norms(torch.maximum(images, 1 - images))  # within [0,1] no perturbation is longer
     d = best = torch.zeros_like(images)
     rho, best_norm = torch.full_like(furthest, epsilon if start is None else start), furthest
     with frozen(model):
         for t in range(steps):
-            rate = 0.01 + 0.99 * (1 + math.cos(math.pi * (t + 1) / steps)) / 2
+            passed = t / max(steps - 1, 1) if as_printed else (t + 1) / steps
+            rate = 0.01 + 0.99 * (1 + math.cos(math.pi * passed)) / 2
             with torch.enable_grad():
                 point = (images + d).detach().requires_grad_()
                 logits = noisy_logits(model, point, noise)
@@ -47,7 +52,7 @@ def ddn(
             adversarial = (majority(logits) != labels).view_as(furthest)
             closer = adversarial & (norms(d) < best_norm)
             best, best_norm = torch.where(closer, d, best), torch.where(closer, norms(d), best_norm)
-            d = d + rate * unit(gradient, generator)
+            d = d + rate * unit(gradient, None if as_printed else generator, NO_OFFSET)
             rho = torch.minimum(
                 torch.where(adversarial, rho * (1 - gamma), rho * (1 + gamma)), furthest
             )

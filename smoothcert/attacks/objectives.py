@@ -54,6 +54,14 @@ def smoothed_nll(logits: Tensor, labels: Tensor, beta: float = 1.0) -> Tensor:
     return -label_probabilities(logits, labels, beta).mean(0).clamp(min=1e-20).log()
 
 
+def expected_nll(logits: Tensor, labels: Tensor, beta: float = 1.0) -> Tensor:
+    """(1/m) sum_i -log softmax(beta z_i)_y of logits [m, B, classes]: [B] (eq. 4)."""
+    each = F.cross_entropy(
+        beta * logits.flatten(0, 1), labels.repeat(len(logits)), reduction="none"
+    )
+    return each.view(len(logits), -1).mean(0)
+
+
 def label_probabilities(logits: Tensor, labels: Tensor, beta: float = 1.0) -> Tensor:
     """softmax(beta z)_y of logits [m, B, classes]: [m, B]."""
     index = labels.expand(len(logits), -1)[..., None]

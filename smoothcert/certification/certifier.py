@@ -11,12 +11,14 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from smoothcert.certification.images import Image
+from smoothcert.certification.images import Image, check_image
 from smoothcert.certification.plan import Plan
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import evaluation
 from smoothcert.config import CertifyConfig
 from smoothcert.data import UNLABELLED
+from smoothcert.devices.memory import SMALLEST
+from smoothcert.errors import NoFunctionError
 from smoothcert.kernels.prepare import Prepared
 from smoothcert.runs.environment import environment
 from smoothcert.runs.executor import Row
@@ -43,7 +45,7 @@ class Certifier:
         device: str | torch.device | None = None,
         batch_size: int | None = None,
     ) -> None:
-        keyed = replace(config, seed=seed, beacon=None)
+        keyed = replace(config, seed=seed)
         self._smoothed = SmoothedClassifier.of(
             model, classes, keyed, device=device, batch_size=batch_size
         )
@@ -51,7 +53,9 @@ class Certifier:
         self._plan = self._smoothed.plan(
             example.shape, config.n0, config.n, alpha, config.radii, config.tolerance
         )
-        prepared = self._smoothed.prepare(example)
+        self._prepared = prepared = self._smoothed.prepare(example)
+        # a network that cannot take the images fails here, before there is a store
+        self._smoothed.count(check_image(example), SMALLEST, "prediction", 0)
         self.identity = identity_of(config, self._plan, prepared, self._smoothed.device)
         made = environment(self._smoothed.device)
         self.environment = {**made, "values": self._plan.values, "skipped": list(prepared.skipped)}
@@ -66,6 +70,11 @@ class Certifier:
     ) -> Iterator[Row]:
         config = self._config
         wanted = labels if config.skip_wrong else None
+        if self._smoothed.prepare(images[0]) is not self._prepared:
+            raise NoFunctionError(
+                "the model has changed since it was begun to be certified (its weights, buffers, hooks or attributes): "
+                "the rows of a store are about one network. Leave it as it is, or certify into a new store"
+            )
         certificates = self._smoothed.certify_planned(images, indices, self._plan, wanted)
         for index, label, certificate in zip(indices, labels, certificates, strict=True):
             yield certificate_row(

@@ -17,9 +17,11 @@ from smoothcert.certification.subject import subject
 from smoothcert.certification.workers import Local, Make, Read, Workers
 from smoothcert.config import CertifyConfig, ExecutorName, check_choice
 from smoothcert.data import Dataset, LazyDataset, require_labels
-from smoothcert.errors import ConfigError, DataError, StoreError
-from smoothcert.runs.chain import require_chain
+from smoothcert.errors import ConfigError, DataError, NoFunctionError, StoreError
+from smoothcert.progress import noun
+from smoothcert.runs.check import require_sound
 from smoothcert.runs.checks import note_checks
+from smoothcert.runs.folder import described
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore
@@ -87,12 +89,14 @@ def certify_dataset(
             when_checked()
         about_data = {"licence": dataset.licence, "preparation": dataset.preparation}
         made = {**workers.environment, **{name: text for name, text in about_data.items() if text}}
-        store.claim(Manifest({**workers.identity, "noise_seed": seed, **about}, len(indices), made))
-        identity = store.manifest().identity
-        for part in store.parts():  # else rows would be made for a store that is never verified
-            require_chain(part, identity, _RESTORE)
+        identity = {**workers.identity, "noise_seed": seed, **about, **described(store.folder)}
+        # rows beside damaged ones would be made for a store that is never verified
+        sound = partial(require_sound, advice=_RESTORE)
+        store.claim(Manifest(identity, len(indices), made), sound)
+        stored = _rows(store)
         what = f"certify {dataset.name} {dataset.split}"
         note = "certified correct" if dataset.labelled else ""
+        before = workers.rechecked
         try:
             store.complete(
                 chosen.mine(indices),
@@ -103,13 +107,30 @@ def certify_dataset(
                 note=note,
                 quiet=quiet,
             )
+        except NoFunctionError as error:
+            raise NoFunctionError(f"{error}. {_suspect(store, stored)}") from error
         finally:
-            _note(store, chosen, workers)
+            _note(store, chosen, workers, before)
     return store
 
 
-def _note(store: ResultStore, chosen: Selection, workers: Workers) -> None:
-    rows, differing = workers.rechecked
+def _rows(store: ResultStore) -> dict[Path, int]:
+    return {path: path.read_bytes().count(b"\n") - 1 for path in store.part_paths()}
+
+
+def _suspect(store: ResultStore, before: dict[Path, int]) -> str:
+    """Which rows the network made before it was found out."""
+    made = {path: rows - before.get(path, 0) for path, rows in _rows(store).items()}
+    named = [
+        f"the last {rows} {noun(rows, 'row')} of {path}" for path, rows in made.items() if rows > 0
+    ]
+    if not named:
+        return "No row was stored"
+    return f"It has made {' and '.join(named)} before: do not rely on them, delete the file"
+
+
+def _note(store: ResultStore, chosen: Selection, workers: Workers, before: tuple[int, int]) -> None:
+    rows, differing = (now - then for now, then in zip(workers.rechecked, before, strict=True))
     if rows:
         with suppress(StoreError):  # it decides nothing, and must not hide why certification ended
             note_checks(store.folder, chosen.share, rows, differing)

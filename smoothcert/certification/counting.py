@@ -8,7 +8,7 @@ a CPU each thread has its own batch.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
@@ -18,12 +18,13 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from smoothcert.certification.network import Network
 from smoothcert.config import NoiseMode
 from smoothcert.devices.memory import NO_MEMORY, SMALLEST, is_out_of_memory
 from smoothcert.errors import ModelError
 from smoothcert.kernels.generic.cpu import workers
-from smoothcert.kernels.prepare import Prepared, arithmetic
-from smoothcert.noise.exact import Stage
+from smoothcert.kernels.prepare import arithmetic
+from smoothcert.noise.exact import Stage, place_of
 from smoothcert.noise.streams import NoisyCopies, fused_noise, law_of, pixel_levels
 
 _KEPT = 64  # images whose last block of float noise is kept for their next samples: half a MiB each
@@ -41,28 +42,18 @@ class Request:
 
 
 class Counter(ABC):
-    """Counts for some images, all of one shape and on one device.
-
-    `forward` is the prepared network with checks: logits of the first so many images of a batch.
-    """
+    """Counts for some images, all of one shape and on one device."""
 
     def __init__(
         self,
         images: Sequence[Tensor],
-        prepared: Prepared,
-        forward: Callable[[Tensor, int], Tensor],
-        classes: int,
+        network: Network,
         *,
         sigma: float,
         mode: NoiseMode,
         seed: int,
     ) -> None:
-        self._images, self._prepared, self._forward, self._classes = (
-            images,
-            prepared,
-            forward,
-            classes,
-        )
+        self._images, self._network, self._prepared = images, network, network.prepared
         self._sigma, self._mode, self._seed = sigma, mode, seed
         self._device = images[0].device
 
@@ -108,7 +99,8 @@ class PlainCounter(Counter):
         self._copies = {}
 
     def count(self, requests: Sequence[Request], batch_size: int) -> NDArray[np.int64]:
-        votes = Votes(len(requests), self._classes, self._device)
+        votes = Votes(len(requests), self._network.classes, self._device)
+        self._network.audit.forget()  # what an unfinished count has left
         batches = [
             (owner, self._noisy(request), place, min(place + batch_size, request.last))
             for owner, request in enumerate(requests)
@@ -120,15 +112,16 @@ class PlainCounter(Counter):
             _, copies, first, last = batch
             x = self._prepared.inputs(forward_size(last - first, batch_size))  # [b, C, H, W]
             x[: last - first] = copies.take(first, last)
-            return self._forward(x, last - first)
+            return self._network.answer(x, last - first)
 
         # precision is a setting of the whole process, so it is set here and not by each thread
         with ExitStack() as stack:
             stack.enter_context(arithmetic(self._prepared.precision))
             threads = self._prepared.concurrent and len(batches) > 1
-            each = stack.enter_context(workers()).map if threads else map
+            each: Any = stack.enter_context(workers()).map if threads else map
             for (owner, *_), logits in zip(batches, each(answer, batches), strict=True):
                 votes.add(logits, owner)
+            list(each(lambda audit: audit.finish(), [self._network.audit]))
         # on CUDA a block is large, and soon drawn again
         if len(self._copies) > (_KEPT if self._device.type == "cpu" else 0):
             self._copies.clear()
@@ -156,14 +149,17 @@ class FusedCounter(Counter):
         self._pixels = torch.stack(
             [x if x.dtype == torch.uint8 else pixel_levels(x).to(torch.uint8) for x in self._images]
         )
+        self._levels = self._pixels.cpu()  # which the places of their noise are hashed from
         self._noise = FusedNoise(law_of(self._mode), self._sigma, self._seed, self._device)
 
     def count(self, requests: Sequence[Request], batch_size: int) -> NDArray[np.int64]:
         from smoothcert.certification.votes import Rows, add_votes
 
-        votes = Votes(len(requests), self._classes, self._device)
+        votes = Votes(len(requests), self._network.classes, self._device)
+        self._network.audit.forget()  # what an unfinished count has left
         images = self._pixels[torch.tensor([r.image for r in requests], device=self._device)]
-        words = self._noise.words([(r.index, r.stage, r.last) for r in requests])
+        places = [place_of(self._levels[r.image], r.index, r.stage) for r in requests]
+        words = self._noise.words([(p, r.last) for p, r in zip(places, requests, strict=True)])
         rows = Rows([(r.first, r.last) for r in requests], self._device)
         for start in range(0, rows.total, batch_size):
             size = min(batch_size, rows.total - start)
@@ -172,7 +168,8 @@ class FusedCounter(Counter):
                 size if self._prepared.any_batch else forward_size(size, batch_size)
             )
             self._noise.fill(x[:size], images, words, owner, sample)
-            add_votes(_short(self._forward(x, size)), owner, votes.counts, votes.nan)
+            add_votes(_short(self._network.answer(x, size)), owner, votes.counts, votes.nan)
+        self._network.audit.finish()
         return votes.read(rows.total)
 
 

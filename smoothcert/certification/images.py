@@ -34,7 +34,7 @@ def check_image(image: Image) -> Tensor:
         x = (
             image if isinstance(image, Tensor) else torch.from_numpy(np.array(image))
         )  # a copy: it may be read-only
-    except TypeError as error:
+    except (TypeError, ValueError) as error:  # ragged lists have no shape
         raise DataError(
             f"expected an image of uint8 (0..255) or floats in [0,1], found {type(image)}"
         ) from error

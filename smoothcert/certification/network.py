@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import math
-import random
+from copy import deepcopy
 from dataclasses import dataclass, field
-from threading import Lock
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from smoothcert.certification.row_checks import MIXED, check_rows
+from smoothcert.certification.audit import Audit
+from smoothcert.certification.row_checks import check_memory, check_rows
 from smoothcert.config import Kernels, NoiseMode, Precision
 from smoothcert.devices.memory import NO_MEMORY, SMALLEST, is_out_of_memory
-from smoothcert.errors import ModelError
-from smoothcert.kernels.comparing import distances, root_mean_square, synthetic_images
+from smoothcert.errors import ModelError, NoFunctionError
+from smoothcert.kernels.comparing import synthetic_images
 from smoothcert.kernels.prepare import Prepared, plain_network, prepare
+from smoothcert.kernels.state import State, state_of
 from smoothcert.keys import derive
 from smoothcert.models.build import check_shape
 from smoothcert.noise.streams import NoisyCopies
@@ -24,85 +25,20 @@ from smoothcert.noise.streams import NoisyCopies
 _EXAMPLES = (
     SMALLEST // 2
 )  # noisy copies of an image that is certified, beside as many synthetic images
-_LOOKED_AT = (
-    SMALLEST // 2
-)  # rows of a batch, among as many synthetic images: all of a batch would be the same company
-_ACCIDENTS, _PLAIN_ACCIDENTS = 1, 2  # rows of one look: hard votes may flip by rounding
-_OUTLIER = 5  # a single row may be farther from the plain network than rows are on average
-_DROPPED = (
-    "the network that was prepared for sampling gives other answers than the model itself, which may look at values in "
-    "a way that tracing drops (a branch, try/except), or change while it runs: use --kernels off, or write the forward "
-    "in tensor operations alone"
-)
-
-RATE = 0.01
-"""Share of the batches that are looked at again, beside the first of each size."""
-
-
-class Rechecks:
-    """Rows of a few batches, chosen at random, evaluated once more: in another batch, and by the plain network.
-
-    Which batches is decided by the system's randomness, which no network can foresee.
-    """
-
-    def __init__(self, prepared: Prepared, plain: Prepared, company: Tensor) -> None:
-        self._prepared, self._plain, self._company = prepared, plain, company
-        self._chance, self._lock = random.SystemRandom(), Lock()
-        self._pending: list[
-            tuple[Tensor, Tensor]
-        ] = []  # rows that differ: in another batch, by the plain network
-        self._sizes: set[int] = set()
-        self.rows, self.differing = 0, 0
-
-    def chosen(self, size: int, count: int) -> list[int]:
-        """Which of the first `count` rows of a batch to look at again: some of the first of each size, then seldom."""
-        with self._lock:  # threads may ask at the same time
-            first = size not in self._sizes
-            self._sizes.add(size)
-        if not first and self._chance.random() >= RATE:
-            return []
-        return self._chance.sample(range(count), min(_LOOKED_AT, count))
-
-    def look(self, rows: Tensor, expected: Tensor) -> None:
-        """Evaluate rows again whose logits were `expected`; neither lies in memory that a next forward reuses."""
-        with self._lock:  # a model as it is may not like two threads
-            self.rows += len(rows)
-            self._pending.append(self._differing(rows, expected))
-
-    def _differing(self, rows: Tensor, expected: Tensor) -> tuple[Tensor, Tensor]:
-        near = self._prepared.near()
-        again, plain = (
-            distances(_evaluate(network, rows, self._company), expected)
-            for network in (self._prepared, self._plain)
-        )
-        # not "> near", which NaN never is
-        return (~(again.amax(1) <= near)).sum(), (
-            ~(root_mean_square(plain, 1) <= _OUTLIER * near)
-        ).sum()
-
-    def read(self) -> None:
-        """Raise a `ModelError` if more rows differ than by the accident of a score that rounding decides."""
-        with self._lock:
-            found, self._pending = [(int(a), int(b)) for a, b in self._pending], []
-        self.differing += sum(a for a, _ in found)
-        if any(a > _ACCIDENTS for a, _ in found):
-            raise ModelError(MIXED.format("the other images in its batch, or on chance"))
-        if any(b > _PLAIN_ACCIDENTS for _, b in found):
-            raise ModelError(_DROPPED)
-
-
-def _evaluate(network: Prepared, rows: Tensor, company: Tensor) -> Tensor:
-    """Logits of the rows in a batch with images that have nothing to do with them."""
-    x = network.inputs(SMALLEST)
-    x[: len(rows)], x[len(rows) :] = rows, company[: SMALLEST - len(rows)]
-    return network.forward(x)[: len(rows)]
 
 
 @dataclass(eq=False)
 class Network:
     prepared: Prepared
     classes: int
-    rechecks: Rechecks = field(repr=False)
+    audit: Audit = field(repr=False)
+    state: State | None = field(repr=False)  # of the module that is run, when it was ready
+
+    def require_unchanged(self) -> None:
+        """Raise a `NoFunctionError` if the module that is run has changed since it was ready."""
+        module = self.prepared.module
+        if module is not None and self.state is not None:
+            require_same(self.state, state_of(module))
 
     def forward(self, x: Tensor) -> Tensor:
         """Logits [b, classes] of a batch as `prepared.inputs` lays it out."""
@@ -120,7 +56,7 @@ class Network:
 
     def answer(self, x: Tensor, count: int) -> Tensor:
         """The same for the first `count` images, whose votes count: some of them may be looked at again."""
-        chosen = self.rechecks.chosen(len(x), count)
+        chosen = self.audit.chosen(len(x), count)
         rows = x[chosen] if chosen else None  # a copy, since a forward may change its input
         logits = self.forward(x)[:count]
         if math.isinf(self.prepared.spread) and not bool(logits.isnan().any()):
@@ -131,8 +67,17 @@ class Network:
             )
         if rows is not None:
             logits = logits.clone()  # kernels may reuse the memory
-            self.rechecks.look(rows, logits[chosen])
+            self.audit.take(rows, logits[chosen], chosen, len(x))
         return logits
+
+
+def require_same(state: State, now: State) -> None:
+    if changed := state.changed(now):
+        raise NoFunctionError(
+            f"the model has changed while it was certified ({changed}): a certificate is about a network that stays as "
+            "it is. Do not train it or move its weights meanwhile, and let its forward write to no buffer, weight or "
+            "attribute"
+        )
 
 
 def ready_network(
@@ -153,14 +98,23 @@ def ready_network(
     examples = NoisyCopies(image, sigma, noise, **where).take(0, _EXAMPLES)
     synthetic = synthetic_images(shape, device)
     rows = torch.cat([synthetic[::2], examples])
-    plain = plain_network(model, shape, device)
+    try:
+        fresh, company = deepcopy(model), deepcopy(model)  # they have seen no batch yet
+    except Exception:  # it may hold anything
+        fresh, company = None, model
+    plain = plain_network(company, shape, device)
     try:
         ready = prepare(model, shape, device, precision, kernels, examples)
+        state = None if ready.module is None else state_of(ready.module)
         for network, near in ((plain, ready.near("float32")), (ready, ready.near())):
             if not check_rows(network, rows, near):
                 check_rows(network, torch.cat([examples, examples]), near)
+        if fresh is not None:
+            check_memory(fresh, examples, synthetic[::2], ready.near("float32"))
     except RuntimeError as error:
         if is_out_of_memory(error):
             raise ModelError(NO_MEMORY) from error
         raise
-    return Network(ready, classes, Rechecks(ready, plain, synthetic))
+    found = Network(ready, classes, Audit(ready, plain, synthetic), state)
+    found.require_unchanged()
+    return found

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -26,8 +27,6 @@ from smoothcert.config import (
     N,
     NoiseMode,
     Precision,
-    check_choice,
-    check_seed,
 )
 from smoothcert.devices.launching import launch_on
 from smoothcert.errors import ConfigError, DataError, ModelError
@@ -69,16 +68,14 @@ class SmoothedClassifier:
         *,
         noise: NoiseMode = NOISE,
         seed: int | None = None,
-        beacon: str | None = None,
         device: str | torch.device | None = None,
         batch_size: int | None = None,
         precision: Precision = "auto",
         kernels: Kernels = "auto",
     ) -> None:
         network = as_module(model)
-        check_choice("noise mode", noise, NoiseMode)
-        check_choice("setting of kernels", kernels, Kernels)
-        if classes < 2:
+        CertifyConfig(sigma, noise=noise, seed=seed, precision=precision, kernels=kernels)
+        if operator.index(classes) < 2:
             raise ConfigError(f"a classifier has at least 2 classes, found classes={classes}")
         if batch_size is not None and batch_size < 1:
             raise ConfigError(f"batch_size must be at least 1, found {batch_size}")
@@ -86,8 +83,7 @@ class SmoothedClassifier:
         self.device = torch.device(device or (first.device if first is not None else "cpu"))
         self.model = network.to(self.device)
         self.sigma, self.classes = bounds.check_sigma(sigma), classes
-        check_seed("seed", seed)
-        self.noise, self.seed, self.beacon, self.batch_size = noise, seed, beacon, batch_size
+        self.noise, self.seed, self.batch_size = noise, seed, batch_size
         check_precision(precision, self.device)
         self.precision, self.kernels = precision, kernels
         self._ready: tuple[object, int, Network] | None = None  # state of the model, seed, network
@@ -103,10 +99,8 @@ class SmoothedClassifier:
         batch_size: int | None = None,
     ) -> Self:
         """The classifier that the settings of a certification or an attack are about."""
-        names = ("noise", "seed", "beacon", "precision", "kernels")
-        settings: dict[str, Any] = {
-            name: getattr(config, name) for name in names if hasattr(config, name)
-        }
+        names = ("noise", "seed", "precision", "kernels")
+        settings: dict[str, Any] = {name: getattr(config, name) for name in names}
         return cls(model, config.sigma, classes, device=device, batch_size=batch_size, **settings)
 
     def certify(
@@ -127,7 +121,7 @@ class SmoothedClassifier:
         `tolerance`, sampling stops when going on could not raise the radius by more. With `skip_unless`, nothing is
         sampled or claimed if the guess is another class.
         """
-        labels = None if skip_unless is None else [skip_unless]
+        labels = None if skip_unless is None else [operator.index(skip_unless)]
         settings: dict[str, Any] = {
             "n0": n0,
             "n": n,
@@ -175,6 +169,8 @@ class SmoothedClassifier:
         tolerance: float | None = None,
     ) -> Plan:
         """Checks the settings, and works out once what all images of a shape share."""
+        radii = None if radii is None else tuple(radii)
+        CertifyConfig(self.sigma, n0=n0, n=n, alpha=alpha, radii=radii, tolerance=tolerance)
         bounds.check_samples(n0, n, alpha)
         values = math.prod(shape)
         slack, law = total_variation(self.noise, self.sigma, values), law_of(self.noise)
@@ -303,8 +299,8 @@ class SmoothedClassifier:
     @property
     def rechecked(self) -> tuple[int, int]:
         """How many answers were evaluated once more in other batches so far, and how many of them differed."""
-        rechecks = self._ready[2].rechecks if self._ready else None
-        return (rechecks.rows, rechecks.differing) if rechecks else (0, 0)
+        audit = self._ready[2].audit if self._ready else None
+        return (audit.rows, audit.differing) if audit else (0, 0)
 
     def _network(self, image: Tensor) -> tuple[int, Network]:
         """The seed of the noise, and the network for images like this one."""
@@ -317,7 +313,7 @@ class SmoothedClassifier:
                     repr(self.sigma),
                     self.noise,
                 )
-                seed = noise_seed(self.seed, self.beacon, *about)
+                seed = noise_seed(self.seed, *about)
                 settings: dict[str, Any] = {
                     "noise": self.noise,
                     "precision": self.precision,
@@ -347,9 +343,7 @@ class SmoothedClassifier:
             images = torch.stack(list(images)).to(self.device).unbind()  # one transfer
         else:
             images = [x.to(self.device) for x in images]
-        return counter_for(self.noise, self.device)(
-            images, prepared, net.answer, self.classes, **settings
-        )
+        return counter_for(self.noise, self.device)(images, net, **settings)
 
     @torch.inference_mode()
     def _count(self, counter: Counter, requests: Sequence[Request]) -> NDArray[np.int64]:
@@ -357,5 +351,5 @@ class SmoothedClassifier:
         assert self._ready is not None
         with launch_on(self.device):
             counts, self.batch_size = count_within_memory(counter, requests, self.batch_size)
-            self._ready[2].rechecks.read()
+            self._ready[2].require_unchanged()
         return counts

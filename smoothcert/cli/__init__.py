@@ -22,6 +22,7 @@ from jsonargparse import ArgumentParser
 import smoothcert
 from smoothcert.cli.options import print_json
 from smoothcert.errors import ConfigError, ProcessLost, SmoothcertError
+from smoothcert.progress import printing
 from smoothcert.runs.remote import shown
 
 _FIRST = (
@@ -37,14 +38,25 @@ _FIRST = (
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run a command; errors of ours become one line and exit status 2, with --json also a document."""
-    known, words = commands(), sys.argv[1:] if arguments is None else arguments
+    with printing():
+        _run(sys.argv[1:] if arguments is None else arguments)
+
+
+def _run(words: Sequence[str]) -> None:
+    known = commands()
     try:
         parsed = build_parser(known, words).parse_args(words)
-        known[parsed.subcommand].run(parsed[parsed.subcommand])
+        options = parsed[parsed.subcommand]
+        if (place := options.get("data_dir")) and not place.expanduser().is_dir():
+            raise ConfigError(
+                f"--data-dir is a folder with data sets, found none at {place}: make it first"
+            )
+        known[parsed.subcommand].run(options)
     except SmoothcertError as error:
         if any(word.partition("=")[0] == "--json" for word in words):
             print_json({"error": str(error)})
-        print(f"error: {shown(str(error))}", file=sys.stderr, flush=True)
+        told = re.sub(r"\n(?!  )", "\n  ", shown(str(error)))  # no name begins a line of its own
+        print(f"error: {told}", file=sys.stderr, flush=True)
         if isinstance(error, ProcessLost):
             os._exit(2)  # PyTorch would wait for what was sent to the process that is gone
         sys.exit(2)

@@ -20,11 +20,11 @@ from smoothcert.cli.options import (
     read_selection,
     read_settings,
 )
-from smoothcert.config import AttackConfig
+from smoothcert.config import AttackConfig, N
 from smoothcert.errors import ConfigError, StoreError, none_of
 
 if TYPE_CHECKING:
-    from smoothcert.report import Attacks
+    from smoothcert.report import Attacks, Certificates
     from smoothcert.runs.store import ResultStore
 
 ABOUT = "Accuracy of the smoothed classifier under attack, beside what was certified."
@@ -41,7 +41,7 @@ def add_options(parser: ArgumentParser) -> None:
     )
     option(parser, "--name", str, None, "name of the attack's store; default: the attack's")
     add_inputs(parser)
-    add_settings(parser, AttackConfig)
+    add_settings(parser, AttackConfig, n=None)
     add_machine(parser)
     option(parser, "--svg", Path, None, "write the certified and empirical curves to this file")
 
@@ -49,6 +49,7 @@ def add_options(parser: ArgumentParser) -> None:
 def run(options: Options) -> None:
     from smoothcert.devices.pick import pick_device
     from smoothcert.evaluation.attack import attack_dataset
+    from smoothcert.report import read_results
     from smoothcert.report.read.attacks import NothingAttacked, read_attacks
     from smoothcert.runs.attack_rows import unlike
     from smoothcert.runs.data_of import data_of_run
@@ -58,11 +59,12 @@ def run(options: Options) -> None:
     folder, name = RunFolder(options.run), check_name(options.name or options.attack)
     model, spec = folder.load_model(trust_code=options.trust_code)
     certificates = _certificates(folder.path, options.against)
+    known = {"sigma": spec.sigma, **({"n": N} if options.as_printed else {})}
     store = attack_dataset(
         model,
         data_of_run(spec, options.split, options.data_dir),
         folder.path / "attack" / name,
-        read_settings(options, AttackConfig, sigma=spec.sigma),
+        read_settings(options, AttackConfig, **known),
         selection=read_selection(options),
         certificates=certificates if certificates.exists else None,
         device=pick_device(options.device),
@@ -72,10 +74,12 @@ def run(options: Options) -> None:
     except NothingAttacked as error:  # of a shard without inputs
         print(f"note: {error}")
         return
-    _print(attacked)
-    if certificates.exists and (
-        differing := unlike(attacked.identity, certificates.manifest().identity)
-    ):
+    differing = certificates.exists and unlike(attacked.identity, certificates.manifest().identity)
+    _print(
+        attacked, read_results(certificates.folder) if certificates.done() and not differing else []
+    )
+    print(f"by PREDICT with n = {attacked.n} and alpha = {attacked.identity['alpha']:g}")
+    if differing:
         print(
             f"note: the certificates of {certificates.folder} are left aside, since they differ in "
             f"{' and '.join(differing)}; --against names others"
@@ -102,8 +106,8 @@ def _certificates(run: Path, name: str | None) -> ResultStore:
     return ResultStore(folder / ("test" if name is None else check_name(name)))
 
 
-def _print(attacked: Attacks) -> None:
-    """What the store says; of its certificates too, which may be wrong: a report reads those themselves."""
+def _print(attacked: Attacks, proved: list[Certificates]) -> None:
+    """What the store says, and what the certificates do now: they may have more rows than when it was made."""
     from smoothcert.report.measures.attacked import empirical_rows
     from smoothcert.report.tables.attacks import alarms
     from smoothcert.statistics.printed import in_percent
@@ -120,11 +124,11 @@ def _print(attacked: Attacks) -> None:
     lines: list[tuple[str, ...]] = [head]
     for row in empirical_rows(attacked):
         shares = (row.empirical, row.abstained, row.certified, row.base, row.noisy)
-        proved = (False, False, True, False, False)
-        cells = (in_percent(*each) or "-" for each in zip(shares, proved, strict=True))
+        certain = (False, False, True, False, False)
+        cells = (in_percent(*each) or "-" for each in zip(shares, certain, strict=True))
         lines.append((f"{row.radius:g}", str(row.inputs), *cells))
     print(aligned(lines))
-    for alarm in alarms([attacked], []):
+    for alarm in alarms([attacked], proved):
         print(alarm)
 
 

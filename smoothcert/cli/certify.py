@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 from jsonargparse import ArgumentParser
@@ -22,6 +23,7 @@ from smoothcert.cli.options import (
 from smoothcert.cli.own_model import Subject, add_own_model, own_subject, run_subject
 from smoothcert.config import CertifyConfig, ExecutorName
 from smoothcert.errors import ConfigError
+from smoothcert.progress import styled
 from smoothcert.runs.remote import is_remote
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import ResultStore
@@ -165,7 +167,8 @@ def _certify(options: Options) -> None:
             f"note: the inputs are all of class {one}, the first of the data: --every takes them from all over it"
         )
     if store.done():
-        print(certificate_table([read_store(store.folder)]).to_text())
+        table = certificate_table([read_store(store.folder)])
+        print(table.to_text(), file=styled(sys.stdout))
         print(UNITS)
         if options.sigma not in (None, subject.spec.sigma):
             made = "first certified" if subject.spec.source else "trained"

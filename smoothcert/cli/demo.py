@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import time
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from jsonargparse import ArgumentParser
 from smoothcert.cli.options import Options, option
 from smoothcert.config import ALPHA, N0, CertifyConfig
 from smoothcert.errors import ConfigError
+from smoothcert.progress import styled
 from smoothcert.recipes import load_recipe
 
 ABOUT = "The whole story on embedded data: train two models, certify, report. Minutes on a laptop."
@@ -61,7 +63,7 @@ def run_demo(
         stores.append(store.folder)
         training.append(trained.records("metrics.jsonl"))
     results = read_results(*stores)
-    print(certificate_table(results).to_text())
+    print(certificate_table(results).to_text(), file=styled(sys.stdout))
     page = out / "report.html"
     write_report(
         results,

@@ -10,6 +10,7 @@ from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_trust, option
 from smoothcert.cli.own_model import add_own_model, bring
+from smoothcert.config import check_sigma
 from smoothcert.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,8 +46,9 @@ def run(options: Options) -> None:
 
     from smoothcert.models.build import check_denoiser, count_classes
     from smoothcert.runs.brought import check_free, describe, keep_model
+    from smoothcert.runs.code import code_named
     from smoothcert.runs.composed import denoised_of
-    from smoothcert.runs.folder import RunFolder, code_named
+    from smoothcert.runs.folder import RunFolder
 
     out = RunFolder(options.out)
     check_free(out)
@@ -75,7 +77,6 @@ def _denoiser(options: Options) -> tuple[Part, float]:
     from smoothcert.models.weights import weights_hash
     from smoothcert.runs.composed import Part, part_of
     from smoothcert.runs.folder import RunFolder
-    from smoothcert.statistics.bounds import check_sigma
 
     name, sigma = options.denoiser, options.sigma
     of_diffusers, code = name.startswith("diffusers:"), is_code(name) and not Path(name).is_dir()

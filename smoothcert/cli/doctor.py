@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 ABOUT = "Is this network fit to be certified on this data, at which noise level, and how long will it take?"
 
 _DEFAULT_SIGMA = 0.25  # of networks that were trained elsewhere, or without noise
-_SIGNS = {"fine": "ok     ", "warning": "WARNING", "fault": "FAULT  "}
+_SIGNS = {"fine": "ok     ", "warning": "WARNING", "error": "ERROR  "}
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -59,16 +59,24 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Options) -> None:
-    from smoothcert.devices.pick import pick_device
-    from smoothcert.evaluation.doctor import examine
+    from smoothcert.statistics.bounds import check_samples
 
     if options.images < 1:
         raise ConfigError(f"--images: expected at least 1, found {options.images}")
-    subject = examined_subject(options, _DEFAULT_SIGMA)
-    config = read_settings(options, CertifyConfig, sigma=subject.spec.sigma or _DEFAULT_SIGMA)
+    config, selection = (
+        read_settings(options, CertifyConfig, sigma=_DEFAULT_SIGMA),
+        read_selection(options),
+    )
+    check_samples(config.n0, config.n, config.alpha)  # before anything is loaded
+
+    from smoothcert.devices.pick import pick_device
+    from smoothcert.evaluation.doctor import examine
+
+    device, subject = pick_device(options.device), examined_subject(options, config.sigma)
+    if options.sigma is None:
+        config = replace(config, sigma=subject.spec.sigma or _DEFAULT_SIGMA)
     data = subject.data
-    planned = len(read_selection(options).indices(len(data), f"{data.name} ({data.split})"))
-    device = pick_device(options.device)
+    planned = len(selection.indices(len(data), f"{data.name} ({data.split})"))
     found = examine(
         subject.model, data, config, planned=planned, images=options.images, device=device
     )
@@ -102,6 +110,7 @@ def _values(subject: Subject, found: Diagnosis) -> dict[str, Any]:
         "settings": {name: getattr(found.config, name) for name in ("sigma", "n0", "n", "alpha")},
         "levels": rows_of(found),
         "best_sigma": found.best,
+        "advice": found.advice,
         "limits": None if found.limits is None else asdict(found.limits),
         "copies_per_second": found.rate or None,
         "planned": found.planned,
@@ -113,6 +122,8 @@ def _values(subject: Subject, found: Diagnosis) -> dict[str, Any]:
 
 def _lines(subject: Subject, found: Diagnosis) -> list[str]:
     from smoothcert.evaluation.doctor import rows_of
+    from smoothcert.noise.streams import law_of
+    from smoothcert.statistics.bounds import NORMS
     from smoothcert.statistics.printed import UNITS, at_most
 
     spec, data, config = subject.spec, subject.data, found.config
@@ -125,49 +136,37 @@ def _lines(subject: Subject, found: Diagnosis) -> list[str]:
         f"data      {data.name} ({data.split}), {len(data):,} {noun(len(data), 'image')} {shape}"
         + (f", {data.preparation}" if data.preparation else ""),
     ]
-    if found.levels:
-        rows = [_row(row) for row in rows_of(found)]
-        head = (
-            "sigma",
-            "accuracy %",
-            "hoped for: certified %",
-            "average radius",
-            "largest radius possible",
-        )
-        looked_at, copies = len(found.levels[0].counts), found.levels[-1].copies
+    if found.limits is not None:
+        law, last = law_of(config.noise), found.levels[-1]
+        average = "average radius" if found.labels is None else "ACR"
+        head = ("sigma", "accuracy % (95 % interval)", "certified %", average, "ACR of one class")
+        radii = " ".join(f"{radius:g}" for radius in found.radii)
+        fewer = f"; with --radius {radii} only, about {about(found.radii_seconds)}" if radii else ""
         lines += [
             "",
-            f"{looked_at} {noun(looked_at, 'image')}, {copies} noisy {noun(copies, 'copy', 'copies')} of each",
-            aligned([head, *rows]),
+            f"{law.capitalize()} noise, {len(last.counts)} {noun(len(last.counts), 'image')}, {last.copies} copies "
+            f"of each; expected, cautiously, of n = {config.n:,} and alpha = {config.alpha:g}, in {NORMS[law]} norm",
+            aligned([(*head, "largest radius"), *map(_row, rows_of(found))]),
+            "",
+            f"at sigma {config.sigma:g}, no radius exceeds {at_most(found.limits.largest_radius, 3)}, and a class "
+            f"needs {100 * found.limits.smallest_p:.2f} % of the votes",
+            f"{found.planned:,} {noun(found.planned, 'image')} will take about {about(found.seconds)}{fewer}: "
+            f"{found.rate:,.0f} noisy copies per second ({', '.join((*found.prepared, found.precision))})",
+            UNITS,
         ]
     lines += ["", *(f"{_SIGNS[finding.kind]}  {finding.text}" for finding in found.findings)]
-    if found.limits is not None:
-        radii = " ".join(f"{radius:g}" for radius in found.radii)
-        largest = at_most(found.limits.largest_radius, 3)
-        lines += [
-            "",
-            f"with n = {config.n:,} and alpha = {config.alpha:g} at sigma {config.sigma:g}, no radius exceeds "
-            f"{largest}, and a class needs {100 * found.limits.smallest_p:.2f} % of the votes",
-            f"{found.rate:,.0f} noisy copies per second ({', '.join(found.prepared) or 'as it is'}, {found.precision})",
-            f"{found.planned:,} {noun(found.planned, 'image')} will take about {about(found.seconds)}; "
-            f"with --radius {radii} only, about {about(found.radii_seconds)}",
-        ]
-    if found.best is not None:
-        lines.append(
-            f"of these noise levels, sigma {found.best:g} promises the largest average radius"
-        )
-    lines.append(UNITS)
-    lines.append(
-        "verdict: "
-        + ("fit to be certified" if found.fit else "not fit; mend what is called FAULT first")
-    )
-    return lines
+    return [*lines, f"result   {found.advice}"]
 
 
 def _row(row: dict[str, Any]) -> tuple[str, ...]:
-    share = [in_percent(row[name]) for name in ("accuracy", "certified")]
-    radii = [
-        None if row[name] is None else f"{row[name]:.3f}"
-        for name in ("average_radius", "largest_radius")
-    ]
-    return (f"{row['sigma']:g}", *(cell or "-" for cell in (*share, *radii)))
+    def percent(*shares: float) -> str:
+        return " to ".join(in_percent(share) for share in shares)
+
+    accuracy, certified = row["accuracy"], row["certified"]
+    radii = (row[name] for name in ("average_radius", "acr_of_one_class", "largest_radius"))
+    return (
+        f"{row['sigma']:g}",
+        "-" if accuracy is None else f"{percent(accuracy)} ({percent(*row['accuracy_interval'])})",
+        "-" if certified is None else percent(certified),
+        *("-" if radius is None else f"{radius:.3f}" for radius in radii),
+    )

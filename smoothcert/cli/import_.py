@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_machine, option
+from smoothcert.config import check_sigma
 from smoothcert.errors import DataError, SmoothcertError, StoreError, unknown_name
 from smoothcert.statistics.printed import in_percent
 
@@ -39,7 +40,6 @@ def run(options: Options) -> None:
     from smoothcert.models import load_published
     from smoothcert.models.build import check_network, is_code
     from smoothcert.runs.folder import ModelSpec, RunFolder
-    from smoothcert.statistics.bounds import check_sigma
 
     if options.dataset not in DATASETS:
         raise unknown_name("dataset", options.dataset, DATASETS)

@@ -99,8 +99,9 @@ def option(
     else:
         read = on_disk if kind is Path else kind | None if default is None else kind
     named = "{" + ",".join(words) + "}" if words else None
+    bare: dict[str, Any] = {"nargs": "?", "const": True} if kind is bool else {}  # --flag is true
     parser.add_argument(
-        flag, type=read, default=default, required=required, help=shown, metavar=named
+        flag, type=read, default=default, required=required, help=shown, metavar=named, **bare
     )
 
 

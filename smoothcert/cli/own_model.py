@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_numbers, option, read_numbers
+from smoothcert.config import check_sigma
 from smoothcert.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -98,7 +99,6 @@ def own_subject(options: Options) -> Subject:
     """Of a network from elsewhere, to be kept in the run folder --out with all that is known of it."""
     from smoothcert.runs.brought import check_free, keep_model
     from smoothcert.runs.folder import RunFolder
-    from smoothcert.statistics.bounds import check_sigma
 
     _require(options, "--data", "--sigma", "--out")
     if options.corruption is not None:

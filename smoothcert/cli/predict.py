@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from jsonargparse import ArgumentParser
 
@@ -13,32 +13,67 @@ from smoothcert.cli.options import (
     add_machine,
     add_run,
     add_settings,
+    option,
     print_json,
     read_settings,
 )
+from smoothcert.cli.own_model import DATA_HELP
 from smoothcert.config import CertifyConfig
-from smoothcert.errors import DataError
+from smoothcert.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
     from smoothcert.statistics.certificate import Certificate
 
-ABOUT = "Class (or abstention) and certified radius of image files."
+ABOUT = "Class (or abstention) and certified radius of image files; or pseudo-labels of a data set."
 
 
 def add_options(parser: ArgumentParser) -> None:
     add_run(parser)
     parser.add_argument(
-        "images", type=Path, nargs="+", help="image files (PNG, JPEG, ...) or .npy arrays"
+        "images", type=Path, nargs="*", help="image files (PNG, JPEG, ...) or .npy arrays"
     )
-    names = ("n0", "n", "alpha", "noise", "seed", "beacon", "precision", "kernels")
+    labels = (
+        "no certificates: write the network's answers to --data, for self-training, to this file"
+    )
+    option(parser, "--pseudo-labels", Path, None, labels)
+    option(parser, "--data", str, None, DATA_HELP)
+    option(parser, "--split", Literal["test", "train"], "train", "which images of --data")
+    names = ("sigma", "n0", "n", "alpha", "noise", "seed", "precision", "kernels")
     add_settings(parser, CertifyConfig, names, n=10_000)
     add_json(parser)
-    add_machine(parser, data=False)
+    add_machine(parser)
 
 
 def run(options: Options) -> None:
+    if (options.pseudo_labels is None) != (options.data is None):
+        raise ConfigError("--pseudo-labels and --data belong together: give both, or neither")
+    if bool(options.images) != (options.data is None):
+        raise ConfigError("expected image files, or --pseudo-labels of --data: give one of the two")
+    if options.data is None:
+        _certify(options)
+    else:
+        _label(options)
+
+
+def _label(options: Options) -> None:
+    from smoothcert.devices.pick import pick_device
+    from smoothcert.evaluation.pseudo_labels import write_pseudo_labels
+    from smoothcert.runs.data_of import data_of_run
+    from smoothcert.runs.folder import RunFolder
+
+    path = options.pseudo_labels
+    model, spec = RunFolder(options.run).load_model(trust_code=options.trust_code)
+    data = data_of_run(spec, options.split, options.data_dir, options.data)
+    labels = write_pseudo_labels(model, data, path, pick_device(options.device))
+    right = f"; {(labels == data.labels).mean():.1%} are its labels" if data.labelled else ""
+    print(f"{path}: {len(labels)} pseudo-labels of {data.name} ({data.split}){right}")
+    print(f"to use them: smoothcert train RECIPE --self-training.path {path} --out RUN")
+
+
+def _certify(options: Options) -> None:
     from smoothcert.certification.smoothed import SmoothedClassifier
     from smoothcert.data.image_file import read_image
+    from smoothcert.data.specs import rule_of
     from smoothcert.devices.pick import pick_device
     from smoothcert.runs.folder import RunFolder
     from smoothcert.statistics.printed import UNITS, at_least, doubt, settings
@@ -48,9 +83,9 @@ def run(options: Options) -> None:
     smoothed = SmoothedClassifier.of(
         model, spec.classes, config, device=pick_device(options.device)
     )
-    images = [
-        read_image(path, spec.shape) for path in options.images
-    ]  # all readable before the first is certified
+    rule = rule_of(spec.dataset, spec.shape)
+    # all readable before the first is certified
+    images = [read_image(path, rule) for path in options.images]
     answers: list[dict[str, Any]] = []
     for index, (path, image) in enumerate(zip(options.images, images, strict=True)):
         try:
@@ -75,10 +110,11 @@ def run(options: Options) -> None:
         print(f"{path}: {name or certificate.predict}, certified {kind} {radius} (p >= {p})")
     if options.json:
         given = {key: getattr(config, key) for key in ("sigma", "n0", "n", "alpha", "noise")}
-        print_json(
-            {"run": options.run, **given, "note": doubt(config.noise) or None, "images": answers}
-        )
+        given |= {"preparation": str(rule), "note": doubt(config.noise) or None}
+        print_json({"run": options.run, **given, "images": answers})
         return
+    if rule.resize is not None:
+        print(f"pictures as the run's own: {rule}")
     print(f"each with {settings(config.n0, config.n, config.alpha, config.noise)}; {UNITS}")
     if doubt(config.noise):
         print(f"note: {doubt(config.noise)}")

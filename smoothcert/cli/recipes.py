@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-from smoothcert.cli.options import Options, aligned, no_options
+from jsonargparse import ArgumentParser
+
+from smoothcert.cli.options import Options, aligned
+from smoothcert.config import dump_config
 from smoothcert.recipes import load_recipe, recipe_names, templates
 
-ABOUT = "The shipped recipes and what was published for them."
-add_options = no_options
+ABOUT = "The shipped recipes and what was published for them, or one with all its settings."
+
+
+def add_options(parser: ArgumentParser) -> None:
+    shown = "recipe to print, e.g. mnist/smoothmix-0.50"
+    parser.add_argument("name", type=str, nargs="?", default=None, help=shown)
 
 
 def run(options: Options) -> None:
+    if options.name is not None:
+        both = [load_recipe(options.name, as_printed=printed).config for printed in (False, True)]
+        ours, text = (dump_config(config).splitlines() for config in both)
+        others = [line for line in text if line not in ours]
+        print("\n".join([*ours, "\nwith --as-printed true, the text of the paper:", *others]))
+        return
     loaded = [load_recipe(name) for name in recipe_names()]
     rows = [
         (recipe.name, str(recipe.published.get("acr", "-")), recipe.about or recipe.config.model)

@@ -24,6 +24,7 @@ from smoothcert.cli.report_data import (
     training_of,
 )
 from smoothcert.errors import ConfigError
+from smoothcert.progress import printable, styled
 
 if TYPE_CHECKING:
     from smoothcert.report import Attacks, Certificates, Corrupted, Material
@@ -184,7 +185,7 @@ def _tell(left_out: Sequence[str]) -> None:
     from smoothcert.runs.remote import shown
 
     for reason in left_out:
-        print(f"note: {shown(reason)}", file=sys.stderr)
+        print(f"note: {printable(shown(reason))}", file=sys.stderr)
 
 
 def _report(
@@ -307,7 +308,8 @@ def _print(
     from smoothcert.statistics.printed import UNITS
 
     if not options.json:
-        print(texts_together([table for made in tables.values() for table in made]))
+        text = texts_together([table for made in tables.values() for table in made])
+        print(text, file=styled(sys.stdout))
         print(UNITS)
     for path in written:
         print(f"wrote {path}", file=sys.stderr if options.json else sys.stdout)

@@ -30,27 +30,15 @@ def add_options(parser: ArgumentParser) -> None:
     rows = "only these, e.g. gaussian-0.50 'smoothmix-*'; of a table by label or recipe, e.g. 'eta = *'"
     parser.add_argument("--rows", type=str, nargs="+", default=[], help=rows)
     add_numbers(parser, ("--seeds",), "seeds, e.g. 0 1 2 (default: 0)")
-    option(
-        parser, "--out", Path, Path("reproduce"), "folder for the runs, results.json and results.md"
-    )
-    option(
-        parser,
-        "--jobs",
-        int,
-        1,
-        "trainings at a time on this machine; certification comes after, two by two",
-    )
+    out = "folder for the runs, results.json and results.md"
+    option(parser, "--out", Path, Path("reproduce"), out)
+    jobs = "trainings at a time on this machine; certification comes after, two by two"
+    option(parser, "--jobs", int, 1, jobs)
     option(parser, "--epochs", int, None, "fewer epochs, for a first look")
-    option(
-        parser, "--dataset", str, None, "run the rows of a table on other data, for a first look"
-    )
-    option(
-        parser,
-        "--every",
-        int,
-        None,
-        "certify every k-th test image; default: all, or as many as the table has",
-    )
+    data = "run the rows of a table on other data, for a first look"
+    option(parser, "--dataset", str, None, data)
+    every = "certify every k-th test image; default: all, or as many as the table has"
+    option(parser, "--every", int, None, every)
     option(parser, "--max", int, None, "certify at most this many")
     option(parser, "--n", int, N, "noise samples per image")
     add_machine(parser)
@@ -86,11 +74,8 @@ def _check(options: Options, seeds: Sequence[int]) -> None:
     for seed in seeds:
         check_seed("each of --seeds", seed)
     check_samples(N0, options.n, ALPHA)
-    there = next(
-        place
-        for place in (options.out.absolute(), *options.out.absolute().parents)
-        if place.exists()
-    )
+    places = (options.out.absolute(), *options.out.absolute().parents)
+    there = next(place for place in places if place.exists())
     if not there.is_dir():
         raise ConfigError(
             f"--out must be a folder, or the name of one to make, but {there} is a file"
@@ -130,6 +115,8 @@ def _table(
     from smoothcert.recipes.tables import load_table
 
     table = load_table(options.what)
+    if table.reason:
+        raise ConfigError(f"{table.name} cannot be made: {table.reason}")
     if table.best:
         return _best(table, options, seeds, train, certify)
     jobs = plan_table(table, options.out, options.rows, seeds, options.every, options.dataset)

@@ -49,11 +49,12 @@ def run(options: Options) -> None:
     from smoothcert.training.soft_labels import plan
 
     given = given_overrides(options, TrainConfig)
-    # the data set is the run's; any other setting is one of the model that votes, soft_labels.X for `train`
-    dataset = {"dataset": given.pop("dataset")} if "dataset" in given else {}
+    # these are the run's; any other is a setting of the model that votes, soft_labels.X for `train`
+    of_run = {name: value for name, value in given.items() if name in ("dataset", "as_printed")}
+    given = {name: value for name, value in given.items() if name not in of_run}
     votes_each = {} if options.n is None else {"n": options.n}
     own = {"folder": str(options.out), **votes_each, **given}
-    wanted = plan(load_recipe(options.recipe, {**dataset, "soft_labels": own}).config, options.out)
+    wanted = plan(load_recipe(options.recipe, {**of_run, "soft_labels": own}).config, options.out)
     ranks = join_ranks(options.device)
     try:
         train, test = load_data(wanted.model, options.data_dir)
@@ -63,7 +64,8 @@ def run(options: Options) -> None:
     if ranks.is_main:
         share = in_percent((votes.argmax(axis=1) == train.labels).mean())
         words = as_words(
-            {**dataset, **{f"soft-labels.{name}": value for name, value in own.items()}}
+            {name.replace("_", "-"): value for name, value in of_run.items()}
+            | {f"soft-labels.{name}": value for name, value in own.items()}
         )
         images, each = noun(len(votes), "image"), noun(wanted.n, "vote")
         print(

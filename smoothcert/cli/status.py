@@ -9,6 +9,7 @@ from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, add_json, place, print_json
 from smoothcert.errors import SmoothcertError, StoreError
+from smoothcert.progress import printable
 
 ABOUT = "Tell what is done and what is missing, how fast it goes, and how long it will still take."
 
@@ -38,7 +39,7 @@ def run(options: Options) -> None:
         states += found
         problems += [problem for state in found for problem in state.problems]
         if not options.json:
-            print(shown("\n".join(line for state in found for line in run_lines(state))))
+            print("\n".join(printable(shown(line)) for state in found for line in run_lines(state)))
     joint = together(states)
     if not options.json and joint:
         print("\n".join(map(str, joint)))
@@ -48,7 +49,7 @@ def run(options: Options) -> None:
             {"runs": runs, "together": [asdict(count) for count in joint], "problems": problems}
         )
         for problem in problems:
-            print(f"error: {shown(problem)}", file=sys.stderr)
+            print(f"error: {printable(shown(problem))}", file=sys.stderr)
         if problems:
             sys.exit(2)
     elif problems:

@@ -13,6 +13,7 @@ from smoothcert.cli.options import (
     option,
 )
 from smoothcert.config import TrainConfig
+from smoothcert.errors import StoreError
 from smoothcert.interrupts import speaks
 from smoothcert.progress import noun
 from smoothcert.recipes import load_recipe
@@ -55,7 +56,14 @@ def run(options: Options) -> None:
     if not speaks():
         return
     metrics = done.records("metrics.jsonl")
+    if len(metrics) != config.epochs:
+        raise StoreError(
+            f"{done.path / 'metrics.jsonl'} is damaged: expected {config.epochs} epochs, found {len(metrics)}: put a "
+            "copy in its place, or train again in a new --out"
+        )
     last = ", ".join(
-        f"{name} {value:.4g}" for name, value in metrics[-1].items() if name not in ("epoch", "lr")
+        f"{name} {value:.4g}"
+        for name, value in metrics[-1].items()
+        if name not in ("epoch", "lr") and isinstance(value, int | float)
     )
     print(f"{done.path}: {len(metrics)} {noun(len(metrics), 'epoch')} done; {last}")

@@ -16,6 +16,7 @@ from smoothcert.cli.options import (
     print_json,
 )
 from smoothcert.errors import ConfigError
+from smoothcert.progress import printable
 
 ABOUT = "Check stored certificates: nothing lost or edited, every bound and radius recomputed by other code."
 
@@ -73,16 +74,11 @@ def run(options: Options) -> None:
                 ("note", verdict.notes),
             ):
                 for text in texts[:_SHOWN]:
-                    print(f"  {kind}: {_printable(shown(text))}")
+                    print(f"  {kind}: {printable(shown(text))}")
                 if len(texts) > _SHOWN:
                     print(f"  ... and {len(texts) - _SHOWN} more: --json prints them all")
-            print(f"{shown(verdict.name)}: {verdict.text}")
+            print(f"{printable(shown(verdict.name))}: {verdict.text}")
     answers = {verdict.answer for verdict in verdicts}
     status = next((STATUS[answer] for answer in ("differs", "incomplete") if answer in answers), 0)
     if status:
         sys.exit(status)
-
-
-def _printable(text: str) -> str:
-    """A store from anyone must not speak to the terminal."""
-    return "".join(letter if letter.isprintable() else f"\\x{ord(letter):02x}" for letter in text)

@@ -4,71 +4,37 @@ Command-line options, their defaults and help, config.yaml, the identity of a re
 prints are all derived from these. Knows only errors; importing it imports neither PyTorch nor a parser.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
-from smoothcert.imports import lazy
-
-if TYPE_CHECKING:
-    from smoothcert.config.build import build_dataclass, read_mapping
-    from smoothcert.config.certification import AttackConfig, CertifyConfig
-    from smoothcert.config.choices import (
-        AttackName,
-        ExecutorName,
-        Kernels,
-        NoiseMode,
-        Precision,
-        TrainingPrecision,
-        check_choice,
-    )
-    from smoothcert.config.settings import (
-        ALPHA,
-        N0,
-        NOISE,
-        N,
-        as_options,
-        check_seed,
-        option_of,
-        setting,
-        settings_of,
-    )
-    from smoothcert.config.training import (
-        PRETRAINED,
-        SelfTraining,
-        SoftLabels,
-        TrainConfig,
-        dump_config,
-        read_config,
-    )
-
-_HOME = {
-    "build": ("build_dataclass", "read_mapping"),
-    "certification": ("AttackConfig", "CertifyConfig"),
-    "choices": (
-        *("AttackName", "ExecutorName", "Kernels", "NoiseMode", "Precision", "TrainingPrecision"),
-        "check_choice",
-    ),
-    "settings": (
-        "ALPHA",
-        "N",
-        "N0",
-        "NOISE",
-        "as_options",
-        "check_seed",
-        "option_of",
-        "setting",
-        "settings_of",
-    ),
-    "training": (
-        "PRETRAINED",
-        "SelfTraining",
-        "SoftLabels",
-        "TrainConfig",
-        "dump_config",
-        "read_config",
-    ),
-}
+from smoothcert.config.build import build_dataclass, read_mapping
+from smoothcert.config.certification import AttackConfig, CertifyConfig
+from smoothcert.config.choices import (
+    AttackName,
+    ExecutorName,
+    Kernels,
+    NoiseMode,
+    Precision,
+    TrainingPrecision,
+    check_choice,
+)
+from smoothcert.config.settings import (
+    ALPHA,
+    N0,
+    NOISE,
+    N,
+    as_options,
+    check_seed,
+    check_sigma,
+    option_of,
+    setting,
+    settings_of,
+)
+from smoothcert.config.training import (
+    PRETRAINED,
+    SelfTraining,
+    SoftLabels,
+    TrainConfig,
+    dump_config,
+    read_config,
+)
 
 __all__ = [
     "ALPHA",
@@ -91,6 +57,7 @@ __all__ = [
     "build_dataclass",
     "check_choice",
     "check_seed",
+    "check_sigma",
     "dump_config",
     "option_of",
     "read_config",
@@ -98,7 +65,3 @@ __all__ = [
     "setting",
     "settings_of",
 ]
-
-__getattr__, __dir__ = lazy(
-    __name__, {name: home for home, names in _HOME.items() for name in names}
-)

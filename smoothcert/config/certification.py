@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from smoothcert.config.choices import AttackName, Kernels, NoiseMode, Precision, check_choice
-from smoothcert.config.settings import ALPHA, KERNELS_HELP, N0, NOISE, N, check_seed, setting
+from smoothcert.config.build import check_types
+from smoothcert.config.choices import AttackName, Kernels, NoiseMode, Precision
+from smoothcert.config.settings import (
+    ALPHA,
+    KERNELS_HELP,
+    N0,
+    NOISE,
+    N,
+    check_seed,
+    check_sigma,
+    setting,
+)
 from smoothcert.errors import ConfigError
 
 
@@ -26,10 +35,6 @@ class CertifyConfig:
     seed: int | None = setting(
         "seed of the noise; default: a hash of weights, data and procedure", default=None
     )
-    beacon: str | None = setting(
-        "public randomness, mixed into the seed: text that nobody knew when the model was made",
-        default=None,
-    )
     radii: tuple[float, ...] | None = setting(
         "only test these radii, with few samples (0 for clean accuracy)",
         flag="radius",
@@ -46,10 +51,12 @@ class CertifyConfig:
     kernels: Kernels = setting(KERNELS_HELP, default="auto")
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radii", _rising(self.radii))
-        check_choice("noise mode", self.noise, NoiseMode)
-        check_choice("precision", self.precision, Precision)
-        check_choice("setting of kernels", self.kernels, Kernels)
+        check_types(self)
+        check_sigma(self.sigma)
+        if self.radii is not None:
+            if not self.radii:
+                raise ConfigError("expected at least one radius to test, found none")
+            object.__setattr__(self, "radii", _rising(self.radii))
         check_seed("seed", self.seed)
 
 
@@ -65,12 +72,19 @@ class AttackConfig:
         "l2 radii to attack at; 0: the images as they are", flag="radius"
     )
     attack: AttackName = setting(
-        "SmoothAdv's PGD or DDN, gradient-free by probabilities or by hard votes, PGD without noise, or foolbox's",
+        "SmoothAdv's PGD or DDN, PGD on its equation 4 (expected), gradient-free by probabilities "
+        "or by hard votes, PGD without noise, or foolbox's",
         default="pgd",
     )
     noises: int = setting("noises that an attack averages over", default=128)
     steps: int = setting("steps of an attack", default=20)
-    n: int = setting("noise samples of PREDICT on the attacked image", default=10_000)
+    beta: float = setting(
+        "inverse temperature of the logits that are attacked (SmoothAdv, appendix B)", default=1.0
+    )
+    n: int = setting(
+        "noise samples of PREDICT on the attacked image; default: 10000, or as printed 100000",
+        default=10_000,
+    )
     alpha: float = setting("failure probability of PREDICT", default=ALPHA)
     noise: NoiseMode = setting("noise of PREDICT; see `certify`", default=NOISE)
     seed: int | None = setting(
@@ -80,24 +94,33 @@ class AttackConfig:
         "of the network's products; auto: that of the certificates, if any", default="auto"
     )
     kernels: Kernels = setting(KERNELS_HELP, default="auto")
+    as_printed: bool = setting(
+        "the attack as SmoothAdv's text says where the code does otherwise (docs/methods.md)",
+        default=False,
+    )
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "radii", _rising(self.radii) or ())
-        if not self.radii or not all(0 <= radius < math.inf for radius in self.radii):
-            raise ConfigError(
-                f"an attack needs finite radii of at least 0, found {list(self.radii)}"
-            )
+        check_types(self)
+        check_sigma(self.sigma)
+        object.__setattr__(self, "radii", _rising(self.radii))
+        if not self.radii:
+            raise ConfigError("an attack needs radii, for example 0.25 0.5, found none")
         if len(set(self.radii)) < len(self.radii):  # the store would wait for rows that it has
             raise ConfigError(f"an attack needs each radius once, found {list(self.radii)}")
-        check_choice("attack", self.attack, AttackName)
-        check_choice("noise mode", self.noise, NoiseMode)
-        check_choice("precision", self.precision, Precision)
-        check_choice("setting of kernels", self.kernels, Kernels)
         check_seed("seed", self.seed)
-        if self.noises < 1 or self.steps < 1:
+        # of one noise, votes less their mean are 0, and every step would be a random one
+        least = 2 if self.attack.startswith("stein") else 1
+        if self.noises < least or self.steps < 1:
             raise ConfigError(
-                f"an attack needs noises >= 1 and steps >= 1, found {self.noises} and {self.steps}"
+                f"the attack {self.attack} needs noises >= {least} and steps >= 1, found {self.noises} "
+                f"and {self.steps}"
             )
+        if not 0 < self.beta < math.inf:
+            raise ConfigError(f"an attack needs a beta above 0, found {self.beta}")
+        if self.beta != 1 and self.attack in ("stein-hard", "foolbox"):
+            raise ConfigError(f"the attack {self.attack} has no temperature: leave beta out")
+        if self.as_printed and self.attack == "foolbox":
+            raise ConfigError("foolbox's attack is in no paper: leave as_printed out")
         _check_prediction(self.n, self.alpha)
         if self.noise in ("uniform", "laplace"):
             raise ConfigError(
@@ -114,7 +137,7 @@ def _check_prediction(n: int, alpha: float) -> None:
         )
 
 
-def _rising(radii: Sequence[float] | None) -> tuple[float, ...] | None:
-    if radii is not None and not isinstance(radii, Sequence):
-        raise ConfigError(f"radii are a list of numbers, for example [0.5, 1.0], found {radii!r}")
-    return None if radii is None else tuple(sorted(radii))
+def _rising(radii: tuple[float, ...]) -> tuple[float, ...]:
+    if any(radius < 0 for radius in radii):
+        raise ConfigError(f"radii are distances of at least 0, found {list(radii)}")
+    return tuple(sorted(radii))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import field
+from numbers import Real
 from typing import Any
 
 from smoothcert.config.choices import NoiseMode
@@ -14,6 +15,8 @@ N0, N, ALPHA = 100, 100_000, 0.001
 """Samples of the two stages and failure probability of the field's tables."""
 
 NOISE: NoiseMode = "exact"
+
+_LARGEST_SIGMA = 5.0  # papers go to 1 in l2 norm, and to 3.5 in l1
 
 KERNELS_HELP = "auto: kernels of our own where the network has some; off: PyTorch's alone"
 
@@ -32,6 +35,24 @@ def check_seed(name: str, seed: int | None) -> None:
         raise ConfigError(
             f"{name} must be a whole number from 0 to 2**63 - 1, for example 0, found {seed}"
         )
+
+
+def check_sigma(sigma: float) -> float:
+    """The noise level that a user asks for: grey levels of 255 are often given by mistake.
+
+    What proofs allow is a question of its own (`statistics.bounds`).
+    """
+    if isinstance(sigma, Real) and 0 < sigma <= _LARGEST_SIGMA:
+        return sigma
+    if isinstance(sigma, Real) and _LARGEST_SIGMA < sigma <= 255 * _LARGEST_SIGMA:
+        raise ConfigError(
+            f"sigma is in units of the [0, 1] image, at most {_LARGEST_SIGMA:g}, found {sigma:g}, "
+            f"which looks like 8-bit: did you mean {sigma / 255:.2g}?"
+        )
+    raise ConfigError(
+        f"sigma, the standard deviation of the noise, must be above 0 and at most {_LARGEST_SIGMA:g}, "
+        f"found {sigma!r}"
+    )
 
 
 def as_options(kind: type[Any], values: Mapping[str, Any]) -> list[str]:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import yaml
-
-from smoothcert.config.build import build_dataclass, read_mapping
-from smoothcert.config.choices import Kernels, OptimizerName, TrainingPrecision, check_choice
-from smoothcert.config.settings import KERNELS_HELP, check_seed, setting
-from smoothcert.errors import ConfigError
+from smoothcert.config.build import build_dataclass, check_types, read_mapping
+from smoothcert.config.choices import Kernels, OptimizerName, TrainingPrecision
+from smoothcert.config.settings import KERNELS_HELP, check_seed, check_sigma, setting
+from smoothcert.errors import ConfigError, unknown_name
 
 PRETRAINED = "pretrained"
 """As `init_from` the weights, as `normalisation` the first layer that a network comes with."""
@@ -38,6 +35,10 @@ class SoftLabels:
             )
         if self.folder is not None and not isinstance(self.folder, str):
             raise ConfigError(f"soft_labels.folder must be a path, found {self.folder!r}")
+        known = ("n", "folder", *(entry.name for entry in dataclasses.fields(TrainConfig)))
+        for name in self.settings:
+            if name not in known:
+                raise unknown_name("setting of soft_labels", name, known)
 
     @classmethod
     def read(cls, given: object) -> Self:
@@ -60,7 +61,8 @@ class SelfTraining:
     weight: float = 1.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.weight < math.inf:
+        check_types(self)
+        if self.weight < 0:
             raise ConfigError(
                 f"self_training.weight must be a number from 0 on, found {self.weight!r}"
             )
@@ -101,9 +103,8 @@ class TrainConfig:
     batch_size: int = setting("images per loaded batch, over all processes", default=256)
     optimizer: OptimizerName = setting("sgd or adam", default="sgd")
     lr: float = setting("initial learning rate", default=0.01)
-    momentum: float = setting(
-        "momentum of SGD (never Nesterov), or the first beta of Adam", default=0.9
-    )
+    momentum: float = setting("momentum of SGD, or the first beta of Adam", default=0.9)
+    nesterov: bool = setting("Nesterov's form of SGD's momentum", default=False)
     weight_decay: float = setting("weight decay, on every parameter", default=1e-4)
     lr_step: int = setting("epochs between two drops of the learning rate", default=30)
     lr_factor: float = setting("factor of each drop", default=0.1)
@@ -148,11 +149,15 @@ class TrainConfig:
         default=None,
     )
     kernels: Kernels = setting(KERNELS_HELP, default="auto")
+    as_printed: bool = setting(
+        "as the paper's text says where its authors' code does otherwise (docs/methods.md)",
+        default=False,
+    )
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "soft_labels", SoftLabels.read(self.soft_labels))
         object.__setattr__(self, "self_training", SelfTraining.read(self.self_training))
-        check_choice("optimizer", self.optimizer, OptimizerName)
+        check_types(self)
         for name in ("lr", "lr_factor"):
             if not getattr(self, name) > 0:
                 raise ConfigError(f"{name} must be above 0, found {getattr(self, name)!r}")
@@ -162,9 +167,27 @@ class TrainConfig:
         for name in ("sigma", "momentum", "weight_decay", "evaluate_every"):
             if not getattr(self, name) >= 0:
                 raise ConfigError(f"{name} must not be negative, found {getattr(self, name)!r}")
+        if self.momentum >= 1:  # the sums of gradients would grow without end
+            raise ConfigError(f"momentum must be below 1, found {self.momentum!r}")
+        if self.sigma:
+            check_sigma(self.sigma)
         check_seed("seed", self.seed)
         if any(drop < 1 for drop in self.lr_drops):
             raise ConfigError(f"lr_drops are epochs from 1 on, found {self.lr_drops}")
+        if self.nesterov and (self.optimizer != "sgd" or not self.momentum):
+            raise ConfigError(
+                "nesterov is a form of SGD's momentum: expected sgd and a momentum above 0, found "
+                f"{self.optimizer} and {self.momentum:g}"
+            )
+        if self.as_printed:
+            object.__setattr__(self, "method", {**self.method, "as_printed": True})
+            if self.dataset == "imagenet":  # its test images are prepared otherwise
+                object.__setattr__(self, "dataset", "imagenet-printed")
+        elif self.method.get("as_printed"):
+            raise ConfigError(
+                "as_printed is a setting of the whole run, found it for the method alone: give "
+                "--as-printed"
+            )
 
     def learning_rate(self, epoch: int) -> float:
         """Learning rate of an epoch, counted from 0: lr * factor^(e // step), or one epoch later with `lr_late`.
@@ -182,4 +205,6 @@ def read_config(path: Path) -> TrainConfig:
 
 
 def dump_config(config: TrainConfig) -> str:
+    import yaml  # reports of logs can do without
+
     return yaml.safe_dump(dataclasses.asdict(config), sort_keys=False)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from smoothcert.data.dataset import Dataset
 from smoothcert.data.download import fetch, unpack
-from smoothcert.data.folder import ImageFolder
+from smoothcert.data.folder import AS_PRINTED, AsPublished, ImageFolder
 from smoothcert.data.lazy import LazyDataset
 from smoothcert.data.picture_labels import require_order
 from smoothcert.data.places import roots
@@ -39,6 +39,8 @@ def load_dataset(
     shape unless their options say another; all other data is taken as it is. Pictures whose classes have names are
     numbered by `class_names`, those of the network, if they are among them.
     """
+    if not isinstance(spec, str):
+        raise ConfigError(f"expected the name of a data set, such as 'mnist', found {spec!r}")
     if is_spec(spec):
         check_split(split)
         if shape is not None and len(shape) != 3:
@@ -96,12 +98,17 @@ def _known(
     if folder is None:
         folder = _fetched(info, split, data_dir, download)
     paths = [path for file in info.files[split] if (path := _present(info, folder, file))]
-    if info.read is None and (shards := sorted(paths[0].glob("*.tar"))):
-        from smoothcert.data.shards import ImageNetShards
-
-        return ImageNetShards(name, split, shards, info.classes, licence=info.licence)
     if info.read is None:
-        return ImageFolder(paths[0], name, split, info.licence)
+        pictures: AsPublished
+        if shards := sorted(paths[0].glob("*.tar")):
+            from smoothcert.data.shards import ImageNetShards
+
+            pictures = ImageNetShards(name, split, shards, info.classes, licence=info.licence)
+        else:
+            pictures = ImageFolder(paths[0], name, split, info.licence)
+        if info.as_printed:
+            pictures.rule = AS_PRINTED
+        return pictures
     images, labels = info.read(paths)
     if images.shape != (info.size(split), *info.shape):
         raise DataError(

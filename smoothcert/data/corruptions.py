@@ -16,7 +16,7 @@ from smoothcert.data.catalogue import load_dataset
 from smoothcert.data.cifar import CIFAR10_CLASSES
 from smoothcert.data.dataset import Dataset
 from smoothcert.data.lazy import LazyDataset
-from smoothcert.data.places import roots
+from smoothcert.data.places import SPLIT_NAMES, roots
 from smoothcert.data.specs import is_spec, parse
 from smoothcert.errors import ConfigError, DataError, unknown_name
 
@@ -133,11 +133,14 @@ def load_stored(
 ) -> Dataset | LazyDataset:
     """The data that a store is about, by the name and the split in its manifest; nothing is downloaded.
 
-    The manifest may be anyone's, so a place must be one name, to be found here or in a data directory.
+    The manifest may be anyone's, so a place must be one name, perhaps with that of a
+    split behind it, to be found here or in a data directory.
     """
     if is_spec(name):
         place = parse(name, data_dir).place
-        if Path(place).name != place or place.startswith("~"):
+        folder, _, last = place.rpartition("/")
+        plain = all(Path(part).name == part != ".." for part in (folder or last, last))
+        if not plain or place[0] in "/~" or (folder and last not in SPLIT_NAMES):
             raise DataError(
                 f"{name}: expected data by the name of its folder or file, found a path"
             )

@@ -18,6 +18,7 @@ from urllib.request import urlopen
 
 from smoothcert.errors import DataError
 from smoothcert.files import file_sha256
+from smoothcert.progress import styled
 
 BytesSoFar = Callable[[int, int | None], None]  # bytes so far, bytes in all if the server said so
 
@@ -116,7 +117,7 @@ def _shown(name: str, progress: BytesSoFar | None) -> Iterator[BytesSoFar]:
     from rich.progress import Progress as Bars
 
     columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn()
-    with Bars(*columns, console=Console(stderr=True)) as bars:
+    with Bars(*columns, console=Console(file=styled(sys.stderr))) as bars:
         task = bars.add_task(name, total=None)
         yield lambda done, total: bars.update(task, completed=done, total=total)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from hashlib import sha256
@@ -23,10 +23,19 @@ if TYPE_CHECKING:
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
 
+AS_PRINTED = Preparation(3, 224, 224, resize=256, stretched=True)
+"""As the papers tell of ImageNet's test images: 256 x 256 whatever their shape, then the centre."""
+
+
 class AsPublished(LazyDataset):
     """Pictures prepared as the field's code prepares those of ImageNet: published certificates are about that."""
 
     rule = Preparation(3, 224, 224, resize=256)
+
+    def _hash(self, lines: Iterable[str]) -> str:
+        """Of lines about the files, and of the preparation where it is another."""
+        other = [] if self.rule == AsPublished.rule else [str(self.rule)]
+        return sha256("\n".join([*lines, *other]).encode()).hexdigest()
 
     def decode(self, i: int) -> Image:
         """EXIF orientation is passed over, and other colours become RGB."""
@@ -94,7 +103,7 @@ class ImageFolder(AsPublished):
         lines = sorted(
             (path.relative_to(self.root).as_posix(), path.stat().st_size) for path in self.files
         )
-        return sha256("\n".join(f"{name}\t{size}" for name, size in lines).encode()).hexdigest()
+        return self._hash(f"{name}\t{size}" for name, size in lines)
 
 
 def _images_below(folder: Path) -> list[Path]:

@@ -8,10 +8,9 @@ from itertools import islice
 from pathlib import Path
 
 from smoothcert.data.folder import SUFFIXES
-from smoothcert.data.places import SPLITS
+from smoothcert.data.places import SPLIT_NAMES
 
 _LOOK = 200  # entries of one folder; the first tell what it is
-_SPLITS = {name for names in SPLITS.values() for name in names}
 
 
 def found_below(root: Path) -> Iterator[tuple[str, str]]:
@@ -35,10 +34,10 @@ def _seen(place: Path) -> Iterator[tuple[str, str]]:
     if names & {"dataset_dict.json", "state.json"}:
         yield f"hf-dataset:{place}", "saved by datasets"
         return
-    if {f"{name}.npz" for name in _SPLITS} & names:
+    if {f"{name}.npz" for name in SPLIT_NAMES} & names:
         yield f"npz:{place}", "arrays, one file per split"
         return
-    splits = [Path(entry.path) for entry in entries if entry.is_dir() and entry.name in _SPLITS]
+    splits = [Path(entry.path) for entry in entries if entry.is_dir() and entry.name in SPLIT_NAMES]
     if shards := [folder for folder in splits or [place] if _is_shards(folder)]:
         shown = f"{', '.join(folder.name for folder in shards)}: " if splits else ""
         yield f"tar:{place}", f"{shown}tar files"

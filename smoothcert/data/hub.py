@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothcert.data.dataset import UNLABELLED, check_labels
-from smoothcert.data.image_file import check_colours, open_picture
-from smoothcert.data.lazy import LazyDataset, upright_size
+from smoothcert.data.image_file import open_picture
+from smoothcert.data.lazy import LazyDataset
 from smoothcert.data.picture_labels import Labels, no_labels, numbered
 from smoothcert.data.places import licence_below, named_split, places
-from smoothcert.data.specs import Spec, prepare
+from smoothcert.data.specs import Spec
 from smoothcert.errors import DataError, MissingExtra, unknown_name
 
 if TYPE_CHECKING:
@@ -129,11 +129,7 @@ def load_hub(
     labels = _labels(found, label, classes, where, known)
     result.labels, result.classes, result.class_names = labels.values, labels.classes, labels.names
     result.by_name = labels.by_name
-    with result.open(0) as picture:
-        check_colours(picture, result.where(0))
-        first = 1 if picture.mode in ("1", "L") else 3, *upright_size(picture)
-    result.rule, shown = prepare(spec, shape, first)
-    result.name = spec.name(folder or spec.place, shown)
+    result.prepare(spec, folder or spec.place, shape)
     result.licence = str(found.info.license or "") or _licence(folder, spec.place)
     return result
 

@@ -17,20 +17,22 @@ from smoothcert.errors import DataError, MissingExtra, SmoothcertError
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from smoothcert.data.preparation import Preparation
+
 _PLAIN = ("1", "L", "P", "RGB")  # modes in which a pixel has one colour, whoever reads the file
 MOST_PIXELS = 100_000_000
 """A few kilobytes can call themselves a picture of gigabytes. No camera gives more than this."""
 
 
-def read_image(path: Path, shape: tuple[int, ...]) -> NDArray[np.generic]:
-    """[C, H, W] from a .npy array ([C, H, W], uint8 or floats in [0,1]) or a picture; never resized silently.
+def read_image(path: Path, rule: Preparation) -> NDArray[np.generic]:
+    """[C, H, W] from a .npy array ([C, H, W], uint8 or floats in [0,1]), or from a picture by a rule.
 
-    A picture is turned as its EXIF orientation says. Its size is known before it is decoded, and a wrong one is refused
-    then. Transparent and animated pictures are refused, and colours that are not RGB, such as CMYK.
+    A picture is turned as its EXIF orientation says. Its size is known before it is decoded, and one that the rule does
+    not take is refused then. Transparent and animated pictures are refused, and colours such as CMYK.
     """
     if not path.is_file():
         raise DataError(f"no image file at {path}")
-    return _read_array(path, shape) if path.suffix == ".npy" else _read_picture(path, shape)
+    return _read_array(path, rule.shape) if path.suffix == ".npy" else _read_picture(path, rule)
 
 
 def _check_shape(path: Path, shape: tuple[int, ...], found: tuple[int, ...]) -> None:
@@ -128,18 +130,15 @@ def upright(picture: Image, channels: int) -> Image:
     return exif_transpose(picture).convert("L" if channels == 1 else "RGB")
 
 
-def _read_picture(path: Path, shape: tuple[int, ...]) -> NDArray[np.uint8]:
-    channels, height, width = shape
+def _read_picture(path: Path, rule: Preparation) -> NDArray[np.uint8]:
     with (
         warnings.catch_warnings(action="ignore"),
         open_picture(path, f"reading {path.name}") as picture,
     ):
         check_colours(picture, path)
-        if sorted(picture.size) != sorted(
-            (width, height)
-        ):  # it may be turned yet, by what is known when it is decoded
-            _check_shape(path, shape, (channels, picture.height, picture.width))
-        pixels = np.asarray(upright(picture, channels))
-    pixels = pixels[None] if channels == 1 else np.ascontiguousarray(pixels.transpose(2, 0, 1))
-    _check_shape(path, shape, pixels.shape)
+        # it may be turned yet, by what is known when it is decoded
+        if rule.resize is None and sorted(picture.size) != sorted((rule.width, rule.height)):
+            _check_shape(path, rule.shape, (rule.channels, picture.height, picture.width))
+        pixels = rule.central(upright(picture, rule.channels), str(path))
+    _check_shape(path, rule.shape, pixels.shape)
     return pixels

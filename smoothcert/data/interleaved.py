@@ -20,10 +20,13 @@ class Interleaved:
     shuffle of the whole set, so it sees only part of a large one. A set with fewer batches than there are labelled ones
     is shuffled and gone through again, where that code would end the epoch. The labelled batches are those of a run
     without pseudo-labels; the order is keyed by (seed, epoch), the same on all ranks.
+
+    `as_printed` a fair coin is thrown at every step, so that an epoch of as many steps has more of
+    one kind than of the other, and goes through either kind again where its batches are used up.
     """
 
-    def __init__(self, labelled: Batches, pseudo: Dataset) -> None:
-        self.labelled = labelled
+    def __init__(self, labelled: Batches, pseudo: Dataset, as_printed: bool = False) -> None:
+        self.labelled, self.as_printed = labelled, as_printed
         self.pseudo = Batches(
             pseudo,
             labelled.batch_size,
@@ -44,21 +47,23 @@ class Interleaved:
         Labelled images are drawn by `weights`, if there are any.
         """
         generator = torch.Generator().manual_seed(derive(self.labelled.seed, "interleave", epoch))
-        pseudo_labelled = (
-            torch.randperm(len(self), generator=generator) >= len(self.labelled)
-        ).tolist()
+        if self.as_printed:
+            kinds = torch.rand(len(self), generator=generator) < 0.5
+        else:
+            kinds = torch.randperm(len(self), generator=generator) >= len(self.labelled)
+        pseudo_labelled = kinds.tolist()
         done = sum(pseudo_labelled[:start])
-        labelled, pseudo = (
-            self.labelled.epoch(epoch, start - done, weights),
-            self._pseudo(epoch, done),
-        )
+        labelled = self._shuffles(self.labelled, epoch, start - done, weights)
+        pseudo = self._shuffles(self.pseudo, epoch, done)
         for is_pseudo in pseudo_labelled[start:]:
             yield replace(next(pseudo), pseudo_labelled=True) if is_pseudo else next(labelled)
 
-    def _pseudo(self, epoch: int, start: int) -> Iterator[Batch]:
-        rounds = -(
-            -len(self.labelled) // len(self.pseudo)
-        )  # shuffles per epoch; one if there are enough batches
-        first, within = divmod(start, len(self.pseudo))
+    def _shuffles(
+        self, batches: Batches, epoch: int, start: int, weights: Tensor | None = None
+    ) -> Iterator[Batch]:
+        """The batches of one kind from the start-th of the epoch on, and enough of them."""
+        most = len(self) if self.as_printed else len(self.labelled)
+        rounds = -(-most // len(batches))  # shuffles per epoch; one if there are enough batches
+        first, within = divmod(start, len(batches))
         for i in range(first, rounds):
-            yield from self.pseudo.epoch(epoch * rounds + i, within if i == first else 0)
+            yield from batches.epoch(epoch * rounds + i, within if i == first else 0, weights)

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from copy import copy
 from dataclasses import replace
-from typing import TYPE_CHECKING, Self
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import numpy as np
 
 from smoothcert.data.dataset import UNLABELLED, Dataset, check_labels
 from smoothcert.data.image_file import check_colours, upright
 from smoothcert.data.preparation import Preparation
+from smoothcert.data.specs import Spec, prepare
 from smoothcert.errors import DataError
+from smoothcert.progress import ProgressBar
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+T = TypeVar("T")
+R = TypeVar("R")
 _ORIENTATION, _TURNED = (
     0x0112,
     (5, 6, 7, 8),
@@ -53,6 +61,14 @@ class LazyDataset(ABC):
     @abstractmethod
     def part(self, indices: Sequence[int]) -> LazyDataset:
         """These pictures as a set of their own: what a process needs that decodes them, and cheap to send there."""
+
+    def prepare(self, spec: Spec, place: Path | str, shape: tuple[int, int, int] | None) -> None:
+        """Decide by the first picture how all become images, and what the set is called with that."""
+        with self.open(0) as picture:
+            check_colours(picture, self.where(0))
+            first = 1 if picture.mode in ("1", "L") else 3, *upright_size(picture)
+        self.rule, shown = prepare(spec, shape, first)
+        self.name = spec.name(place, shown)
 
     def _part(self, indices: Sequence[int]) -> Self:
         """For `part`: a copy with labels of these pictures, and without what decoding does not need."""
@@ -134,6 +150,18 @@ def require_labels(dataset: Dataset | LazyDataset, purpose: str) -> None:
         )
 
 
+def require_alike(train: Dataset | LazyDataset, test: Dataset | LazyDataset) -> None:
+    """Refuse test images of other classes or of another shape than those of training."""
+    for what in ("shape", "classes", "class_names"):
+        there, expected = getattr(test, what), getattr(train, what)
+        if there and expected and there != expected:  # not all sets have class names
+            raise DataError(
+                f"{test.name} ({test.split}): expected the {what.replace('_', ' ')} of the training images, "
+                f"{expected}, found {there}: lay out both alike, bring pictures to one size (size=32), or measure "
+                "nothing on the way (evaluate_every 0)"
+            )
+
+
 def with_classes(dataset: Dataset | LazyDataset, classes: int) -> Dataset | LazyDataset:
     """The same set for a network of so many classes, if its labels may be among these."""
     if dataset.classes == classes:
@@ -157,14 +185,28 @@ def faults(dataset: Dataset | LazyDataset, limit: int = 20) -> list[str]:
 
     Only headers are read, so it is quick. Arrays in memory were checked when they were read.
     """
-    found: list[str] = []
     if isinstance(dataset, Dataset):
-        return found
-    for i in range(len(dataset)):
-        if len(found) == limit:
-            break
+        return []
+
+    def fault(i: int) -> str:
         try:
             dataset.check(i)
         except DataError as error:
-            found.append(str(error))
-    return found
+            return str(error)
+        return ""
+
+    found = each(fault, range(len(dataset)), f"check {dataset.name}", "pictures", many=5_000)
+    return list(islice(filter(None, found), limit))
+
+
+def each(
+    work: Callable[[T], R], items: Sequence[T], title: str, unit: str, many: int
+) -> Iterator[R]:
+    """`work` on each by a few threads, since mostly it waits for the disk; so many deserve a progress bar."""
+    with (
+        ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool,
+        ProgressBar(title, len(items), unit, quiet=len(items) < many) as bar,
+    ):
+        for found in pool.map(work, items):
+            bar.advance()
+            yield found

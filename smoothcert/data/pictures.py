@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import cached_property
 from hashlib import sha256
@@ -12,14 +10,12 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from smoothcert.data.folder import SUFFIXES
-from smoothcert.data.image_file import check_colours, open_picture
-from smoothcert.data.lazy import LazyDataset, upright_size
+from smoothcert.data.image_file import open_picture
+from smoothcert.data.lazy import LazyDataset, each
 from smoothcert.data.picture_labels import Labels, from_csv, from_folders, no_labels
 from smoothcert.data.places import find, licence_below, named_split
-from smoothcert.data.preparation import Preparation
-from smoothcert.data.specs import Spec, prepare
+from smoothcert.data.specs import Spec
 from smoothcert.errors import DataError
-from smoothcert.progress import ProgressBar
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -27,28 +23,15 @@ if TYPE_CHECKING:
 _PASSED_OVER = (
     "__MACOSX",
 )  # and all names that begin with a dot: systems leave such things beside pictures
-_MANY = 5_000  # files whose hashing deserves a progress bar
 
 
 class PictureFolder(LazyDataset):
     """The pictures below `root`, in the order of folders and then of names."""
 
     def __init__(
-        self,
-        root: Path,
-        name: str,
-        split: str,
-        files: Sequence[PurePosixPath],
-        labels: Labels,
-        rule: Preparation,
+        self, root: Path, split: str, files: Sequence[PurePosixPath], labels: Labels
     ) -> None:
-        self.root, self.name, self.split, self.files, self.rule = (
-            root,
-            name,
-            split,
-            list(files),
-            rule,
-        )
+        self.root, self.split, self.files = root, split, list(files)
         self.labels, self.classes, self.class_names = labels.values, labels.classes, labels.names
         self.by_name = labels.by_name
 
@@ -94,15 +77,7 @@ class PictureFolder(LazyDataset):
     def _digests(self) -> list[str]:
         """SHA-256 of each file. Kept nowhere: a record of it could be older than the file."""
         paths = [self.root / file for file in self.files]
-        found = []
-        with (
-            ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool,
-            ProgressBar(f"hash {self.name}", len(paths), "files", quiet=len(paths) < _MANY) as bar,
-        ):
-            for digest in pool.map(lambda path: sha256(_content(path)).hexdigest(), paths):
-                found.append(digest)
-                bar.advance()
-        return found
+        return list(each(_digest, paths, f"hash {self.name}", "files", many=5_000))
 
 
 def load_folder(
@@ -125,8 +100,8 @@ def load_folder(
     if not files:
         raise DataError(f"{root}: expected pictures ({', '.join(SUFFIXES)}), found none")
     labels = _labels(spec.options.get("labels"), place, root, files, classes, known)
-    rule, shown = prepare(spec, shape, _first(root / files[0]))
-    found = PictureFolder(root, spec.name(place, shown), split, files, labels, rule)
+    found = PictureFolder(root, split, files, labels)
+    found.prepare(spec, place, shape)
     found.licence = licence_below(root) or licence_below(place)
     return found
 
@@ -181,15 +156,12 @@ def _labels(
     return no_labels(len(files), classes)
 
 
-def _first(path: Path) -> tuple[int, int, int]:
-    """Channels, height and width of a picture."""
-    with open_picture(path, f"reading {path.parent}") as picture:
-        check_colours(picture, path)
-        return 1 if picture.mode in ("1", "L") else 3, *upright_size(picture)
-
-
 def _content(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
         raise DataError(f"{path}: expected a readable picture ({error.strerror})") from error
+
+
+def _digest(path: Path) -> str:
+    return sha256(_content(path)).hexdigest()

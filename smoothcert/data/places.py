@@ -13,6 +13,7 @@ SPLITS = {
     "test": ("test", "val", "validation", "valid"),
 }
 """The names under which a split may lie, the first that is there: many sets have no test images but validation ones."""
+SPLIT_NAMES = {name for names in SPLITS.values() for name in names}
 
 
 def roots(data_dir: Path | None) -> list[Path]:
@@ -45,8 +46,7 @@ def find(text: str, data_dir: Path | None) -> Path:
 
 def named_split(names: list[str], split: str, where: str) -> str | None:
     """Which of the names is the split; None where none of them is a split, so that there is one set for all."""
-    known = {name for alternatives in SPLITS.values() for name in alternatives}
-    there = [name for name in names if name in known]
+    there = [name for name in names if name in SPLIT_NAMES]
     if not there:
         return None
     found = next((name for name in SPLITS[split] if name in there), None)

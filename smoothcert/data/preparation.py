@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 class Preparation:
     """Channels and size of the images, and what is done to pictures of other sizes.
 
-    `resize` is what the shorter side becomes before the centre is cut out. Without it pictures must have the size.
+    `resize` is what the shorter side becomes before the centre is cut out, or both sides where a
+    picture is `stretched`. Without it pictures must have the size.
     """
 
     channels: int
@@ -29,6 +30,7 @@ class Preparation:
     greyed: bool = (
         False  # whether colours may become grey; else a coloured picture among grey ones is refused
     )
+    stretched: bool = False
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -43,7 +45,9 @@ class Preparation:
                 "where the size differs, " if (height, width) == (self.height, self.width) else ""
             )
             scale = (
-                f"shorter side to {height}"
+                f"both sides to {height}"
+                if self.stretched
+                else f"shorter side to {height}"
                 if height == width
                 else f"scaled to cover {height}x{width}"
             )
@@ -66,7 +70,9 @@ class Preparation:
         if self.resize is None:
             return _array(picture)
         height, width = self._box()
-        if width * picture.height >= height * picture.width:
+        if self.stretched:
+            pass
+        elif width * picture.height >= height * picture.width:
             height = int(width * picture.height / picture.width)
         else:
             width = int(height * picture.width / picture.height)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from smoothcert.data.places import SPLITS, find, named_split, places
+from smoothcert.data.places import SPLIT_NAMES, find, named_split, places
 from smoothcert.errors import DataError
 
 _RANGE = re.compile(r"\{(\d+)\.\.(\d+)\}")
@@ -70,9 +70,8 @@ def _expanded(text: str) -> list[str]:
 
 def _of_split(files: list[Path], split: str, place: Path) -> list[Path]:
     """By the split that is a word of each name; all of them where none has such a word."""
-    known = {name for names in SPLITS.values() for name in names}
     words = [
-        next((word for word in re.split(r"[-_.]", file.stem) if word in known), "")
+        next((word for word in re.split(r"[-_.]", file.stem) if word in SPLIT_NAMES), "")
         for file in files
     ]
     chosen = named_split(sorted(set(words)), split, str(place))

@@ -8,34 +8,31 @@ any picture can be had at any time: an epoch is a shuffle of all pictures, not o
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import file_digest, sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from smoothcert.data.dataset import UNLABELLED
 from smoothcert.data.folder import SUFFIXES, AsPublished
-from smoothcert.data.image_file import check_colours, open_picture
-from smoothcert.data.lazy import LazyDataset, upright_size
+from smoothcert.data.image_file import open_picture
+from smoothcert.data.lazy import LazyDataset, each
 from smoothcert.data.picture_labels import WITHOUT
 from smoothcert.data.places import licence_below
 from smoothcert.data.shard_files import shards_of
-from smoothcert.data.specs import Spec, prepare
+from smoothcert.data.specs import Spec
 from smoothcert.data.tar_members import Member, members
 from smoothcert.errors import ConfigError, DataError
-from smoothcert.progress import ProgressBar
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 _MANY = 20  # shards whose reading deserves a progress bar
 _MOST_CLASSES = 1_000_000
-T = TypeVar("T")
 
 
 class Shard(NamedTuple):
@@ -74,7 +71,8 @@ class TarShards(LazyDataset):
         self.name, self.split, self.licence = name, split, licence
         self.shards = [Shard.now(path) for path in paths]
         limit = (classes or _MOST_CLASSES) if labelled else 0
-        found = _each(self.shards, lambda shard: _samples(shard.path, limit), f"read {name}")
+        read = partial(_samples, limit=limit)
+        found = list(each(read, [one.path for one in self.shards], f"read {name}", "shards", _MANY))
         if not any(one.names for one in found):
             raise DataError(f"{paths[0]}: expected pictures ({', '.join(SUFFIXES)}), found none")
         self.names = [name for one in found for name in one.names]
@@ -120,7 +118,7 @@ class TarShards(LazyDataset):
 
     @cached_property
     def _fingerprint(self) -> str:
-        digests = _each(self.shards, _digest, f"hash {self.name}")
+        digests = each(_digest, self.shards, f"hash {self.name}", "shards", _MANY)
         digest = sha256("\n".join([f"{self.rule.shape} {self.rule}", *digests]).encode())
         digest.update(self.labels.data)
         return digest.hexdigest()
@@ -133,9 +131,7 @@ class ImageNetShards(AsPublished, TarShards):
     def _fingerprint(self) -> str:
         """Of names, sizes and labels, as for the folder: every process would read 150 GB for a hash of the pixels."""
         rows = zip(self.names, self.place[:, 1].tolist(), self.labels.tolist(), strict=True)
-        return sha256(
-            "\n".join(f"{name}\t{size}\t{label}" for name, size, label in rows).encode()
-        ).hexdigest()
+        return self._hash(f"{name}\t{size}\t{label}" for name, size, label in rows)
 
 
 def load_tar(
@@ -153,11 +149,7 @@ def load_tar(
         )
     place, paths = shards_of(spec.place, split, data_dir)
     result = TarShards(spec.name(place), split, paths, classes, labelled=asked is None)
-    with result.open(0) as picture:
-        check_colours(picture, result.where(0))
-        first = 1 if picture.mode in ("1", "L") else 3, *upright_size(picture)
-    result.rule, shown = prepare(spec, shape, first)
-    result.name = spec.name(place, shown)
+    result.prepare(spec, place, shape)
     result.licence = licence_below(paths[0].parent)
     return result
 
@@ -217,17 +209,4 @@ def _digest(shard: Shard) -> str:
         raise DataError(
             f"{shard.path}: the file has changed since its headers were read: start again"
         )
-    return found
-
-
-def _each(shards: Sequence[Shard], work: Callable[[Shard], T], title: str) -> list[T]:
-    """`work` on each shard, by a few threads: mostly it waits for the disk."""
-    found = []
-    with (
-        ThreadPoolExecutor(min(8, os.cpu_count() or 1)) as pool,
-        ProgressBar(title, len(shards), "shards", quiet=len(shards) < _MANY) as bar,
-    ):
-        for one in pool.map(work, shards):
-            found.append(one)
-            bar.advance()
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +47,7 @@ class DatasetInfo:
     endings: tuple[str, ...] = ("",)  # each of `files` has one of these after its name
     folders: tuple[str, ...] = ()  # where `files` may lie below a data directory
     places: tuple[Path, ...] = ()  # folders elsewhere
+    as_printed: bool = False  # pictures are prepared as the papers' texts say
     remote: tuple[RemoteFile, ...] = field(default=(), repr=False)
     mirrors: tuple[str, ...] = field(default=(), repr=False)
 
@@ -93,6 +94,12 @@ def _cifar(
     )  # fmt: skip
 
 
+_IMAGENET = DatasetInfo(
+    "imagenet", 1_000, (3, 224, 224), 1_281_167, 50_000,
+    "ILSVRC 2012, image-net.org; by agreement only",
+    {"train": ("train",), "test": ("val",)}, folders=("imagenet",),
+)  # fmt: skip
+
 _ALL = (
     DatasetInfo(
         "mnist", 10, _GREY, 60_000, 10_000, "LeCun, Cortes, Burges; CC BY-SA 3.0", _IDX, read_mnist, _DIGITS,
@@ -138,10 +145,8 @@ _ALL = (
         {"train": ("train",), "test": ("test",)},
         "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
     ),
-    DatasetInfo(
-        "imagenet", 1_000, (3, 224, 224), 1_281_167, 50_000, "ILSVRC 2012, image-net.org; by agreement only",
-        {"train": ("train",), "test": ("val",)}, folders=("imagenet",),
-    ),
+    _IMAGENET,
+    replace(_IMAGENET, name="imagenet-printed", as_printed=True),
     DatasetInfo(
         "imagenet32", 1_000, _COLOUR, 1_281_167, 50_000, "as ImageNet, at 32x32 pixels; by agreement only",
         {"train": tuple(f"train_data_batch_{i}.npz" for i in range(1, 11)), "test": ("val_data.npz",)},

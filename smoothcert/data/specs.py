@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from smoothcert.data.places import SPLITS, places
+from smoothcert.data.places import SPLIT_NAMES, SPLITS, places
 from smoothcert.data.preparation import Preparation
 from smoothcert.errors import ConfigError, none_of, unknown_name
 
@@ -28,8 +29,10 @@ class Spec:
     options: dict[str, str] = field(default_factory=dict)
 
     def name(self, place: Path | str, more: str = "") -> str:
-        """The name that a store records: the last part of the place, and what changes images or labels."""
+        """The name that a store records: the end of the place, and what changes images or labels."""
         shown = place if isinstance(place, str) else place.resolve().name
+        if isinstance(place, Path) and shown in SPLIT_NAMES:  # many sets have such a folder
+            shown = f"{place.resolve().parent.name}/{shown}".lstrip("/")
         kept = (f",{key}={value}" for key, value in self.options.items() if key not in _PICTURES)
         return f"{self.kind}:{shown}{''.join(kept)}{more}"
 
@@ -104,19 +107,48 @@ def prepare(
     return Preparation(channels, height, width, resize, greyed=channels == 1), shown
 
 
+def options_of(own: str) -> dict[str, str]:
+    """The options by which the pictures of a run's own data become images; none for arrays."""
+    if own == "imagenet":
+        return {"size": "224", "resize": "256"}
+    parts = [part.partition("=") for part in own.split(",")[1:]] if is_spec(own) else []
+    return {name: value for name, _, value in parts if name in _PICTURES}
+
+
+def prepared_as(own: str, place: str) -> str:
+    """Another place of pictures with the options of a run's own data: else these would be framed otherwise."""
+    known, asked = options_of(own), options_of(place)
+    if not (known and is_spec(place) and "size" in KINDS[place.partition(":")[0]]):
+        return place
+    said = ",".join(f"{name}={value}".rstrip("=") for name, value in known.items())
+    if asked and asked != known:
+        raise ConfigError(
+            f"{place}: the run's own pictures are prepared by {said}: say the same, or nothing"
+        )
+    return place if asked else f"{place},{said}"
+
+
+def rule_of(own: str, shape: Any) -> Preparation:
+    """How a picture becomes an image [C, H, W] for a run: as its own data says, and else it must be one."""
+    options = options_of(own)
+    return (
+        prepare(Spec("folder", own, options), shape, shape)[0] if options else Preparation(*shape)
+    )
+
+
 def _size(text: str) -> tuple[int, int]:
     """224, or 192x256 for height x width."""
-    sides = [_whole(side, "size") for side in text.split("x")]
+    sides = text.split("x")
     if len(sides) > 2:
         raise ConfigError(
             f"size takes one number, or height x width such as 192x256, found '{text}'"
         )
-    return sides[0], sides[-1]
+    return _whole(sides[0], "size", text), _whole(sides[-1], "size", text)
 
 
-def _whole(text: str, name: str) -> int:
+def _whole(text: str, name: str, given: str = "") -> int:
     if not (text.isascii() and text.isdecimal() and 0 < int(text) <= 10_000):
         raise ConfigError(
-            f"{name} takes numbers of pixels from 1 to 10000, such as {name}=224, found '{text}'"
+            f"{name} takes numbers of pixels from 1 to 10000, such as {name}=224, found '{given or text}'"
         )
     return int(text)

@@ -15,22 +15,27 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
-from smoothcert.attacks.ascent import pgd
+from smoothcert.attacks.ascent import GradientName, pgd
 from smoothcert.attacks.ddn import ddn, ddn_test_gamma
 from smoothcert.attacks.foolbox_attack import foolbox_pgd
 from smoothcert.attacks.rounding import round_inside
+from smoothcert.certification.images import check_image
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import evaluation, subject
 from smoothcert.config import AttackConfig, Precision
 from smoothcert.data import Dataset, LazyDataset, require_labels
 from smoothcert.devices.launching import kernels_switched, launch_on
+from smoothcert.devices.memory import SMALLEST
 from smoothcert.errors import ModelError
 from smoothcert.evaluation.noise_levels import answers_of
 from smoothcert.keys import derive
 from smoothcert.noise.streams import unit_range
+from smoothcert.report import read_store
 from smoothcert.runs.attack_rows import ATTACK_COLUMNS, unlike
+from smoothcert.runs.check import require_sound
 from smoothcert.runs.environment import device_kind, environment
 from smoothcert.runs.executor import Here, Row
+from smoothcert.runs.rows import NoCertificates
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore
@@ -92,10 +97,13 @@ def attack_dataset(
         **evaluation(prepared, config.noise, smoothed.device),
         **about,
     }
+    # a network that cannot take the images fails here, before there is a store
+    smoothed.count(check_image(first), SMALLEST, "prediction", 0)
+    # a radius that was raised would raise a false alarm, one that was lowered could hide a true one
+    proved = {} if certificates is None else _certified(certificates)
     store = attack_store(out)
     made = {**environment(smoothed.device), "skipped": list(prepared.skipped)}
     store.claim(Manifest(identity, len(indices) * len(config.radii), made))
-    proved = {} if certificates is None else _certified(certificates)
 
     def work(now: Sequence[tuple[int, float]]) -> Iterator[Row]:
         for index, radius in now:
@@ -171,12 +179,22 @@ def adversarial_image(
     images, labels = image[None], torch.tensor([label], device=image.device)
     if config.attack == "foolbox":
         return foolbox_pgd(model, images, labels, noise, epsilon=radius, steps=config.steps)[0]
-    ball: dict[str, Any] = {"epsilon": radius, "steps": config.steps, "generator": generator}
+    ball: dict[str, Any] = {
+        "epsilon": radius,
+        "steps": config.steps,
+        "generator": generator,
+        "beta": config.beta,
+        "as_printed": config.as_printed,
+    }
     if config.attack == "ddn":
-        gamma = ddn_test_gamma(radius, config.steps)
+        gamma = 0.05 if config.as_printed else ddn_test_gamma(radius, config.steps)
         return ddn(model, images, labels, noise, gamma=gamma, start=1.0, rounded=False, **ball)[0]
-    gradient = config.attack if config.attack in ("stein", "stein-hard") else "smoothed"
-    return pgd(model, images, labels, noise, gradient=gradient, **ball)[0]
+    gradient: GradientName = "smoothed"
+    if config.attack != "pgd" and config.attack != "vanilla":
+        gradient = config.attack
+    found = pgd(model, images, labels, noise, gradient=gradient, **ball)[0]
+    # as printed an attack knows no range; cut to it, what was found lies no further from the image
+    return found.clamp(0.0, 1.0) if config.as_printed else found
 
 
 def _distance(found: Tensor, image: Tensor) -> float:
@@ -186,6 +204,12 @@ def _distance(found: Tensor, image: Tensor) -> float:
     return float((unit_range(found).double() - unit_range(image).double()).norm())
 
 
-def _certified(store: ResultStore) -> dict[int, tuple[str, str]]:
-    """idx -> (predict, radius) of a certificate store, as stored."""
-    return {int(row["idx"]): (row["predict"], row["radius"]) for row in store.rows()}
+def _certified(store: ResultStore) -> dict[int, tuple[int, float]]:
+    """idx -> (predict, radius) of a certificate store, each of which its counts prove; none before the first row."""
+    require_sound(store.folder, "name other certificates by --against, or certify again")
+    try:
+        found = read_store(store.folder)
+    except NoCertificates:
+        return {}
+    rows = zip(found.idx.tolist(), found.predict.tolist(), found.radius.tolist(), strict=True)
+    return {index: (predict, radius) for index, predict, radius in rows}

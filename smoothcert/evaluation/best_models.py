@@ -131,9 +131,8 @@ def best_table(table: Table, outcomes: Sequence[Mapping[str, Any]]) -> str:
     ]
     winners = []
     for row in table.best:
-        lines.append(
-            "| " + " | ".join([row.label, "published", *row.printed_cells(table.digits)]) + " |"
-        )
+        printed = row.printed_cells(table.digits) or ["-"] * len(table.head)
+        lines.append("| " + " | ".join([row.label, "published", *printed]) + " |")
         own = next((entry for entry in outcomes if entry["row"] == row.label), None)
         if own is None:
             continue
@@ -143,7 +142,7 @@ def best_table(table: Table, outcomes: Sequence[Mapping[str, Any]]) -> str:
         }
         ours = dataclasses.replace(
             row,
-            accuracy=percent["certified_accuracy"] if row.accuracy else (),
+            accuracy=() if row.abstention else percent["certified_accuracy"],
             clean=percent["clean_accuracy"] if row.clean else (),
             abstention=percent["abstention"] if row.abstention else (),
         )

@@ -67,12 +67,7 @@ class Collected:
         return text
 
     def _check_options(self, entry: Entry) -> None:
-        if "options" not in entry:
-            raise StoreError(
-                f"{self.path} does not say by which options its rows were made, so that none can be added to it: move "
-                "it away, and give the command for the whole table (finished runs are not made again)"
-            )
-        earlier = entry["options"]
+        earlier = entry.get("options", {})
         unlike = [
             f"{name} {_shown(earlier.get(name))} there, {_shown(self.options.get(name))} here"
             for name in dict.fromkeys([*earlier, *self.options])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,69 +12,60 @@ from scipy.stats import binomtest
 from torch import Tensor, nn
 
 from smoothcert.models.build import logits_of
-from smoothcert.models.normalise import InputForm, Normalise, Resize, input_form
+from smoothcert.models.normalise import NORMALISATIONS, InputForm, Normalise, Resize, input_form
 
 _USUAL = {
     "--input-range 0 1": InputForm(),
     "--input-range -1 1": InputForm(range=(-1.0, 1.0)),
     "--input-range 0 255": InputForm(range=(0.0, 255.0)),
-    "--mean 0.1307 --std 0.3081": InputForm(
-        (0.1307,), (0.3081,)
-    ),  # MNIST's, as PyTorch's examples have it
+    "--mean 0.1307 --std 0.3081": InputForm((0.1307,), (0.3081,)),  # MNIST's, in PyTorch's examples
     "--mean 0.2860 --std 0.3530": InputForm((0.2860,), (0.3530,)),  # Fashion-MNIST's
-    "--normalisation cifar10": input_form("cifar10"),
-    "--normalisation cifar100": input_form("cifar100"),
-    "--normalisation imagenet": input_form("imagenet"),
+    **{
+        f"--normalisation {name}": input_form(name) for name, form in NORMALISATIONS.items() if form
+    },
 }
-_CLEARLY = 0.1  # of the clean images: a network fed so was trained so
-_BETTER = 0.03  # of the noisy copies
-_RARE, _LUCK = (
-    1e-4,
-    0.01,
-)  # chances of as clear a difference by luck, or of as many right answers by guessing
+_LUCK = 0.01  # chance of as clear a difference by luck, or of as many right answers by guessing
 
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """A way to feed the network, as options say it, its answers, and which of them are right."""
+    """A way to feed the network, as options say it, its answers to the clean images, and which are right."""
 
     options: str
-    answers: NDArray[np.int64]  # to the clean images
-    clean: NDArray[np.bool_]
-    noisy: NDArray[np.bool_]
+    answers: NDArray[np.int64]
+    right: NDArray[np.bool_]
 
 
 def try_forms(
-    model: nn.Module, images: Tensor, noisy: Tensor, labels: NDArray[np.int64]
+    model: nn.Module, images: Tensor, labels: NDArray[np.int64]
 ) -> tuple[Trial, tuple[Trial, ...]]:
-    """The network as it is fed now, and fed otherwise, the best on clean images first.
+    """The network as it is fed now, and fed otherwise, the best first.
 
     Only a network with its normalisation as a first layer, as `build_model` makes it, can be fed otherwise.
     """
 
-    def trial(
-        options: str, network: nn.Module, change: Callable[[Tensor], Tensor] = lambda x: x
-    ) -> Trial:
-        clean, under_noise = (_answers(network, change(x)) for x in (images, noisy))
-        return Trial(options, clean, clean == labels, under_noise == labels)
+    def trial(options: str, network: nn.Module, x: Tensor) -> Trial:
+        answers = answers_of(network, x)
+        return Trial(options, answers, answers == labels)
 
-    now = trial("", model)
+    now = trial("", model, images)
     if not isinstance(model, nn.Sequential) or len(model) != 2 or not _is_form(model[0]):
         return now, ()
     first, network = model
     size = next((layer.size for layer in first.modules() if isinstance(layer, Resize)), None)
     channels = images.shape[1]
+    # two grey images tell whether a form is the one that the network has
+    grey = images.new_tensor([0.0, 1.0]).view(2, 1, 1, 1).expand(2, *images.shape[1:])
     trials = []
     for options, form in _USUAL.items():
         if max(len(form.mean), 1) in (1, channels):
             fed = InputForm(form.mean, form.std, form.range, size).layer().to(images.device)
-            trials.append(trial(options, nn.Sequential(fed, network)))
+            if not torch.allclose(fed(grey), first(grey), rtol=1e-4, atol=1e-4):
+                trials.append(trial(options, nn.Sequential(fed, network), images))
     if channels == 3:
-        trials.append(
-            trial("the channels in the order blue, green, red", model, lambda x: x.flip(1))
-        )
-    trials.append(trial("black and white exchanged", model, lambda x: 1 - x))
-    return now, tuple(sorted(trials, key=lambda tried: -tried.clean.mean()))
+        trials.append(trial("the channels in the order blue, green, red", model, images.flip(1)))
+    trials.append(trial("black and white exchanged", model, 1 - images))
+    return now, tuple(sorted(trials, key=lambda tried: -tried.right.mean()))
 
 
 def _is_form(first: nn.Module) -> bool:
@@ -86,32 +76,17 @@ def _is_form(first: nn.Module) -> bool:
 
 
 @torch.inference_mode()
-def _answers(network: nn.Module, images: Tensor) -> NDArray[np.int64]:
+def answers_of(network: nn.Module, images: Tensor) -> NDArray[np.int64]:
     """The class of each image; -1 where the network returns no logits."""
     found = [logits_of(network(part)) for part in torch.split(images, 64)]
     parts = [part.argmax(1) for part in found if isinstance(part, Tensor) and part.ndim == 2]
     return torch.cat(parts).cpu().numpy() if parts else np.full(len(images), -1)
 
 
-def clearly_better(now: Trial, trials: Sequence[Trial]) -> Trial | None:
-    """A way to feed the network with which many more clean images are right, and more than luck explains."""
-    return next(
-        (trial for trial in trials if _gains(trial.clean, now.clean, _CLEARLY, _LUCK)), None
-    )
-
-
-def better_under_noise(now: Trial, trials: Sequence[Trial]) -> Trial | None:
-    """A way to feed the network with which more noisy copies are right than luck explains."""
-    by_noise = sorted(trials, key=lambda tried: -tried.noisy.mean())
-    return next(
-        (trial for trial in by_noise if _gains(trial.noisy, now.noisy, _BETTER, _RARE)), None
-    )
-
-
-def _gains(new: NDArray[np.bool_], old: NDArray[np.bool_], least: float, chance: float) -> bool:
+def clearly_more(new: NDArray[np.bool_], old: NDArray[np.bool_]) -> bool:
+    """Whether more of the same images are right than luck explains, by the sign test."""
     won, lost = int((new & ~old).sum()), int((old & ~new).sum())
-    gained = bool(new.mean() - old.mean() > least)
-    return gained and bool(binomtest(won, won + lost, alternative="greater").pvalue < chance)
+    return won > lost and bool(binomtest(won, won + lost, alternative="greater").pvalue < _LUCK)
 
 
 def like_guessing(right: int, images: int, classes: int) -> bool:
@@ -132,7 +107,7 @@ def other_order(trial: Trial, labels: NDArray[np.int64]) -> dict[int, int]:
         names.get(int(label)) == answer
         for label, answer in zip(labels[second], trial.answers[second], strict=True)
     ]
-    if sum(held_out) <= len(held_out) * (trial.clean.mean() + 0.5):
+    if sum(held_out) <= len(held_out) * (trial.right.mean() + 0.5):
         return {}
     return {
         label: answer

@@ -1,4 +1,4 @@
-"""How a base classifier does under noise of several levels, on a few images: what a certificate can be hoped for."""
+"""How a base classifier does under noise of several levels, on a few images: what certificates it can be expected."""
 
 from __future__ import annotations
 
@@ -11,30 +11,38 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from smoothcert.errors import COLLAPSED
+from smoothcert.evaluation.input_forms import clearly_more
 from smoothcert.kernels.prepare import Prepared
 from smoothcert.statistics import bounds
 
-LEVELS = (0.0, 0.12, 0.25, 0.5, 1.0)
+LEVELS = (0.12, 0.25, 0.5, 1.0)
 
 Answers = Callable[[Tensor], Tensor]  # a batch [b, C, H, W] in [0, 1] and beyond -> classes [b]
 
 
 @dataclass(frozen=True, eq=False)
 class Level:
-    """What was counted at one noise level."""
+    """What was counted at one noise level; of clean images, one answer each."""
 
     sigma: float
-    copies: int  # per image
     counts: NDArray[np.int64]  # [images, classes]
+
+    @property
+    def copies(self) -> int:
+        return int(self.counts[0].sum())
 
     def accuracy(self, labels: NDArray[np.int64]) -> float:
         """Share of noisy copies that get their label."""
         return float(self.counts[np.arange(len(labels)), labels].mean() / self.copies)
 
-    @property
-    def most_frequent(self) -> float:
-        """Share of all answers that are the most frequent one."""
-        return float(self.counts.sum(0).max() / self.counts.sum())
+    def one_class(self, labels: NDArray[np.int64] | None) -> int | None:
+        """The class that nearly all noisy copies are taken for, whatever their label; None if there is none."""
+        answer, shares = int(self.counts.sum(0).argmax()), self.counts / max(self.copies, 1)
+        if labels is None:
+            return answer if shares[:, answer].mean() > COLLAPSED else None
+        # each label counts alike: if most images have one label, most answers may well be that one
+        of_labels = [shares[labels == label, answer].mean() for label in np.unique(labels)]
+        return answer if len(of_labels) > 1 and np.mean(of_labels) > COLLAPSED else None
 
     @property
     def shares(self) -> NDArray[np.float64]:
@@ -42,19 +50,37 @@ class Level:
         found: NDArray[np.float64] = (self.counts.max(1) + 0.5) / (self.copies + 1)
         return found
 
-    def hoped_radii(self, n: int, alpha: float) -> NDArray[np.float64]:
+    def expected_radii(self, n: int, alpha: float, law: bounds.Law) -> NDArray[np.float64]:
         """The radius of each image's most frequent class if n samples voted as these few do; 0 for an abstention."""
         p_lower = bounds.lower_bound(np.floor(self.shares * n).astype(np.int64), n, alpha)
-        radii = (
-            np.asarray(bounds.radius(p_lower, self.sigma)) if self.sigma else np.zeros(len(p_lower))
-        )
-        return np.where(p_lower > 0.5, radii, 0.0)
+        return bounds.radius(p_lower, self.sigma, law)
 
-    def hoped(self, labels: NDArray[np.int64] | None, n: int, alpha: float) -> tuple[float, float]:
+    def expected(
+        self, labels: NDArray[np.int64] | None, n: int, alpha: float, law: bounds.Law
+    ) -> tuple[float, float]:
         """The share of images to be certified, and the average radius: of right answers, or of all without labels."""
-        radii = self.hoped_radii(n, alpha)
+        radii = self.expected_radii(n, alpha, law)
         counted = radii if labels is None else radii * (self.counts.argmax(1) == labels)
         return float((counted > 0).mean()), float(counted.mean())
+
+    def beats_one_class(
+        self, labels: NDArray[np.int64], n: int, alpha: float, law: bounds.Law
+    ) -> bool:
+        """Whether clearly more images will be certified with their label than by a classifier with one answer."""
+        right = (self.expected_radii(n, alpha, law) > 0) & (self.counts.argmax(1) == labels)
+        return self.one_class(labels) is None and clearly_more(right, labels == commonest(labels))
+
+    def one_class_acr(
+        self, labels: NDArray[np.int64], n: int, alpha: float, law: bounds.Law
+    ) -> float:
+        """The same for a classifier that always gives the most frequent label: all its copies agree."""
+        (radius,) = Level(self.sigma, np.array([[self.copies]])).expected_radii(n, alpha, law)
+        return float(radius * (labels == commonest(labels)).mean())
+
+
+def commonest(labels: NDArray[np.int64]) -> int:
+    """The most frequent label: the best answer of a classifier that has only one."""
+    return int(np.bincount(labels).argmax())
 
 
 def answers_of(prepared: Prepared, batch_size: int) -> Answers:
@@ -73,33 +99,37 @@ def answers_of(prepared: Prepared, batch_size: int) -> Answers:
 
 
 def measure_level(
-    answers: Answers, images: Tensor, sigma: float, copies: int, classes: int, seed: int
+    answers: Answers, images: Tensor, sigma: float, law: bounds.Law, copies: int, classes: int
 ) -> Level:
-    """Votes of `copies` noisy copies of each image; one copy where there is no noise."""
-    copies = copies if sigma else 1
-    generator = torch.Generator(images.device).manual_seed(seed)
+    """Votes of `copies` noisy copies of each image."""
+    generator = torch.Generator(images.device).manual_seed(0)
     counts = torch.zeros(len(images), classes, dtype=torch.int64, device=images.device)
     for _ in range(copies):
-        noise = (
-            torch.randn(images.shape, generator=generator, device=images.device) if sigma else 0.0
-        )
-        counts.scatter_add_(
-            1, answers(images + sigma * noise)[:, None], torch.ones_like(counts[:, :1])
-        )
-    return Level(sigma, copies, counts.cpu().numpy())
+        noisy = images + sigma * _noise(images, law, generator)
+        counts.scatter_add_(1, answers(noisy)[:, None], torch.ones_like(counts[:, :1]))
+    return Level(sigma, counts.cpu().numpy())
+
+
+def _noise(images: Tensor, law: bounds.Law, generator: torch.Generator) -> Tensor:
+    """Of standard deviation 1."""
+    if law == "gaussian":
+        return torch.empty_like(images).normal_(generator=generator)
+    if law == "uniform":
+        return torch.empty_like(images).uniform_(-(3**0.5), 3**0.5, generator=generator)
+    # Laplace: the difference of two exponential numbers
+    one, other = (torch.empty_like(images).exponential_(generator=generator) for _ in range(2))
+    return (one - other) / 2**0.5
 
 
 def best_sigma(
-    levels: Sequence[Level], labels: NDArray[np.int64], n: int, alpha: float
+    levels: Sequence[Level], labels: NDArray[np.int64], n: int, alpha: float, law: bounds.Law
 ) -> float | None:
-    """The level with the largest average radius to be hoped for, where the network does not answer one class.
-
-    None if none certifies anything.
-    """
-    one_class = max(COLLAPSED, float(np.bincount(labels).max()) / len(labels))
-    hoped = {
-        level.sigma: level.hoped(labels, n, alpha)[1]
+    """The level whose ACR is most above that of a classifier with one answer; None if it is nowhere."""
+    gains = {
+        level.sigma: level.expected(labels, n, alpha, law)[1]
+        - level.one_class_acr(labels, n, alpha, law)
         for level in levels
-        if level.sigma and level.most_frequent <= one_class
+        if level.beats_one_class(labels, n, alpha, law)
     }
-    return max(hoped, key=lambda sigma: hoped[sigma]) if any(hoped.values()) else None
+    best = max(gains, key=lambda sigma: gains[sigma], default=None)
+    return best if best is not None and gains[best] > 0 else None

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smoothcert.statistics import bounds
-from smoothcert.statistics.sequential import Procedure, procedure
+from smoothcert.statistics.sequential import Procedure
 
 _EXAMPLES = 4  # simulated votes per image
 
@@ -21,8 +21,8 @@ class Limits:
     smallest_p: float  # of the samples that must agree, or the answer is an abstention
 
 
-def limits_of(sigma: float, n: int, alpha: float) -> Limits:
-    largest = float(bounds.radius(bounds.lower_bound(n, n, alpha), sigma))
+def limits_of(sigma: float, n: int, alpha: float, law: bounds.Law) -> Limits:
+    largest = float(bounds.radius(bounds.lower_bound(n, n, alpha), sigma, law))
     low, high = (
         n // 2,
         n,
@@ -35,17 +35,8 @@ def limits_of(sigma: float, n: int, alpha: float) -> Limits:
     return Limits(largest, high / n)
 
 
-def samples_with_radii(
-    shares: NDArray[np.float64],
-    radii: tuple[float, ...],
-    sigma: float,
-    n: int,
-    alpha: float,
-    seed: int = 0,
-) -> float:
-    """Average samples per image of `certify --radius` for images whose top classes have these shares of the votes."""
-    test = procedure(n, alpha, sigma, radii=radii)
-    assert test is not None
+def samples_expected(test: Procedure, shares: NDArray[np.float64], seed: int = 0) -> float:
+    """Average samples that a test takes of images whose top classes have these shares of the votes."""
     rng = np.random.default_rng(seed)
     return float(
         np.mean([samples_of(test, float(share), rng) for share in shares for _ in range(_EXAMPLES)])

@@ -69,6 +69,10 @@ def explain_runs(
             raise ConfigError(
                 f"the test set of {data.name} has images 0 to {len(data) - 1}, found index {wrong[0]}"
             )
+        if ratios > len(data):
+            raise ConfigError(
+                f"--ratios {ratios} is of {data.name}, which has {len(data)} test images"
+            )
         place = pick_device(device)
         path_of = partial(_path, model.to(place), data, spec.sigma, settings)
         for index in indices:

@@ -103,7 +103,7 @@ def _bounds(
     split = identity.get("split_alpha", bounds.DEFAULT_SPLIT)
     p = np.where(sampled, bounds.lower_bound(top, drawn, split * alpha, slack), 0.0)
     return p, np.where(
-        sampled, bounds.multiclass_radius(top, other, drawn, alpha, sigma, split, slack, law), 0.0
+        sampled, bounds.multiclass_radius(top, other, drawn, alpha, sigma, law, split, slack), 0.0
     )
 
 

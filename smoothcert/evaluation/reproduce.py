@@ -8,7 +8,6 @@ holds every outcome with the commands that led to it.
 from __future__ import annotations
 
 import fnmatch
-import json
 import os
 import subprocess
 import sys
@@ -26,7 +25,7 @@ from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.methods import build_method
 from smoothcert.recipes import load_recipe, recipe_names
 from smoothcert.recipes.published import PublishedRow
-from smoothcert.recipes.shipped import shipped_settings
+from smoothcert.recipes.shipped import change_words, shipped_settings
 from smoothcert.recipes.tables import namesakes, unknown_table
 from smoothcert.report import Certificates, average_certified_radius, certified_accuracy, read_store
 from smoothcert.report.measures.analysis import default_radii
@@ -51,9 +50,7 @@ class Job:
     recipe: str
     seed: int
     folder: Path
-    soft_labels: Path | None = (
-        None  # shared by all rows that need them: they are the same for every sigma and seed
-    )
+    soft_labels: Path | None = None  # shared by all rows: the same for every sigma and seed
     changes: Mapping[str, Any] = field(default_factory=dict)  # of the recipe
     every: int | None = None  # certify every k-th image; None: as the command says
     corruption: tuple[str, int | None] | None = None  # type and severity
@@ -78,44 +75,20 @@ class Job:
         words += ["--every", str(self.every)] if self.every else []
         if self.corruption:
             kind, severity = self.corruption
-            words += [
-                "--corruption",
-                kind,
-                *([] if severity is None else ["--severity", str(severity)]),
-            ]
+            graded = [] if severity is None else ["--severity", str(severity)]
+            words += ["--corruption", kind, *graded]
         return words if self.store.name == "test" else [*words, "--name", self.store.name]
 
     @property
     def store(self) -> Path:
         """Tables on fewer images than others have a store of their own in the same run."""
-        names = (
-            ["test"] if self.corruption is None else [str(part) for part in self.corruption if part]
-        )
-        return (
-            self.folder
-            / "certify"
-            / "-".join([*names, *([f"every{self.every}"] if (self.every or 1) > 1 else [])])
-        )
+        names = [str(part) for part in self.corruption or ["test"] if part]
+        names += [f"every{self.every}"] if (self.every or 1) > 1 else []
+        return self.folder / "certify" / "-".join(names)
 
     def log(self, command: str) -> Path:
         whole = command == "train" or self.corruption is None
         return self.folder.with_suffix(".log" if whole else f".{self.store.name}.log")
-
-
-def change_words(changes: Mapping[str, Any]) -> list[str]:
-    """The changes of a recipe as options of `smoothcert train`."""
-    words: list[str] = []
-    for key, value in changes.items():
-        name = f"--{key.replace('_', '-')}"
-        entries = (
-            {f"{name}.{entry}": v for entry, v in value.items()}
-            if isinstance(value, Mapping)
-            else {name: value}
-        )
-        words += [
-            word for option, v in entries.items() for word in (option, json.dumps(v).strip('"'))
-        ]
-    return words
 
 
 def plan(
@@ -134,22 +107,16 @@ def plan(
     for pattern in rows:
         if not fnmatch.filter(names, pattern):
             raise unknown_name(f"row of {dataset}", pattern, names)
-    chosen = {
-        name: load_recipe(f"{dataset}/{name}").config
-        for name in names
-        if not rows or any(fnmatch.fnmatch(name, pattern) for pattern in rows)
-    }
+    chosen = [name for pattern in rows or ["*"] for name in fnmatch.filter(names, pattern)]
+    configs = {name: load_recipe(f"{dataset}/{name}").config for name in chosen}
     jobs = []
-    for name, config in sorted(
-        chosen.items(), key=lambda item: (item[1].sigma, item[0])
-    ):  # as the tables are read
+    for name in sorted(configs, key=lambda name: (configs[name].sigma, name)):  # as tables are read
+        config = configs[name]
         method = build_method(config.method)
         if method.denoises:  # it has no certificates, and no published row
             continue
-        if (
-            config.init_from or config.self_training
-        ) and not rows:  # what it needs is no part of the data set
-            continue
+        if (config.init_from or config.self_training) and not rows:
+            continue  # what it needs is no part of the data set
         shared = out / "soft-labels" if method.uses_soft_labels else None
         jobs += [
             Job(f"{dataset}/{name}", seed, out / name / f"seed{seed}", shared) for seed in seeds

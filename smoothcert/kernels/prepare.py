@@ -83,6 +83,7 @@ class Prepared:
     behaviour: list[list[float]] = field(
         default_factory=list
     )  # of the plain network on fixed probes
+    module: nn.Module | None = None  # what `forward` runs, where PyTorch runs it
 
     def near(self, precision: str | None = None) -> float:
         """How far logits of one image may be apart by rounding alone, in its own precision or in another."""
@@ -147,7 +148,11 @@ def prepare(
 def plain_network(model: nn.Module, shape: tuple[int, ...], device: torch.device) -> Prepared:
     """The network as it is, in float32."""
     return Prepared(
-        _logits_of(model, "float32"), _plain_inputs(shape, device), "float32", ("as it is",)
+        _logits_of(model, "float32"),
+        _plain_inputs(shape, device),
+        "float32",
+        ("as it is",),
+        module=model,
     )
 
 
@@ -220,14 +225,16 @@ def _rewritten(
 
     forward, inputs = _logits_of(net, precision), _plain_inputs(shape, device, dtype, last)
     if "folded" not in steps:
-        return Prepared(forward, inputs, precision, tuple(steps))
+        return Prepared(forward, inputs, precision, tuple(steps), module=net)
     if device.type == "cuda":
         captured = Captured(forward, inputs)
-        return Prepared(captured.forward, captured.inputs, precision, tuple(steps))
+        return Prepared(captured.forward, captured.inputs, precision, tuple(steps), module=net)
     # A traced network keeps nothing between its layers but values; one as it is may write to itself. Two blocks of
     # noise fit a core's cache with their activations, and no block of float noise is then drawn by two threads.
     size = max(SMALLEST, 2 * block_size(math.prod(shape), device))
-    return Prepared(forward, inputs, precision, tuple(steps), batch_size=size, concurrent=True)
+    return Prepared(
+        forward, inputs, precision, tuple(steps), batch_size=size, concurrent=True, module=net
+    )
 
 
 def _logits_of(net: nn.Module, precision: str) -> Callable[[Tensor], Tensor]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -12,27 +13,69 @@ _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _ODD = 0x5851F42D4C957F2D  # multiplied by an odd number, a sum modulo 2^64 keeps every bit
 
 
-def state_of(model: nn.Module) -> object:
+@dataclass(frozen=True)
+class State:
+    """All that decides the answers of a network, as far as it lies in its modules."""
+
+    places: tuple[tuple[int, int, tuple[int, ...]], ...]  # of tensors
+    checksums: tuple[int, ...]
+    modules: tuple[object, ...]
+    tensors: tuple[tuple[str, int], ...] = field(compare=False)  # name and version of each
+    names: tuple[str, ...] = field(compare=False)  # of modules
+
+    def changed(self, now: State) -> str | None:
+        """What is another thing now, by name as far as that can be told; None if nothing is."""
+        if self == now:
+            return None
+        found = [
+            f"{name or 'the network'}.{key}"
+            for name, before, after in zip(self.names, self.modules, now.modules, strict=False)
+            for key, value in _entries(before)
+            if dict(_entries(after)).get(key) != value
+        ]
+        found += [
+            name
+            for (name, version), place, (_, then), there in zip(
+                self.tensors, self.places, now.tensors, now.places, strict=False
+            )
+            if (version, place) != (then, there)
+        ]
+        return ", ".join(found[:3]) or "its weights, buffers, hooks or modules"
+
+
+def state_of(model: nn.Module) -> State:
     """A value that differs after a change of weights, buffers, hooks, forwards or plain attributes of any module.
 
     Contents are looked at, since versions of tensors are not enough: writing through ``.data``, replaying a CUDA graph
     or a kernel of one's own leaves them as they were.
     """
-    modules = list(model.modules())
-    tensors = [
-        t
-        for t in (*model.parameters(), *model.buffers(), *_loose(modules))
+    modules = dict(model.named_modules())
+    named = [
+        (name, t)
+        for name, t in (*model.named_parameters(), *model.named_buffers(), *_loose(modules))
         if not nn.parameter.is_lazy(t)
     ]
-    places = tuple((id(t), t.data_ptr(), tuple(t.shape)) for t in tensors)
-    return places, _checksums(tensors), tuple(_plain(module) for module in modules)
+    return State(
+        tuple((id(t), t.data_ptr(), tuple(t.shape)) for _, t in named),
+        _checksums([t for _, t in named]),
+        tuple(_plain(module) for module in modules.values()),
+        tuple((name, 0 if t.is_inference() else t._version) for name, t in named),
+        tuple(modules),
+    )
 
 
-def _loose(modules: list[nn.Module]) -> list[Tensor]:
+def _loose(modules: dict[str, nn.Module]) -> list[tuple[str, Tensor]]:
     """Tensors that are attributes of a module, but not registered as its buffers."""
     return [
-        value for module in modules for value in vars(module).values() if isinstance(value, Tensor)
+        (f"{name}.{key}".lstrip("."), value)
+        for name, module in modules.items()
+        for key, value in vars(module).items()
+        if isinstance(value, Tensor)
     ]
+
+
+def _entries(plain: object) -> tuple[tuple[str, object], ...]:
+    return plain[-1] if isinstance(plain, tuple) else ()
 
 
 def _plain(module: nn.Module) -> object:

@@ -58,8 +58,16 @@ def build_method(settings: Mapping[str, Any]) -> Method:
         raise ConfigError(
             f"a method is given as {{name: ..., hyperparameters}}, found {dict(settings)!r}"
         )
-    values = {key: value for key, value in settings.items() if key != "name"}
-    return build_dataclass(method_class(name), values, f"hyperparameter of the method {name}")
+    values, kind = (
+        {key: value for key, value in settings.items() if key != "name"},
+        method_class(name),
+    )
+    if values.get("as_printed") and "as_printed" not in kind.__dataclass_fields__:
+        raise ConfigError(
+            f"as_printed is for methods whose paper was compared with its authors' code, and "
+            f"{name} is none of them: leave it out"
+        )
+    return build_dataclass(kind, values, f"hyperparameter of the method {name}")
 
 
 def resolved(config: TrainConfig, method: Method) -> TrainConfig:

@@ -58,9 +58,9 @@ class Progress:
     epoch: int
     epochs: int
 
-    def ramp(self, warmup: int) -> float:
-        """min(1, (e + 1) / warmup): already above 0 in epoch 0, though the papers say that a warm-up starts at 0."""
-        return min(1.0, (self.epoch + 1) / warmup)
+    def ramp(self, warmup: int, as_printed: bool = False) -> float:
+        """min(1, (e + 1) / warmup), already above 0 in epoch 0; as printed min(1, e / warmup)."""
+        return min(1.0, (self.epoch + (not as_printed)) / warmup)
 
     def reached(self, epoch: int) -> bool:
         """Whether that epoch has begun. Asked so, and not by `epoch`, a step stays captured from then on."""
@@ -79,6 +79,9 @@ class Shares:
 class Method(ABC):
     """Base of every method: a frozen dataclass of hyperparameters with one `loss`.
 
+    A method whose paper was compared with its authors' code has a field `as_printed`, by default
+    False: the code. A run as printed refuses a method without it.
+
     A method never steps an optimiser, chooses a device or knows ranks. All its randomness comes from ``batch.draw``,
     or from ``batch.generator`` where several processes need not use the numbers of one. Losses are means over the
     images of the batch. A class of yours works by its dotted path (``--method.name mypkg.MyMethod``).
@@ -90,6 +93,7 @@ class Method(ABC):
 
         The published code of SmoothAdv, Consistency, SmoothMix and CAT-RS cuts a batch of B images into m parts of
         B // m images and takes one step on the m noisy copies of each part; Gaussian, Stability and MACER take one.
+        As printed (SmoothAdv's pseudocode 1) all take one step on the m copies of the whole batch.
         """
         return 1
 

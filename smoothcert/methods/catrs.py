@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smoothcert.attacks.ascent import ascend, input_gradient
-from smoothcert.attacks.constraints import GaussianLike
+from smoothcert.attacks.ascent import NO_OFFSET, ascend, input_gradient
+from smoothcert.attacks.constraints import GaussianLike, Within, with_moments_of
 from smoothcert.attacks.objectives import divergence, frozen, noisy_logits
 from smoothcert.errors import ConfigError
 from smoothcert.methods.base import Batch, Losses, Method, Progress, check_domain, draw_noise
@@ -31,6 +31,11 @@ class CatRs(Method):
 
     As in the published code: the text's KL(F, yhat) means KL(yhat || F); after each step the noise gets
     its mean back, and as scale its root mean square about 0, not its standard deviation; no clamp to [0,1].
+
+    `as_printed`: mean and standard deviation are given back to the noise that was found, after T
+    steps of g / ||g|| in the ball (appendix C.4); one optimiser step per batch; and soft labels are
+    votes on the image itself (training/soft_labels.py). KL stays, since KL(F || yhat) is infinite
+    where a soft label is 0. L_base over M noises is `low` "mean" with lam 0.
     """
 
     noises: int = 4
@@ -43,6 +48,7 @@ class CatRs(Method):
     high: Literal["max", "mean"] = "max"
     target: Literal["soft-labels", "mean", "label"] = "soft-labels"
     mask: bool = True
+    as_printed: bool = False
 
     def __post_init__(self) -> None:
         epoch = [] if self.double_from is None else ["double_from"]
@@ -52,7 +58,7 @@ class CatRs(Method):
 
     @property
     def chunks(self) -> int:
-        return self.noises
+        return 1 if self.as_printed else self.noises
 
     @property
     def uses_soft_labels(self) -> bool:
@@ -107,17 +113,20 @@ class CatRs(Method):
         def objective(point: Tensor) -> Tensor:
             return divergence(noisy_logits(model, images, point.view_as(noise)), target)
 
+        # the code adds 1e-8 to the gradient of a mean over noises
+        offset = NO_OFFSET if self.as_printed else 1e-8 * self.noises
         with frozen(model):
             found = ascend(
                 input_gradient(objective),
                 flat,
                 steps=self.steps,
                 step=2 * epsilon / self.steps,
-                constrain=GaussianLike(flat, epsilon),
-                offset=1e-8
-                * self.noises,  # the code adds 1e-8 to the gradient of a mean over noises
+                constrain=Within(flat, epsilon, "never")
+                if self.as_printed
+                else GaussianLike(flat, epsilon),
+                offset=offset,
             )
-        return found.view_as(noise)
+        return (with_moments_of(flat, found) if self.as_printed else found).view_as(noise)
 
 
 def _soft_labels(batch: Batch) -> Tensor:

@@ -8,8 +8,8 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smoothcert.attacks.ascent import ascend, smoothed_gradient
-from smoothcert.attacks.constraints import Within
+from smoothcert.attacks.ascent import NO_OFFSET, ascend, smoothed_gradient
+from smoothcert.attacks.constraints import Clamp, Within
 from smoothcert.attacks.objectives import frozen, noisy_logits
 from smoothcert.errors import ConfigError
 from smoothcert.methods.base import Batch, Losses, Method, Progress, check_domain, draw_noise
@@ -29,7 +29,7 @@ class Consistency(Method):
     `base` "smoothadv" first attacks the images as SmoothAdv does (supplement, eq. 4), on the same noises and with the
     same objective and steps of 2 epsilon / T, but in this paper's own way: g / (||g|| + 1e-8), the projection before
     the clamp to [0,1], and no random direction where the gradient is 0. `epsilon` warms up from epsilon / `warmup`,
-    as in the code (the text says from 0).
+    as in the code. `as_printed`: from 0, by g / ||g|| in the ball alone, and one step per batch.
     """
 
     noises: int = 2
@@ -40,6 +40,7 @@ class Consistency(Method):
     epsilon: float = 1.0
     steps: int = 10
     warmup: int = 10
+    as_printed: bool = False
 
     def __post_init__(self) -> None:
         check_domain(self, counts=["steps", "warmup"], weights=["lam", "eta", "epsilon"])
@@ -50,7 +51,7 @@ class Consistency(Method):
 
     @property
     def chunks(self) -> int:
-        return self.noises
+        return 1 if self.as_printed else self.noises
 
     def loss(self, model: nn.Module, batch: Batch, sigma: float, progress: Progress) -> Losses:
         noise = draw_noise(batch, sigma, self.noises)  # [m, B, C, H, W]
@@ -77,14 +78,16 @@ class Consistency(Method):
         return Losses(cross_entropy + regulariser, terms)
 
     def _attack(self, model: nn.Module, batch: Batch, noise: Tensor, progress: Progress) -> Tensor:
-        epsilon = self.epsilon * progress.ramp(self.warmup)
+        epsilon = self.epsilon * progress.ramp(self.warmup, self.as_printed)
+        clamp: Clamp = "never" if self.as_printed else "last"
+        # the code adds 1e-8 to the gradient of a mean over images
+        offset = NO_OFFSET if self.as_printed else 1e-8 * batch.total
         with frozen(model):
             return ascend(
                 smoothed_gradient(model, batch.labels, noise),
                 batch.images,
                 steps=self.steps,
                 step=2 * epsilon / self.steps,
-                constrain=Within(batch.images, epsilon),
-                offset=1e-8
-                * batch.total,  # the code adds 1e-8 to the gradient of a mean over images
+                constrain=Within(batch.images, epsilon, clamp),
+                offset=offset,
             )

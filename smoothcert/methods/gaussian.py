@@ -17,5 +17,7 @@ class Gaussian(Method):
     L = mean_b CE(f(x_b + delta_b), y_b), one fresh delta_b ~ N(0, sigma^2 I) per image and step. No deviation.
     """
 
+    as_printed: bool = False  # changes nothing here
+
     def loss(self, model: nn.Module, batch: Batch, sigma: float, progress: Progress) -> Losses:
         return Losses(F.cross_entropy(model(noisy_copies(batch, sigma, 1)), batch.labels))

@@ -18,8 +18,9 @@ class Macer(Method):
 
     L = (1/B) sum_b [ -log( mean_i softmax(z_bi)_y + 1e-10 ) + lam * sigma/2 * (gamma - xi_b) 1(b kept) ], with
     q_b = mean_i softmax(beta z_bi), its two largest values q1 >= q2 and xi_b = Phi^-1(q1) - Phi^-1(q2). An image is
-    kept in the second term if q_b answers with its label, xi_b is finite and |xi_b| <= gamma. (Equations 5 to 8 of the
-    Consistency supplement, arXiv:2006.04062, restate it.)
+    kept in the second term if q_b answers with its label, xi_b is finite and |xi_b| <= gamma.
+    `as_printed` is equation 8 of the Consistency supplement (arXiv:2006.04062), with the radius
+    CR_b = sigma/2 xi_b (its eq. 6) in place of xi_b: lam * sigma/2 * max(0, gamma - CR_b).
 
     As in the published code: Phi^-1 goes through erfinv in the network's precision, so that float32 probabilities
     within 3e-8 of 0 or 1 give an infinite xi and drop out; the sum is divided by B, not by the number kept; a loaded
@@ -32,6 +33,7 @@ class Macer(Method):
     beta: float = 16.0
     gamma: float = 8.0
     deferred: int = 0
+    as_printed: bool = False
 
     def __post_init__(self) -> None:
         check_domain(
@@ -48,19 +50,20 @@ class Macer(Method):
                 classification,
                 {"cross_entropy": classification, "robust": torch.zeros_like(classification)},
             )
-        robust = sigma / 2 * self._shortfall(logits, batch.labels).mean()
+        unit = sigma / 2 if self.as_printed else 1.0  # of the margin
+        robust = sigma / 2 * self._shortfall(logits, batch.labels, unit).mean()
         return Losses(
             classification + self.lam * robust, {"cross_entropy": classification, "robust": robust}
         )
 
-    def _shortfall(self, logits: Tensor, labels: Tensor) -> Tensor:
-        """gamma - xi of the images that are kept, 0 for the others: [B]."""
+    def _shortfall(self, logits: Tensor, labels: Tensor, unit: float) -> Tensor:
+        """gamma - unit * xi of the images that are kept, 0 for the others: [B]."""
         values, answers = (self.beta * logits).softmax(-1).mean(0).topk(2)  # [B, 2] each
-        margin = _margin(*values.detach().unbind(1))
+        margin = unit * _margin(*values.detach().unbind(1))
         dropped = (answers[:, 0] != labels) | ~(margin.abs() <= self.gamma)  # infinite ones too
         # what is dropped is replaced before Phi^-1: masked after it, an infinite slope would still give NaN
         first, second = (q.masked_fill(dropped, 0.5) for q in values.unbind(1))
-        return (self.gamma - _margin(first, second)).masked_fill(dropped, 0.0)
+        return (self.gamma - unit * _margin(first, second)).masked_fill(dropped, 0.0)
 
 
 def _margin(first: Tensor, second: Tensor) -> Tensor:

@@ -22,8 +22,9 @@ class SmoothAdv(Method):
 
     L = mean_{b,i} CE(z(x^_b + delta_bi), y_b), where x^_b maximises -log (1/m) sum_i softmax(z(x' + delta_bi))_y over
     ||x' - x_b|| <= epsilon (eqs. S, 6; pseudocode 1) and the noises are the same in attack and loss. `attack`: "pgd"
-    (eq. 6), "stein" (gradient-free, eq. 7), "ddn"; `beta` is the inverse temperature of appendix B (eq. 16), in the
-    attack only. `epsilon` is in units of the [0,1] image: the code's 255 means 255/256 = 0.99609375.
+    (eq. 6), "expected" (eq. 4, of which the paper warns), "stein" (gradient-free, eq. 7), "ddn";
+    `beta` is the inverse temperature of appendix B (eq. 16), in the attack only. `epsilon` is in
+    units of the [0,1] image: the code's 255 means 255/256 = 0.99609375.
 
     `noise` gives the baselines of appendix C.1: "training" attacks the network itself and adds noise only to train
     (vanilla PGD + noise), "none" adds none at all (vanilla PGD; sigma is then only the level to certify with).
@@ -31,17 +32,21 @@ class SmoothAdv(Method):
 
     Where paper and code differ the code is followed: the warm-up starts at epsilon / `warmup`, not at 0, and DDN's norm
     at the warmed-up epsilon, not at 1. The code runs plain PGD for gradient-free steps with one noise; refused here.
+
+    `as_printed`: epsilon is 0 in the first epoch; DDN starts from norm 1 and at rate 1; PGD has the
+    ball alone, not [0,1]; and one optimiser step is taken on the m copies of the whole batch.
     """
 
     noises: int = 4
     epsilon: float = 1.0
     steps: int = 10
     warmup: int = 10
-    attack: Literal["pgd", "ddn", "stein"] = "pgd"
+    attack: Literal["pgd", "expected", "ddn", "stein"] = "pgd"
     beta: float = 1.0
     gamma: float = 0.05
     noise: Literal["both", "training", "none"] = "both"
     multitrain: bool = True
+    as_printed: bool = False
 
     def __post_init__(self) -> None:
         check_domain(
@@ -66,7 +71,7 @@ class SmoothAdv(Method):
 
     @property
     def chunks(self) -> int:
-        return self.noises if self.multitrain else 1
+        return self.noises if self.multitrain and not self.as_printed else 1
 
     def loss(self, model: nn.Module, batch: Batch, sigma: float, progress: Progress) -> Losses:
         noise = draw_noise(
@@ -81,7 +86,7 @@ class SmoothAdv(Method):
 
     def _attack(self, model: nn.Module, batch: Batch, noise: Tensor, progress: Progress) -> Tensor:
         where = (model, batch.images, batch.labels, noise)
-        epsilon = self.epsilon * progress.ramp(self.warmup)
+        epsilon = self.epsilon * progress.ramp(self.warmup, self.as_printed)
 
         def random(like: Tensor) -> Tensor:
             return batch.draw(torch.randn, like.shape)
@@ -93,9 +98,11 @@ class SmoothAdv(Method):
                 steps=self.steps,
                 gamma=self.gamma,
                 beta=self.beta,
+                start=1.0 if self.as_printed else None,
                 generator=random,
+                as_printed=self.as_printed,
             )
-        gradient: GradientName = "stein" if self.attack == "stein" else "smoothed"
+        gradient: GradientName = "smoothed" if self.attack == "pgd" else self.attack
         return pgd(
             *where,
             epsilon=epsilon,
@@ -103,4 +110,5 @@ class SmoothAdv(Method):
             beta=self.beta,
             gradient=gradient,
             generator=random,
+            as_printed=self.as_printed,
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smoothcert.attacks.ascent import ascend, smoothed_gradient
-from smoothcert.attacks.constraints import Within
+from smoothcert.attacks.ascent import NO_OFFSET, ascend, smoothed_gradient
+from smoothcert.attacks.constraints import Clamp, Within
 from smoothcert.attacks.objectives import frozen, noisy_logits
 from smoothcert.methods.base import Batch, Losses, Method, Progress, check_domain, draw_noise
 
@@ -31,6 +32,11 @@ class SmoothMix(Method):
     place of the cross-entropy; only correctly answered images count in it, though the mean is over all; eta and the
     one-step radius grow over `warmup` epochs; every attack step is clamped to [0,1]. Exception: with T = 1 the code
     leaves x' = x whatever is asked; `one_step` here means x~(1) then too, as the ImageNet rows describe.
+
+    `as_printed` has none of these: CE(F(x_mix + delta_i), y_mix) over all images, a constant eta,
+    steps of g / ||g|| wherever they lead, x~(1) as it is or drawn back to `one_step_radius`, and
+    one optimiser step per batch. No gradient passes through y_mix, which the text has for a label
+    of augmented data: a cross-entropy that moves its own label ends in one answer for all images.
     """
 
     noises: int = 4
@@ -41,6 +47,7 @@ class SmoothMix(Method):
     one_step_radius: float | None = None
     max_norm: float | None = None
     warmup: int = 10
+    as_printed: bool = False
 
     def __post_init__(self) -> None:
         radii = [
@@ -52,10 +59,10 @@ class SmoothMix(Method):
 
     @property
     def chunks(self) -> int:
-        return self.noises
+        return 1 if self.as_printed else self.noises
 
     def loss(self, model: nn.Module, batch: Batch, sigma: float, progress: Progress) -> Losses:
-        ramp = progress.ramp(self.warmup)
+        ramp = 1.0 if self.as_printed else progress.ramp(self.warmup)
         noise = draw_noise(batch, sigma, self.noises)  # [m, B, C, H, W]
         lam = 0.5 * batch.draw(torch.rand, batch.labels.shape)  # [B]
         start, end = self._attack(model, batch, noise, ramp)
@@ -67,8 +74,11 @@ class SmoothMix(Method):
         lam_x, lam_y = lam.view(-1, 1, 1, 1), lam.view(-1, 1)
         log_probs = noisy_logits(model, (1 - lam_x) * start + lam_x * end, noise).log_softmax(-1)
         target = (1 - lam_y) * answer + lam_y / answer.shape[-1]
-        divergence = (target * (target.clamp(min=1e-20).log() - log_probs)).sum(-1)  # [m, B]
-        mix = (divergence * (answer.argmax(-1) == batch.labels)).mean()
+        if self.as_printed:
+            mix = -(target.detach() * log_probs).sum(-1).mean()
+        else:
+            divergence = (target * (target.clamp(min=1e-20).log() - log_probs)).sum(-1)  # [m, B]
+            mix = (divergence * (answer.argmax(-1) == batch.labels)).mean()
         return Losses(
             cross_entropy + self.eta * ramp * mix, {"cross_entropy": cross_entropy, "mix": mix}
         )
@@ -78,12 +88,18 @@ class SmoothMix(Method):
     ) -> tuple[Tensor, Tensor]:
         """x' and x~(T)."""
         images, gradient = batch.images, smoothed_gradient(model, batch.labels, noise)
-        constrain = Within(images, self.max_norm)
+        clamp: Clamp = "never" if self.as_printed else "last"
+        climb = partial(
+            ascend,
+            gradient,
+            step=self.alpha,
+            constrain=Within(images, self.max_norm, clamp),
+            offset=NO_OFFSET if self.as_printed else 1e-8,
+        )
         with frozen(model):
-            first = ascend(gradient, images, steps=1, step=self.alpha, constrain=constrain)
-            last = ascend(
-                gradient, first, steps=self.steps - 1, step=self.alpha, constrain=constrain
-            )
+            first = climb(images, steps=1)
+            last = climb(first, steps=self.steps - 1)
         if not self.one_step:
             return images, last
-        return Within(images, ramp * (self.one_step_radius or self.alpha))(first), last
+        radius = self.one_step_radius or (None if self.as_printed else self.alpha)
+        return Within(images, radius and ramp * radius, clamp)(first), last

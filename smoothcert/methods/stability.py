@@ -22,6 +22,7 @@ class Stability(Method):
     """
 
     lam: float = 2.0
+    as_printed: bool = False  # changes nothing here
 
     def __post_init__(self) -> None:
         check_domain(self, weights=["lam"])

@@ -49,12 +49,12 @@ def build_model(
     """
     if classes < 2 and classes != 0:
         raise ConfigError(f"a classifier has at least 2 classes, not {classes} (and a denoiser 0)")
-    first, network = normalisation_layer(normalisation), _network(arch)
+    first, network = normalisation_layer(normalisation), factory_of(arch)
     arguments = accepted(network, classes, options)
     try:
         inspect.signature(network).bind(**arguments)
     except (TypeError, ValueError) as error:  # ValueError: written in C
-        named = ", ".join(arguments) or "none"
+        named = ", ".join(options or arguments) or "none"
         raise ConfigError(f"model '{arch}' does not take the arguments {named}: {error}") from error
     with torch.random.fork_rng(devices=[], enabled=seed is not None), torch.device("cpu"):
         if seed is not None:
@@ -91,7 +91,8 @@ def _dotted(path: str) -> bool:
     return all(part.isidentifier() for part in path.split("."))
 
 
-def _network(arch: str) -> Factory:
+def factory_of(arch: str) -> Factory:
+    """What makes the networks of that name."""
     if arch in _BUILT_IN:
         return _BUILT_IN[arch]
     if arch in PARTS:

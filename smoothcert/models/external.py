@@ -17,7 +17,7 @@ from typing import Any
 from torch import nn
 
 from smoothcert.errors import MissingExtra, ModelError, unknown_name
-from smoothcert.imports import import_name
+from smoothcert.imports import find_code, import_name
 from smoothcert.models.normalise import InputForm
 
 Factory = Callable[
@@ -91,6 +91,7 @@ def default_classes(factory: Factory) -> int | None:
 
 def own_network(path: str) -> Factory:
     """The class or function at ``mypkg.nets.MyNet``, ``mypkg.nets:make`` or ``folder/nets.py:make``."""
+    find_code(path)  # as it is now: later, the file may be another
     network: Factory = import_name(path, "model")
     if isinstance(network, nn.Module):
         raise ModelError(
@@ -174,7 +175,8 @@ def _nested(options: Any, *above: str) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Each option and those in it, with the keys that lead there."""
     if isinstance(options, list):
         options = dict(enumerate(options))
-    if isinstance(options, Mapping) and "label2id" not in above:  # its keys are names of classes
+    if isinstance(options, Mapping) and not {"label2id", "label_descriptions"}.intersection(above):
+        # their keys are names of classes
         for key, value in options.items():
             yield (*above, str(key)), value
             yield from _nested(value, *above, str(key))
@@ -225,6 +227,6 @@ def _optional(package: str, extra: str = "") -> ModuleType:
         raise MissingExtra(package, name, f"the model '{name}:NAME'") from None
     except Exception as error:  # torchvision fails so beside a torch it was not compiled for
         raise ModelError(
-            f"{package} is installed but does not import ({type(error).__name__}: {error}); "
-            "install the release of it that belongs to the installed torch"
+            f"{package} is installed but does not import ({type(error).__name__}: {error}): "
+            "install it anew, and torchvision in the release that belongs to the installed torch"
         ) from error

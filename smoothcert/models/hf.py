@@ -101,6 +101,9 @@ def hf_pretrained(name: str) -> Found:
 
 def processor_form(processor: dict[str, Any]) -> InputForm:
     """What a processor does to images of 0..255, as a form of images in [0, 1]."""
+    if data := processor.get("data_config"):  # of timm
+        mean, std = (tuple(map(float, data[name])) for name in ("mean", "std"))
+        return InputForm(mean, std, size=_size(data["input_size"][1]))
     scale = (
         float(processor.get("rescale_factor", 1 / 255))
         if processor.get("do_rescale", True)

@@ -59,9 +59,9 @@ class Normalise(nn.Module):
         # a grey image would broadcast to three channels without an error
         if len(self.mean) > 1 and x.shape[-3] != len(self.mean):
             raise ModelError(
-                f"the model normalises {len(self.mean)} channels but got images {list(x.shape)} "
-                "(batch, channel, height, width): build it with another normalisation, or give it the "
-                "images it is made for"
+                f"the normalisation is of {len(self.mean)} channels, found images {list(x.shape)} "
+                "(batch, channel, height, width): give another (--normalisation none, for example), "
+                "or the images that the network is made for"
             )
         x = x - self.mean
         return x if self.std is None else x / self.std

@@ -1,7 +1,7 @@
 """Standard normal floats, for `float` noise: drawn in blocks of fixed size, each from a generator of its own.
 
-* CPU: Philox4x64-10 (NumPy), key = 128-bit hash of (seed, index), counter words 2 and 3 = (block, stage).
-* CUDA: PyTorch's Philox4x32-10, seed = 63-bit hash of (seed, index, stage, block), offset 0.
+* CPU: Philox4x64-10 (NumPy), key = 128-bit hash of (seed, place), counter word 2 = block.
+* CUDA: PyTorch's Philox4x32-10, seed = 63-bit hash of (seed, place, block), offset 0.
 
 The numbers depend on the kind of device: the CPU, or a model of GPU.
 """
@@ -9,14 +9,13 @@ The numbers depend on the kind of device: the CPU, or a model of GPU.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import get_args
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from smoothcert.keys import derive
-from smoothcert.noise.exact import Stage
+from smoothcert.noise.exact import Place
 
 _BLOCK_VALUES = {"cpu": 2**17, "cuda": 2**23}
 
@@ -27,12 +26,10 @@ def block_size(values: int, device: torch.device) -> int:
 
 
 class NormalBlocks:
-    """The numbers of one input and stage: ``draw(a, b)`` gives those of samples a to b-1, float32 [b-a, values]."""
+    """The numbers of one place: ``draw(a, b)`` gives those of samples a to b-1, float32 [b-a, values]."""
 
-    def __init__(
-        self, values: int, device: torch.device, *, seed: int, index: int, stage: Stage
-    ) -> None:
-        self._values, self._device, self._key = values, device, (seed, index, stage)
+    def __init__(self, values: int, device: torch.device, *, seed: int, place: Place) -> None:
+        self._values, self._device, self._seed, self._place = values, device, seed, place
         self._block = block_size(values, device)
         self._drawn: tuple[int, Tensor] | None = (
             None  # the last block: batches need not end where blocks do
@@ -52,15 +49,12 @@ class NormalBlocks:
             first += count
 
     def _draw(self, block: int) -> Tensor:
-        seed, index, stage = self._key
+        purpose = (self._seed, "certify", *self._place)
         shape = (self._block, self._values)
         if self._device.type == "cpu":
-            counter = [0, 0, block, get_args(Stage).index(stage)]
-            philox = np.random.Philox(key=derive(seed, "certify", index, bits=128), counter=counter)
+            philox = np.random.Philox(key=derive(*purpose, bits=128), counter=[0, 0, block, 0])
             return torch.from_numpy(
                 np.random.Generator(philox).standard_normal(shape, dtype=np.float32)
             )
-        generator = torch.Generator(self._device).manual_seed(
-            derive(seed, "certify", index, stage, block)
-        )
+        generator = torch.Generator(self._device).manual_seed(derive(*purpose, block))
         return torch.randn(shape, generator=generator, device=self._device)

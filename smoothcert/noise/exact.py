@@ -3,12 +3,15 @@
 The uniform integer u of a coordinate, of which laws.py makes noise, is u = w 2^30 + floor(w' / 4) of two 32-bit words.
 They are words of Philox4x32-10 under a key that is a 64-bit hash of the seed and the law, at the counters
 
-    w:   (group of four coordinates, sample, input index, stage)
-    w':  (group of four coordinates, sample, input index, stage + 2^31)
+    w:   (group of four coordinates, sample, third, fourth)
+    w':  (group of four coordinates, sample, third, fourth + 2^31)
 
-and word k of each belongs to coordinate 4 group + k. Inputs, stages and samples have counters of their own under one
-key, so their words never coincide by construction. A threshold whose upper 32 bits differ from w is below or above u
-whatever w' is. So w alone decides almost always, and w' is computed only where w is the upper bits of a threshold.
+and word k of each belongs to coordinate 4 group + k. The third and fourth word hold the stage and 61
+bits of a hash of the image and its index: nobody can know the noise of an image before it is made, and make it for
+the noise. Stages and samples have counters of their own under one key, so their words never coincide.
+
+A threshold whose upper 32 bits differ from w is below or above u whatever w' is. So w alone decides almost always, and
+w' is computed only where w is the upper bits of a threshold.
 
 This file is the way of the CPU, in NumPy: 65,536 entries by the upper half of w hold the number of thresholds that lie
 below, and the lower half of the one that may lie between. reference.py and fused_kernels.py draw the same integers.
@@ -16,9 +19,11 @@ below, and the lower half of the one that may lie between. reference.py and fuse
 
 from __future__ import annotations
 
+import operator
 import sys
 from functools import lru_cache
-from typing import Literal, get_args
+from hashlib import blake2b
+from typing import Literal, NamedTuple, get_args
 
 import numpy as np
 import torch
@@ -34,7 +39,7 @@ Stage = Literal["selection", "estimation", "prediction"]
 Words = NDArray[np.uint32]
 
 SECOND = 2**31
-"""What the stage's word of a counter has beside the stage where w' comes from."""
+"""What the fourth word of a counter has beside the place where w' comes from."""
 
 _MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
@@ -46,16 +51,32 @@ _PIECE = 2**14  # counters that are worked on at once: their words and products 
 _UNDECIDED = 0xFFFF
 
 
+class Place(NamedTuple):
+    third: int  # 32 bits of the hash
+    fourth: (
+        int  # the stage in two bits and 29 more of the hash; the highest bit is for second words
+    )
+
+
+def place_of(image: Tensor, index: int, stage: Stage) -> Place:
+    """The place of an image [C, H, W]: of its 256 levels as uint8, or for float noise, of its floats."""
+    index = operator.index(index)  # NumPy's ints too
+    if not 0 <= index < 2**32:
+        raise ConfigError(f"an input's index is a number below 2^32, found {index}")
+    pixels = image.contiguous().cpu().numpy()
+    about = repr((index, pixels.shape, str(pixels.dtype))).encode()
+    found = int.from_bytes(blake2b(about + pixels.tobytes(), digest_size=8).digest(), "big")
+    return Place(found & 0xFFFFFFFF, found >> 35 << 2 | get_args(Stage).index(stage))
+
+
+def check_samples(last: int) -> None:
+    if last > 2**32:
+        raise ConfigError(f"the samples of an input are numbered below 2^32, found {last} samples")
+
+
 def key_of(seed: int, law: Law) -> tuple[int, int]:
     key = derive(seed, f"{law} noise", bits=64)
     return key & 0xFFFFFFFF, key >> 32
-
-
-def check_counters(index: int, last: int) -> None:
-    if not (0 <= index < 2**32 and last <= 2**32):
-        raise ConfigError(
-            f"an input's index and its samples are numbered below 2^32, found index {index} and {last} samples"
-        )
 
 
 class Table:
@@ -99,17 +120,14 @@ def table_of(law: Law, sigma: float) -> Table:
 
 
 class ExactNoise:
-    """The integer noise T of one input and stage: ``draw(a, b)`` gives samples a to b-1, float32 [b-a, values]."""
+    """The integer noise T of one place: ``draw(a, b)`` gives samples a to b-1, float32 [b-a, values]."""
 
-    def __init__(
-        self, law: Law, sigma: float, values: int, *, seed: int, index: int, stage: Stage
-    ) -> None:
-        check_counters(index, 0)
+    def __init__(self, law: Law, sigma: float, values: int, *, seed: int, place: Place) -> None:
         self._table, self._values = table_of(law, sigma), values
-        self._index, self._stage, self._key = index, get_args(Stage).index(stage), key_of(seed, law)
+        self._place, self._key = place, key_of(seed, law)
 
     def draw(self, first: int, last: int) -> Tensor:
-        check_counters(self._index, last)
+        check_samples(last)
         found = np.empty((last - first, self._values), np.float32)
         groups = np.arange(-(-self._values // 4), dtype=np.uint64)[None, :]
         samples = np.arange(first, last, dtype=np.uint64)[:, None]
@@ -119,7 +137,7 @@ class ExactNoise:
         for top in range(0, len(samples), height):
             for left in range(0, groups.size, width):
                 group, sample = groups[:, left : left + width], samples[top : top + height]
-                words = philox_words(group, sample, self._index, self._stage, self._key, room)
+                words = philox_words(group, sample, *self._place, self._key, room)
                 counts = self._counts(words, group, sample, room)
                 np.subtract(
                     counts, np.uint32(self._table.shift), out=counts
@@ -156,7 +174,8 @@ class ExactNoise:
         tied = np.flatnonzero(table.following[found] == w)
         if len(tied):
             row, column = np.divmod(at[tied], 4 * group.shape[1])
-            counter = group[0, column // 4, None], sample[row], self._index, self._stage + SECOND
+            third, fourth = self._place
+            counter = group[0, column // 4, None], sample[row], third, fourth + SECOND
             second = philox_words(*counter, self._key, Room(len(tied)))[
                 np.arange(len(tied)), 0, column % 4
             ]
@@ -188,8 +207,8 @@ class Room:
 def philox_words(
     group: NDArray[np.uint64],
     sample: NDArray[np.uint64],
-    index: int,
-    stage: int,
+    third: int,
+    fourth: int,
     key: tuple[int, int],
     room: Room,
 ) -> Words:
@@ -207,8 +226,8 @@ def philox_words(
     c0, c1, c2, c3 = (
         group,
         sample,
-        np.full((1, 1), index, np.uint64),
-        np.full((1, 1), stage, np.uint64),
+        np.full((1, 1), third, np.uint64),
+        np.full((1, 1), fourth, np.uint64),
     )
     for k0, k1 in np.array(keys[:2], np.uint64):
         a, b = c0 * _MULTIPLIERS[0], c2 * _MULTIPLIERS[1]

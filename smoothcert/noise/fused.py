@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple, get_args
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from smoothcert.noise.exact import Stage, Table, check_counters, key_of, table_of
+from smoothcert.noise.exact import Place, Table, check_samples, key_of, table_of
 from smoothcert.noise.fused_kernels import GROUPS, noisy_rows
 from smoothcert.statistics.bounds import Law
 
@@ -27,11 +27,11 @@ class FusedNoise:
         self._key = np.array(key_of(seed, law), dtype=np.uint32).view(np.int32).tolist()
         self._tables = _on_device(law, sigma, device)
 
-    def words(self, requests: Sequence[tuple[int, Stage, int]]) -> Tensor:
-        """Counter words, [requests, 2], for (index, stage, end of the samples) of each request."""
-        for index, _, last in requests:
-            check_counters(index, last)
-        rows = [(index, get_args(Stage).index(stage)) for index, stage, _ in requests]
+    def words(self, requests: Sequence[tuple[Place, int]]) -> Tensor:
+        """Counter words, [requests, 2], for the place and the end of the samples of each request."""
+        for _, last in requests:
+            check_samples(last)
+        rows = [place for place, _ in requests]
         bits = np.array(rows, dtype=np.uint32).reshape(-1, 2).view(np.int32)
         return torch.from_numpy(bits).to(self.device)
 

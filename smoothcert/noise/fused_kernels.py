@@ -2,7 +2,7 @@
 
 A launch fills rows of a batch that may belong to several images. Row b is sample `sample[b]` of request `request[b]`;
 a request is an image with its Philox counter words. Words and integers are those of exact.py, bit for bit:
-first words w of Philox4x32-10 at (group of four coordinates, sample, input index, stage), and second words only in a
+first words w of Philox4x32-10 at (group of four coordinates, sample, place), and second words only in a
 program in which some w is the upper half of a threshold.
 
 Everything after the integer sum is a function of that sum alone.
@@ -76,7 +76,7 @@ def count_all(w, second, thresholds, SEARCH: tl.constexpr):
 def noisy_rows(
     out,
     image,  # [requests, VALUES] uint8
-    word,  # [requests, 2] int32: input index, stage
+    word,  # [requests, 2] int32: the place (exact.py)
     request,  # [rows] int32
     sample,  # [rows] int32
     thresholds,  # int64, with room to search past their end

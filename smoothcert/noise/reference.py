@@ -5,19 +5,17 @@ Both words of every coordinate are computed, and u is sought among all threshold
 
 from __future__ import annotations
 
-from typing import get_args
-
 import torch
 from torch import Tensor
 
 from smoothcert.noise import laws
-from smoothcert.noise.exact import SECOND, Stage, check_counters, key_of
+from smoothcert.noise.exact import SECOND, Place, check_samples, key_of
 from smoothcert.noise.philox import philox4x32
 from smoothcert.statistics.bounds import Law
 
 
 class ReferenceNoise:
-    """The integer noise T of one input and stage: ``draw(a, b)`` gives samples a to b-1, float32 [b-a, values]."""
+    """The integer noise T of one place: ``draw(a, b)`` gives samples a to b-1, float32 [b-a, values]."""
 
     def __init__(
         self,
@@ -27,15 +25,9 @@ class ReferenceNoise:
         device: torch.device,
         *,
         seed: int,
-        index: int,
-        stage: Stage,
+        place: Place,
     ) -> None:
-        check_counters(index, 0)
-        self._values, self._place, self._key = (
-            values,
-            (index, get_args(Stage).index(stage)),
-            key_of(seed, law),
-        )
+        self._values, self._place, self._key = values, place, key_of(seed, law)
         self._thresholds = torch.tensor(
             laws.thresholds(law, sigma), dtype=torch.int64, device=device
         )
@@ -48,15 +40,15 @@ class ReferenceNoise:
 
     def uniform(self, first: int, last: int) -> Tensor:
         """u, uniform on 0 ... 2^62 - 1: int64 [last-first, values]."""
-        index, stage = self._place
-        check_counters(index, last)
+        third, fourth = self._place
+        check_samples(last)
         device = self._thresholds.device
         group = torch.arange(-(-self._values // 4), device=device)[None, :]
         sample = torch.arange(first, last, device=device)[:, None]
 
-        def words(stage: int) -> Tensor:
-            c2, c3 = (torch.full((1, 1), word, device=device) for word in (index, stage))
+        def words(fourth: int) -> Tensor:
+            c2, c3 = (torch.full((1, 1), word, device=device) for word in (third, fourth))
             return torch.stack(philox4x32((group, sample, c2, c3), self._key), dim=2)
 
-        u = words(stage) << 30 | words(stage + SECOND) >> 2
+        u = words(fourth) << 30 | words(fourth + SECOND) >> 2
         return u.flatten(1)[:, : self._values].contiguous()

@@ -22,7 +22,7 @@ from torch import Tensor
 from smoothcert.config import NOISE, NoiseMode
 from smoothcert.errors import ConfigError
 from smoothcert.noise import laws
-from smoothcert.noise.exact import Stage
+from smoothcert.noise.exact import Stage, place_of
 from smoothcert.noise.reference import ReferenceNoise
 from smoothcert.noise.streams import NoisyCopies, law_of
 from smoothcert.statistics import bounds
@@ -160,9 +160,8 @@ def _bits_of_u(
     """The uniform integers behind integer noise, bit by bit."""
     ones, total = torch.zeros(laws.BITS, dtype=torch.int64, device=device), 0
     for stage, index in _SOURCES:
-        source = ReferenceNoise(
-            law, sigma, 784, torch.device(device), seed=seed, index=index, stage=stage
-        )
+        place = place_of(torch.zeros(_SHAPE, dtype=torch.uint8), index, stage)
+        source = ReferenceNoise(law, sigma, 784, torch.device(device), seed=seed, place=place)
         u = source.uniform(0, min(_CHUNK, samples))
         ones += torch.stack([(u >> bit & 1).sum() for bit in range(laws.BITS)])
         total += u.numel()

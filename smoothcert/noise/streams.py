@@ -1,8 +1,9 @@
-"""Where certification noise comes from: one keyed stream for every (seed, input, stage).
+"""Where certification noise comes from: one keyed stream for every (seed, image, stage).
 
-The noise of sample j of an input is a function of (seed, input index, stage, j), and for `float` of the kind of device.
+The noise of sample j of an image is a function of (seed, the image and its index, stage, j), and for `float` of the
+kind of device.
 Batch size, order of inputs, shards, crashes and resumes cannot change it, and the selection and estimation stages
-cannot share a sample, because all three are part of the key or the counter.
+cannot share a sample, because all of these are part of the key or the counter.
 
 `exact` adds round(255 sigma z) to the 8-bit image as integers, so what the network sees is a function of the integer
 sum alone and no low-order bit can reveal the image. The integers do not depend on the device, and their law is known
@@ -18,37 +19,23 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from smoothcert.config import NoiseMode, check_choice
+from smoothcert.config import NoiseMode
+from smoothcert.config.choices import law_of as law_of  # named here too, beside the noise
 from smoothcert.devices.launching import launch_on, runs_triton
 from smoothcert.errors import ConfigError, DataError
 from smoothcert.noise import laws
 from smoothcert.noise.blocks import NormalBlocks
-from smoothcert.noise.exact import ExactNoise, Stage, table_of
-from smoothcert.statistics.bounds import Law
+from smoothcert.noise.exact import ExactNoise, Stage, place_of, table_of
 
 if TYPE_CHECKING:
     from smoothcert.noise.fused import FusedNoise
     from smoothcert.noise.reference import ReferenceNoise
 
-FLOAT_STREAM = "philox-blocks-1"
-"""Version of the layout in blocks.py, recorded in manifests: other numbers would come out of another layout."""
+FLOAT_STREAM = "philox-blocks-2"
+"""Version of the layout in blocks.py, recorded in manifests: other numbers would come out of another layout.""" ""
 
-INTEGER_STREAM = "philox4x32-words-1"
+INTEGER_STREAM = "philox4x32-words-2"
 """Version of the layout in exact.py."""
-
-
-_LAWS: dict[NoiseMode, Law] = {
-    "exact": "gaussian",
-    "uniform": "uniform",
-    "laplace": "laplace",
-    "float": "gaussian",
-}
-
-
-def law_of(mode: NoiseMode) -> Law:
-    if mode not in _LAWS:
-        check_choice("noise mode", mode, NoiseMode)
-    return _LAWS[mode]
 
 
 def fused_noise(mode: NoiseMode, device: torch.device) -> bool:
@@ -92,7 +79,8 @@ class NoisyCopies:
         # a tensor, since CUDA divides by a Python number through its reciprocal, which rounds differently from the CPU
         self._levels = torch.tensor(255.0, device=image.device)
         self._base = unit_range(image) if mode == "float" else pixel_levels(image)
-        self._place = (index, stage)
+        levels = self._base if mode == "float" else self._base.to(torch.uint8)
+        self._place = place_of(levels, index, stage)
         self._table = None if mode == "float" else table_of(law, sigma)
         self._fused: FusedNoise | None = None
         self._source: NormalBlocks | ExactNoise | ReferenceNoise | None = None
@@ -101,18 +89,14 @@ class NoisyCopies:
 
             self._fused = FusedNoise(law, sigma, seed, image.device)
         elif mode == "float":
-            self._source = NormalBlocks(
-                image.numel(), image.device, seed=seed, index=index, stage=stage
-            )
+            self._source = NormalBlocks(image.numel(), image.device, seed=seed, place=self._place)
         elif image.device.type == "cpu":
-            self._source = ExactNoise(
-                law, sigma, image.numel(), seed=seed, index=index, stage=stage
-            )
+            self._source = ExactNoise(law, sigma, image.numel(), seed=seed, place=self._place)
         else:
             from smoothcert.noise.reference import ReferenceNoise
 
             self._source = ReferenceNoise(
-                law, sigma, image.numel(), image.device, seed=seed, index=index, stage=stage
+                law, sigma, image.numel(), image.device, seed=seed, place=self._place
             )
 
     def take(self, first: int, last: int) -> Tensor:
@@ -132,7 +116,6 @@ class NoisyCopies:
 
     def _from_kernel(self, first: int, last: int) -> Tensor:
         assert self._fused is not None
-        index, stage = self._place
         out = torch.empty((last - first, *self.shape), dtype=self._dtype, device=self._base.device)
         sample = torch.arange(first, last, device=out.device).int()
         image = self._base.to(torch.uint8)[None].contiguous()
@@ -140,7 +123,7 @@ class NoisyCopies:
             self._fused.fill(
                 out,
                 image,
-                self._fused.words([(index, stage, last)]),
+                self._fused.words([(self._place, last)]),
                 torch.zeros_like(sample),
                 sample,
             )

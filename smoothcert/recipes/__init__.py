@@ -1,4 +1,4 @@
-"""Recipes (named training configurations, one YAML file each) and the catalogue of tables that the papers print.
+"""Recipes (named training configurations, in YAML files) and the catalogue of tables that the papers print.
 
 It must not know how a recipe is trained, and imports neither PyTorch nor NumPy. Names load on first use, so that a
 report of logs needs no YAML parser.
@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 from smoothcert.imports import lazy
 
 if TYPE_CHECKING:
-    from smoothcert.recipes.recipe import Recipe, load_recipe, recipe_names, templates
+    from smoothcert.recipes.recipe import Recipe, load_recipe, templates
+    from smoothcert.recipes.shipped import recipe_names
 
 __all__ = ["Recipe", "load_recipe", "recipe_names", "templates"]
 
-__getattr__, __dir__ = lazy(__name__, dict.fromkeys(__all__, "recipe"))
+_HOME = dict.fromkeys(__all__, "recipe") | {"recipe_names": "shipped"}
+__getattr__, __dir__ = lazy(__name__, _HOME)

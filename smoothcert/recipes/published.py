@@ -25,29 +25,13 @@ from smoothcert.recipes.tables import (
 )
 from smoothcert.statistics.saturation import saturation_radius
 
-_TRAINING = (
-    *(
-        "epochs",
-        "batch_size",
-        "optimizer",
-        "lr",
-        "momentum",
-        "weight_decay",
-        "lr_step",
-        "lr_factor",
-        "lr_late",
-    ),
-    *("lr_drops", "model_options", "normalisation", "augment"),
-)
-_FREE = (
-    "n",
-    "folder",
-    "settings",
-    "seed",
-    "precision",
-    "kernels",
-    "evaluate_every",
-)  # of soft labels, by no paper
+_TRAINING = {
+    *("epochs", "batch_size", "optimizer", "lr", "momentum", "nesterov", "weight_decay"),
+    *("lr_step", "lr_factor", "lr_late", "lr_drops", "model_options", "normalisation", "augment"),
+    "as_printed",
+}
+# of soft labels, by no paper
+_FREE = {"n", "folder", "settings", "seed", "precision", "kernels", "evaluate_every"}
 
 
 class Budget(NamedTuple):
@@ -81,9 +65,7 @@ class PublishedRow:
     seeds: int = 1  # how many the mean is over
     accuracy: tuple[float | None, ...] = ()
     note: str = ""
-    training: Mapping[str, Any] = field(
-        default_factory=dict
-    )  # what the row fixes of it beside the method
+    training: Mapping[str, Any] = field(default_factory=dict)  # what it fixes beside the method
     of_recipe: bool = True  # whether that is the recipe's own
 
     @property
@@ -94,7 +76,7 @@ class PublishedRow:
     def accuracy_at(self, radius: float) -> float | None:
         """The printed certified accuracy at a radius, if it is one of the table's; 0 beyond the saturation radius."""
         printed = dict(zip(self.radii, self.accuracy, strict=False))
-        beyond = bool(printed) and radius > saturation_radius(self.sigma, *budget())
+        beyond = bool(printed) and radius > saturation_radius(self.sigma, *budget(), "gaussian")
         return printed.get(radius, 0.0 if beyond else None)
 
     def printed(self) -> str:
@@ -104,7 +86,9 @@ class PublishedRow:
 
 
 @cache
-def published_rows(dataset: str | None = None) -> tuple[PublishedRow, ...]:
+def published_rows(
+    dataset: str | None = None, as_printed: bool = False
+) -> tuple[PublishedRow, ...]:
     """The rows of all tables: what several tables print of the same settings and inputs is put together.
 
     The single run comes from the first table that has one, the mean over seeds from the first that has that.
@@ -116,7 +100,7 @@ def published_rows(dataset: str | None = None) -> tuple[PublishedRow, ...]:
                 printed.acr is None and printed.mean is None
             ):
                 continue
-            row = published_row(table, printed)
+            row = published_row(table, printed, as_printed)
             place = (
                 row.dataset,
                 row.model,
@@ -130,9 +114,9 @@ def published_rows(dataset: str | None = None) -> tuple[PublishedRow, ...]:
     return tuple(found.values())
 
 
-def published_row(table: Table, row: TableRow) -> PublishedRow:
-    """A printed row with the settings of its recipe."""
-    settings = row.settings
+def published_row(table: Table, row: TableRow, as_printed: bool = False) -> PublishedRow:
+    """A printed row with the settings of its recipe, maybe as its paper's text has them."""
+    settings = row.settings_as_printed if as_printed else row.settings
     return PublishedRow(
         dataset=row.dataset,
         model=settings["model"],
@@ -149,7 +133,7 @@ def published_row(table: Table, row: TableRow) -> PublishedRow:
         accuracy=tuple(None if percent is None else percent / 100 for percent in row.accuracy),
         note=row.note,
         training=_training({**_defaults(), **settings}),
-        of_recipe=not {*_TRAINING} & row.change.keys(),
+        of_recipe=not _TRAINING & row.change.keys(),
     )
 
 
@@ -178,19 +162,19 @@ def _cited(single: str, mean: str) -> str:
 
 
 def method_settings(config: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The method of a configuration with every hyperparameter: those given, else the method's defaults."""
+    """The method with every hyperparameter, given or default; `as_printed` is one of the run."""
     method = (config or {}).get("method")
-    given = method if isinstance(method, dict) else {"name": method}
+    given = dict(method) if isinstance(method, dict) else {"name": method}
+    given.pop("as_printed", None)
     return method_defaults().get(str(given.get("name")), {}) | given
 
 
 def rows_of(config: Mapping[str, Any]) -> list[PublishedRow]:
     """The rows with the settings of a configuration, in the order of preference."""
-    if config.get("self_training") or config.get(
-        "init_from"
-    ):  # no ACR was published of models that had more data
-        return []
-    own, rows = method_settings(config), published_rows(str(config.get("dataset")))
+    if config.get("self_training") or config.get("init_from"):
+        return []  # no ACR was published of models that had more data
+    dataset = str(config.get("dataset")).removesuffix("-printed")
+    own, rows = method_settings(config), published_rows(dataset, bool(config.get("as_printed")))
     place = config.get("model"), config.get("sigma")
     fits = [row for row in rows if (row.model, row.sigma) == place and _equal(row.method, own)]
     given = _training(config)
@@ -225,9 +209,7 @@ def _training(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 @cache
 def _defaults() -> dict[str, Any]:
-    from smoothcert.config import (
-        TrainConfig,
-    )  # loads a YAML parser, which reports of logs can do without
+    from smoothcert.config import TrainConfig  # loads YAML, which reports of logs can do without
 
     fields = [entry for entry in dataclasses.fields(TrainConfig) if entry.name in _TRAINING]
     values = {

@@ -1,18 +1,15 @@
-"""Recipes: named, complete training configurations, one YAML file each in the folders beside this file."""
+"""Recipes: named, complete training configurations, as the YAML files in the folders beside this file have them."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.resources.abc import Traversable
-from pathlib import Path
 from typing import Any
 
-from smoothcert.config import TrainConfig, build_dataclass, read_mapping
-from smoothcert.errors import unknown_name
+from smoothcert.config import TrainConfig, build_dataclass
 from smoothcert.recipes.published import rows_of
-from smoothcert.recipes.shipped import changed, shipped
+from smoothcert.recipes.shipped import changed, settings_of, shipped
 
 
 @dataclass(frozen=True)
@@ -44,32 +41,21 @@ class Recipe:
         return found
 
 
-def recipe_names() -> list[str]:
-    """Those that are complete."""
-    return sorted(name for name in shipped() if "/" in name)
-
-
 def templates() -> dict[str, str]:
     """The recipes for any data set, by name, and what they are for: some of their settings must be given."""
-    known = shipped()
-    return {
-        name: str(read_mapping(known[name], name)["about"])
-        for name in sorted(known)
-        if "/" not in name
-    }
+    return {name: settings_of(name)["about"] for name in sorted(shipped()) if "/" not in name}
 
 
-def load_recipe(name: str, overrides: Mapping[str, Any] | None = None) -> Recipe:
-    """A shipped recipe by name, or a YAML file by path; `overrides` replace fields, or entries of fields with keys."""
-    known = shipped()
-    source: Traversable | Path = known.get(name, Path(name))
-    if not source.is_file():
-        raise unknown_name("recipe", name, known)
-    values = read_mapping(source, name)
+def load_recipe(
+    name: str, overrides: Mapping[str, Any] | None = None, as_printed: bool = False
+) -> Recipe:
+    """A shipped recipe by name, or a YAML file by path; `overrides` replace fields, or entries of fields with keys.
+
+    `as_printed`, which may be among the overrides, is the paper's text in place of its authors' code and logs.
+    """
+    asked = {"as_printed": True} if as_printed else {}
+    asked |= overrides or {}
+    values = settings_of(name, asked.get("sigma"), bool(asked.get("as_printed")))
     about = str(values.pop("about", ""))
-    values.pop("published", None)  # recipes of older versions had it; the catalogue has it now
-    return Recipe(
-        name,
-        about,
-        build_dataclass(TrainConfig, changed(values, overrides or {}), f"setting of recipe {name}"),
-    )
+    what = f"setting of recipe {name}"
+    return Recipe(name, about, build_dataclass(TrainConfig, changed(values, asked), what))

@@ -1,7 +1,8 @@
-"""The catalogue of published tables, the folder `tables`: the only place where published values live.
+"""The catalogue of published tables and figures, the folder `tables`: the only place where published values live.
 
 A table is a file; `tables/catalogue.json` says what is in it. Each row is a recipe, with changes where the table varies
-something, so that it can be trained here, and beside it stands what the paper prints.
+something, so that it can be trained here, and beside it stands what the paper prints. A figure prints no values, but
+has the commands that draw it from its rows.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
@@ -32,10 +33,9 @@ class TableRow:
     label: str
     recipe: str
     inputs: int
-    change: Mapping[str, Any]
-    every: int | None = (
-        None  # of which every k-th image was taken, where the number of inputs does not tell
-    )
+    change: Mapping[str, Any] = field(default_factory=dict)
+    as_printed: Mapping[str, Any] = field(default_factory=dict)
+    every: int | None = None  # every k-th image, where the number of inputs does not tell
     acr: float | None = None
     mean: float | None = None
     std: float | None = None
@@ -56,6 +56,11 @@ class TableRow:
     def settings(self) -> dict[str, Any]:
         """Those of the recipe with the changes of this row."""
         return changed(shipped_settings(self.recipe), self.change)
+
+    @cached_property
+    def settings_as_printed(self) -> dict[str, Any]:
+        """The same as the paper's text has them, where its authors' code and logs have others."""
+        return changed(changed(shipped_settings(self.recipe, True), self.change), self.as_printed)
 
     def printed_acr(self) -> str:
         if self.mean is not None:
@@ -83,9 +88,9 @@ class TableRow:
 class BestRow:
     """A printed row that is no model: for each radius of its table the best of several models.
 
-    These are the rows of the tables `of` whose labels match a pattern of `rows`; a row that is quoted from elsewhere
-    has none. In % at the radii: `accuracy` of the best model, its accuracy at radius 0 (`clean`), and how often it
-    gives no answer (`abstention`), as far as the table prints them.
+    These are the rows of the tables `of` whose label or recipe matches a pattern of `rows`; a row that is quoted from
+    elsewhere has none. In % at the radii: `accuracy` of the best model, its accuracy at radius 0 (`clean`), and how
+    often it gives no answer (`abstention`), as far as the table prints them.
     """
 
     label: str
@@ -100,12 +105,11 @@ class BestRow:
     @cached_property
     def models(self) -> list[tuple[Table, TableRow]]:
         """The rows that it is the best of, each with its table."""
-        tables = [load_table(name) for name in self.of]
         return [
             (table, row)
-            for table in tables
+            for table in map(load_table, self.of)
             for row in table.rows
-            if any(fnmatchcase(row.label, pattern) for pattern in self.rows)
+            if any(fnmatchcase(each, p) for p in self.rows for each in (row.label, row.recipe))
         ]
 
     def printed_cells(self, digits: int) -> list[str]:
@@ -118,8 +122,8 @@ class BestRow:
 class Table:
     """`name` is PAPER/TABLE. A table has `radii`, or about corruptions `columns`, or neither (ACR alone).
 
-    It has `rows`, which are models, or rows that are the `best` of models. One about an l-infinity radius (`linf`)
-    has the l2 radius that includes it.
+    It has `rows`, which are models, or rows that are the `best` of models, or a `reason` why it has neither. One about
+    an l-infinity radius (`linf`) has the l2 radius that includes it. `commands` draw a figure.
     """
 
     name: str
@@ -134,6 +138,8 @@ class Table:
     corruptions: str = ""
     severity: int | None = None
     measure: Literal["", "acr", "accuracy"] = ""
+    commands: tuple[str, ...] = ()
+    reason: str = ""
 
     @property
     def datasets(self) -> tuple[str, ...]:
@@ -172,11 +178,10 @@ class Table:
         )
 
 
-def table_names() -> list[str]:
-    """PAPER/TABLE of each, paper by paper."""
-    return [
-        name for paper in _catalogue()["papers"] for name in sorted(_files(paper), key=_numbered)
-    ]
+def table_names(paper: str | None = None) -> list[str]:
+    """PAPER/TABLE of each, paper by paper; of one paper, none if it is not known."""
+    papers = [known for known in _catalogue()["papers"] if paper in (None, known)]
+    return [name for known in papers for name in sorted(_files(known), key=_numbered)]
 
 
 @cache
@@ -186,24 +191,33 @@ def load_table(name: str) -> Table:
     if name not in known:
         raise unknown_table(name)
     content = json.loads(known[name].read_text(encoding="utf-8"))
-    title, inputs = str(_catalogue()["papers"][paper]), content.pop("inputs")
-    rows = tuple(_row({"inputs": inputs, **row}) for row in content.pop("rows", ()))
-    best = tuple(_best({"inputs": inputs, **row}) for row in content.pop("best", ()))
-    for key in ("radii", "columns"):
-        content[key] = tuple(content.get(key, ()))
+    title, inputs = str(_catalogue()["papers"][paper]), content.pop("inputs", 0)
+    others = [load_table(other) for other in content.pop("of", ())]  # whose rows are its own
+    again = {(row.label, row.recipe): row for other in others for row in other.rows}
+    if others:
+        content.setdefault("radii", max((other.radii for other in others), key=len))
+    rows = [TableRow(**_frozen({"inputs": inputs, **row})) for row in content.pop("rows", ())]
+    rows += [_drawn(row) if own.startswith("figure") else row for row in again.values()]
+    best = tuple(BestRow(**_frozen({"inputs": inputs, **row})) for row in content.pop("best", ()))
     cited = title if paper.endswith("-logs") else f"{title}, {own.replace('-', ' ')}"
-    return Table(name=name, cited=cited, rows=rows, best=best, **content)
+    return Table(name=name, cited=cited, rows=tuple(rows), best=best, **_frozen(content))
+
+
+def _drawn(row: TableRow) -> TableRow:
+    """A row without its values, for a figure."""
+    kept = {key: getattr(row, key) for key in ("change", "as_printed", "every", "starts_from")}
+    return TableRow(row.label, row.recipe, row.inputs, **kept)
 
 
 def unknown_table(name: str) -> ConfigError:
     """The error for a misspelt name, with those offered that end as it does, or the nearest: there are too many."""
-    known = table_names()
+    known = [*_catalogue()["papers"], *table_names()]
     near = get_close_matches(name, namesakes(name), n=4, cutoff=0) or get_close_matches(
         name, known, n=3, cutoff=0.5
     )
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     return ConfigError(
-        f"unknown published table '{name}': {hint}`smoothcert tables` lists all {len(known)}"
+        f"unknown published table '{name}': {hint}`smoothcert tables` lists all {len(table_names())}"
     )
 
 
@@ -231,24 +245,15 @@ def method_defaults() -> dict[str, dict[str, Any]]:
     return dict(_catalogue()["defaults"])
 
 
-def _row(content: dict[str, Any]) -> TableRow:
-    for key in ("accuracy", "accuracy_std", "values"):
-        content[key] = tuple(content.get(key, ()))
-    return TableRow(**{"change": {}, **content})
-
-
-def _best(content: dict[str, Any]) -> BestRow:
-    for key in ("of", "rows", "accuracy", "clean", "abstention"):
-        if key in content:
-            content[key] = tuple(content[key])
-    return BestRow(**content)
+def _frozen(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What a file says, its lists as tuples."""
+    return {key: tuple(v) if isinstance(v, list) else v for key, v in content.items()}
 
 
 @cache
 def _catalogue() -> dict[str, Any]:
-    return dict(
-        json.loads((files(__package__) / "tables" / "catalogue.json").read_text(encoding="utf-8"))
-    )
+    place = files(__package__) / "tables" / "catalogue.json"
+    return dict(json.loads(place.read_text(encoding="utf-8")))
 
 
 def _files(paper: str) -> dict[str, Traversable]:

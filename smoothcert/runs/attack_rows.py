@@ -101,7 +101,7 @@ def unlike(attack: Mapping[str, Any], certificates: Mapping[str, Any]) -> list[s
     differing = [name for name in _SAME if attack.get(name) != certificates.get(name)]
     differing += [] if one_network(attack, certificates) else ["network"]
     unknown = [name for name in ("model", "data") if name not in (*differing, *attack)]
-    return [*differing, *unknown, *(["norm"] if (certificates.get("norm") or "l2") != "l2" else [])]
+    return [*differing, *unknown, *(["norm"] if certificates.get("norm") != "l2" else [])]
 
 
 def _kind(name: str) -> Any:

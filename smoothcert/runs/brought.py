@@ -60,7 +60,7 @@ def check_free(run: RunFolder) -> None:
 
 def keep_model(run: RunFolder, brought: Brought, spec: ModelSpec) -> None:
     """Write the network into the folder, or find that it is there already; never replace another one."""
-    from smoothcert.models.weights import same_weights, weights_hash
+    from smoothcert.models.weights import same_weights
 
     if not run.finished:
         with locked(run.path / ".lock", None):  # two commands could mix weights and model.json
@@ -75,7 +75,7 @@ def keep_model(run: RunFolder, brought: Brought, spec: ModelSpec) -> None:
                 run.save_model(brought.model, spec)
                 return
     check_free(run)
-    there, asked = run.spec(), dataclasses.replace(spec, weights=weights_hash(brought.model))
+    there, asked = run.spec(), run.with_hashes(brought.model, spec)
     require_same(
         *(_brief(described) for described in (there, asked)),
         holds=f"{run.path} belongs to another network",
@@ -84,6 +84,7 @@ def keep_model(run: RunFolder, brought: Brought, spec: ModelSpec) -> None:
 
 
 def _brief(spec: ModelSpec) -> dict[str, Any]:
-    """With the hash of its options, which may be a whole configuration, in their place."""
+    """With the hash of its options, which may be a whole configuration, in their place; code file by file."""
     options = sha256(json.dumps(spec.options, sort_keys=True).encode()).hexdigest()
-    return {**dataclasses.asdict(spec), "options": options}
+    files = {f"code {name}": digest for code in spec.code.values() for name, digest in code.items()}
+    return {**dataclasses.asdict(spec), "options": options, "code": "", **files}

@@ -9,15 +9,6 @@ from smoothcert.errors import StoreError
 from smoothcert.runs.rows import CHECK, Lines
 from smoothcert.runs.store import first_link, next_link
 
-_CHAINED = ("noise_seed", "behaviour")  # written by no version that did not chain its rows
-
-
-def cut_off(lines: Lines, identity: Mapping[str, Any]) -> str | None:
-    """The entry of the manifest that says that rows without a check had one; None where an older version wrote them."""
-    if lines.header[-1] == CHECK:
-        return None
-    return next((name for name in _CHAINED if name in identity), None)
-
 
 def broken_rows(lines: Lines, identity: Mapping[str, Any]) -> Iterator[int]:
     """The rows whose check is not that of their cells and of the row before; none in a part without a chain."""
@@ -30,14 +21,19 @@ def broken_rows(lines: Lines, identity: Mapping[str, Any]) -> Iterator[int]:
         previous = fields[-1]
 
 
-def require_chain(lines: Lines, identity: Mapping[str, Any], advice: str) -> None:
-    """Refuse rows that are not as they were written, before any is added to them or made of them."""
-    if lines.fields and (newer := cut_off(lines, identity)):
-        raise StoreError(
-            f"{lines.path}: the column {CHECK} was cut off: versions that write {newer} chain their rows; {advice}"
-        )
+def chain_problems(lines: Lines, identity: Mapping[str, Any]) -> Iterator[str]:
+    """Which rows are not as they were written."""
+    if lines.fields and lines.header[-1] != CHECK:
+        yield f"{lines.path.name}: the column {CHECK}, which chains the rows, was cut off"
     for row in broken_rows(lines, identity):
-        raise StoreError(
-            f"{lines.path}, line {lines.numbers[row]}: the chain of checks is broken here, so that a row or the "
-            f"manifest was edited, or a row was lost: {advice}"
+        first = "or the manifest was changed, " if row == 0 else ""
+        yield (
+            f"{lines.path.name}, line {lines.numbers[row]}, input {lines.fields[row][0]}: the chain is broken here: "
+            f"the row was edited or moved, {first}or a row before it was lost or put in"
         )
+
+
+def require_chain(lines: Lines, identity: Mapping[str, Any], advice: str) -> None:
+    """Refuse rows that are not as they were written."""
+    for problem in chain_problems(lines, identity):
+        raise StoreError(f"{lines.path.parent}/{problem}: {advice}")

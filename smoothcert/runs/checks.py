@@ -11,6 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from smoothcert.errors import StoreError
 from smoothcert.files import write_error
 from smoothcert.progress import noun
 
@@ -35,35 +36,39 @@ def join_checks(folder: Path, sources: Iterable[Path]) -> None:
 
 
 def _by_origin(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    """The readable lines of a store, by the store that first had them."""
+    """The lines of a store, by the store that first had them."""
     try:
         made = json.loads((folder / "manifest.json").read_bytes())["environment"]
-        texts = (folder / "checks.jsonl").read_text().splitlines()
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return {}
     own = sha256(json.dumps(made, sort_keys=True).encode()).hexdigest()[:16]
     found: dict[str, list[dict[str, Any]]] = {}
-    for text in texts:
-        try:
-            line = _read(text)
-        except ValueError:  # it is being written, or damaged
-            continue
+    for line in read_checks(folder):
         found.setdefault(str(line.get("of", own)), []).append(line)
     return found
 
 
-def _read(text: str) -> dict[str, Any]:
-    """A line that anyone may have written."""
+def read_checks(folder: Path) -> list[dict[str, Any]]:
+    """The lines, which anyone may have written; one that is being written is passed over."""
+    path = folder / "checks.jsonl"
     try:
-        line = json.loads(text)
-    except RecursionError:
-        raise ValueError(text[:80]) from None
-    if not (
-        isinstance(line, dict)
-        and all(type(line.get(name)) is int for name in ("rechecked", "differ"))
-    ):
-        raise ValueError(text[:80])
-    return line
+        texts = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    except OSError as error:
+        raise StoreError(f"{path}: cannot be read ({error.strerror})") from error
+    lines = []
+    for number, text in enumerate(texts, start=1):
+        try:
+            line = json.loads(text)
+            whole = all(type(line[name]) is int for name in ("rechecked", "differ"))
+            if not (whole and 0 <= line["differ"] <= line["rechecked"]):
+                raise ValueError(text)
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise StoreError(
+                f"{path}, line {number}: expected how many answers were evaluated again and how many differed, found "
+                f"{text[:60]!r}: delete that line"
+            ) from None
+        lines.append(line)
+    return lines
 
 
 def _append(folder: Path, lines: Iterable[dict[str, Any]]) -> None:
@@ -76,10 +81,9 @@ def _append(folder: Path, lines: Iterable[dict[str, Any]]) -> None:
 
 
 def checks_in_words(folder: Path) -> str | None:
-    """The sums of all processes; None where nothing was noted, or the file is damaged."""
-    try:
-        lines = [_read(line) for line in (folder / "checks.jsonl").read_text().splitlines()]
-    except (OSError, ValueError):
-        return None
+    """The sums of all processes; None where nothing was noted."""
+    lines = read_checks(folder)
     rechecked, differ = (sum(line[name] for line in lines) for name in ("rechecked", "differ"))
+    if not rechecked:
+        return None
     return f"{rechecked:,} {noun(rechecked, 'answer')} evaluated again, {differ:,} differed"

@@ -98,17 +98,16 @@ class Claims:
                 found.update(row_key(lines, row, self._keys) for row in range(len(lines.fields)))
         return found
 
-    def _claims_of_others(self) -> dict[Path, list[Any]]:
-        found: dict[Path, list[Any]] = {}
+    def _claims_of_others(self) -> dict[Path, set[Any]]:
+        found: dict[Path, set[Any]] = {}
         for path in self._folder.glob(".part-*.claims"):
             if path != self._own:
-                with suppress(
-                    OSError, ValueError, TypeError
-                ):  # just given up, or its machine stopped while it wrote
+                # just given up, or its machine stopped while it wrote, or it holds no names of rows
+                with suppress(OSError, ValueError, TypeError, RecursionError):
                     names = json.loads(path.read_text())
-                    found[path] = [
+                    found[path] = {
                         tuple(name) if isinstance(name, list) else name for name in names
-                    ]
+                    }
         return found
 
     def __enter__(self) -> Self:

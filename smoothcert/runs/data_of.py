@@ -8,6 +8,7 @@ from typing import Any
 
 from smoothcert.data import Dataset, LazyDataset, load_dataset
 from smoothcert.data.corruptions import load_stored
+from smoothcert.data.specs import prepared_as
 from smoothcert.errors import DataError, SmoothcertError
 from smoothcert.runs.folder import ModelSpec, RunFolder
 
@@ -15,13 +16,14 @@ from smoothcert.runs.folder import ModelSpec, RunFolder
 def data_of_run(
     spec: ModelSpec, split: str, data_dir: Path | None, other: str | None = None
 ) -> Dataset | LazyDataset:
-    """The images that a network is described for, or others, in its shape and numbered by its classes."""
+    """The images that a network is described for, or others, prepared alike and numbered by its classes."""
     known: dict[str, Any] = {
         "shape": spec.shape,
         "classes": spec.classes,
         "class_names": spec.class_names,
     }
-    return load_dataset(other or spec.dataset, split, data_dir, **known)
+    place = prepared_as(spec.dataset, other) if other else spec.dataset
+    return load_dataset(place, split, data_dir, **known)
 
 
 def certified_data(

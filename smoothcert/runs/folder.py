@@ -26,6 +26,7 @@ import yaml
 from smoothcert.config import TrainConfig, build_dataclass, dump_config, read_config
 from smoothcert.errors import ModelError, StoreError
 from smoothcert.files import atomic_write, remove_leftovers, write_error
+from smoothcert.runs.code import code_named, hashes_of, with_code
 from smoothcert.runs.identity import require_same
 from smoothcert.runs.locks import locked
 
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 _DIGEST = 32  # bytes of a SHA-256
+_PLACES = ("weights", "dataset", "source", "folders")  # of model.json: where things lie
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,15 @@ class ModelSpec:
     dataset: str
     shape: tuple[int, ...]
     class_names: tuple[str, ...] = ()
-    input_range: tuple[float, float] = (0.0, 1.0)
     weights: str = ""  # their hash, filled in when they are saved
     data: str = ""  # hash of the training data, and after a + of the pseudo-labelled
     options: dict[str, Any] = field(
         default_factory=dict
     )  # of the architecture, beside the number of classes
     source: str = ""  # of the weights of a network that was trained elsewhere
+    # of networks that are none of ours: the hash of each file, and the folder of them from this one
+    code: dict[str, dict[str, str]] = field(default_factory=dict)
+    folders: dict[str, str] = field(default_factory=dict)
 
 
 class RunFolder:
@@ -84,15 +88,19 @@ class RunFolder:
         """Make the folder this configuration's, or check that it already is; never take one of other settings."""
         if not self.config_path.exists():
             remove_leftovers(self.path)  # of a process killed while it wrote this very file
-            if self.path.exists() and any(entry.name != ".lock" for entry in self.path.iterdir()):
-                raise StoreError(
-                    f"{self.path} holds files but no config.yaml: give --out an empty or a new folder"
-                )
+            self._require_empty()
             with atomic_write(self.config_path) as file:
                 file.write(dump_config(config).encode())
             return
         remove_leftovers(self.path)
         self.check(config)
+
+    def _require_empty(self) -> None:
+        entries = list(self.path.iterdir()) if self.path.exists() else []
+        if any(entry.name != ".lock" and not entry.match(".*.tmp") for entry in entries):
+            raise StoreError(
+                f"{self.path} holds files but no config.yaml: give --out an empty or a new folder"
+            )
 
     def check(self, config: TrainConfig) -> None:
         """Refuse a folder of another configuration; a folder without one is free."""
@@ -112,6 +120,8 @@ class RunFolder:
     @contextmanager
     def lock(self) -> Iterator[None]:
         """One trainer per folder: two would overwrite each other's state."""
+        if not self.config_path.exists():
+            self._require_empty()  # before a lock is left in a folder of something else
         with locked(self.path / ".lock", f"another process is training in {self.path}"):
             yield
 
@@ -129,7 +139,13 @@ class RunFolder:
 
     def truncate(self, name: str, length: int) -> None:
         path = self.path / name
-        if path.exists() and path.stat().st_size > length:
+        size = path.stat().st_size if path.exists() else 0
+        if size < length:
+            raise StoreError(
+                f"{path} is damaged: expected at least {length} bytes, found {size}: put a copy in its place, or "
+                "train again in a new --out"
+            )
+        if size > length:
             os.truncate(path, length)
 
     def cut_torn_line(self, name: str) -> None:
@@ -186,14 +202,22 @@ class RunFolder:
 
     def save_model(self, model: nn.Module, spec: ModelSpec) -> None:
         """Weights first, model.json last: its presence means that the run is finished."""
-        from smoothcert.models.weights import save_weights, weights_hash
+        from smoothcert.models.weights import save_weights
 
         save_weights(model, self.path / "weights.safetensors")
-        spec = dataclasses.replace(spec, weights=weights_hash(model))
+        spec = self.with_hashes(model, spec)
         with atomic_write(self.path / "model.json") as file:
             file.write((json.dumps(dataclasses.asdict(spec), indent=2) + "\n").encode())
 
-    def spec(self) -> ModelSpec:
+    def with_hashes(self, model: nn.Module, spec: ModelSpec) -> ModelSpec:
+        """The description with what only weights and code say."""
+        from smoothcert.models.weights import weights_hash
+
+        code, folders = hashes_of(spec, self.path.resolve())
+        return dataclasses.replace(spec, weights=weights_hash(model), code=code, folders=folders)
+
+    def description(self) -> dict[str, Any]:
+        """model.json as it is written."""
         path = self.path / "model.json"
         if not path.is_file():
             self.config()  # the clearer error when this is no run folder at all
@@ -206,15 +230,20 @@ class RunFolder:
             raise StoreError(f"{path} is damaged: {error}") from error
         if not isinstance(values, dict):
             raise StoreError(f"{path} is damaged: expected an object, found {values!r}")
-        return build_dataclass(ModelSpec, values, f"entry of {path}")
+        return values
+
+    def spec(self) -> ModelSpec:
+        values = self.description()
+        return build_dataclass(ModelSpec, values, f"entry of {self.path / 'model.json'}")
 
     def load_model(
-        self, *, trust_code: bool = False, denoiser: bool = False
+        self, *, trust_code: bool = False, trusted: str = "", denoiser: bool = False
     ) -> tuple[nn.Module, ModelSpec]:
         """The finished network in eval mode, and its description: a classifier, or a `denoiser` if one is asked for.
 
-        A network outside of this package is named by a dotted path, and whoever wrote the folder chose what that
-        imports and runs. It is followed only with `trust_code`.
+        A network outside of this package is named by its code, and whoever wrote the folder chose what that imports
+        and runs. It is followed only with `trust_code`, or if it is what the settings at hand name too, `trusted`. If
+        its files are no longer those that the run was made with, it would be another network, and is refused.
         """
         from smoothcert.models.build import build_model, initialise
         from smoothcert.models.weights import load_weights, weights_hash
@@ -229,12 +258,14 @@ class RunFolder:
                 f"{self.path} is a denoiser, which names no classes: put it before a classifier by "
                 f"`smoothcert denoised --denoiser {self.path} --classifier RUN --out NEW`"
             )
-        if (code := code_named(spec)) and not trust_code:
+        code = [name for name in code_named(spec) if name != trusted]
+        if code and not trust_code:
             raise ModelError(
                 f"{self.path} names the network '{code[0]}', and loading it would run that Python code. If "
                 "you trust it and whoever made the folder, say so: --trust-code, in Python "
                 f"load_model(trust_code=True), or, to train on from there, --model {code[0]}"
             )
+        spec = with_code(spec, self.path.resolve(), trusted)
         model = build_model(
             spec.architecture, spec.classes, spec.normalisation, seed=0, **spec.options
         )
@@ -250,18 +281,15 @@ class RunFolder:
         return model.eval(), spec
 
 
-def code_named(spec: ModelSpec) -> list[str]:
-    """The networks by dotted path that a description names, in parts of it too: loading it would run them."""
-    from smoothcert.models.build import is_code
+def described(store: Path) -> dict[str, str]:
+    """How the manifest of a store names the model.json of the run folder that it lies in, if it lies in one.
 
-    def names(described: object) -> Iterator[str]:
-        if isinstance(described, Mapping):
-            if isinstance(name := described.get("architecture"), str):
-                yield name
-            for part in described.values():
-                yield from names(part)
-        elif isinstance(described, list | tuple):
-            for part in described:
-                yield from names(part)
-
-    return [name for name in (spec.architecture, *names(spec.options)) if is_code(name)]
+    By a hash of all that decides what the network does with an image, but for the weights, which have a hash of their
+    own, and the places where data and weights lay, which may be others on another machine.
+    """
+    run = RunFolder(store.resolve().parent.parent)
+    if not run.finished:
+        return {}
+    values = run.description().items()
+    known = {key: value for key, value in values if key not in _PLACES}
+    return {"model_json": sha256(json.dumps(known, sort_keys=True).encode()).hexdigest()}

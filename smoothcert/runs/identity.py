@@ -6,30 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from smoothcert.errors import StoreError
-from smoothcert.runs.seeds import seed_in
 
-# what a manifest of an older version means where it lacks a key: there was no other choice then
-_UNSAID: dict[str, Any] = {
-    "procedure": "fixed",
-    "skip_wrong": False,
-    "simultaneous": False,
-    "tau": 0.0,
-    "norm": "l2",
-    "kernels": "auto",
-}
 _ROUNDING = 1e-3  # of the spread of logits: machines differ in later digits
 
 
 def written_out(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """With the keys that older versions left out; without `max`, which may grow, and `alpha_each`, which follows.
-
-    A seed is compared as the number that keyed the noise, however it came about.
-    """
-    found = {**_UNSAID, **identity, "noise_seed": seed_in(identity)}
+    """What must be the same. `max` may grow, `alpha_each` follows, and a seed is the number that keyed the noise."""
     return {
-        name: value
-        for name, value in found.items()
-        if name not in ("alpha_each", "max", "seed", "beacon")
+        name: value for name, value in identity.items() if name not in ("alpha_each", "max", "seed")
     }
 
 

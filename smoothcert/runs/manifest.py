@@ -56,9 +56,9 @@ _KINDS: dict[Callable[[object], bool], tuple[str, str]] = {
     ),
     _text: (
         "text",
-        "noise dataset split procedure norm model data network noise_stream device_type precision beacon? attack",
+        "noise dataset split procedure norm model data network noise_stream device_type precision attack model_json",
     ),
-    _flag: ("true or false", "simultaneous skip_wrong"),
+    _flag: ("true or false", "simultaneous skip_wrong as_printed"),
     _looks: ("text or whole numbers", "looks"),
     _numbers: ("finite numbers", "radii?"),
     _rows: ("rows of finite numbers", "behaviour"),

@@ -11,22 +11,22 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 
 from smoothcert.errors import StoreError
 from smoothcert.progress import noun
-from smoothcert.runs.chain import require_chain
+from smoothcert.runs.check import require_sound
 from smoothcert.runs.checks import join_checks
 from smoothcert.runs.find import find_results, stores_of
 from smoothcert.runs.identity import differences, written_out
 from smoothcert.runs.remote import local
-from smoothcert.runs.rows import CHECK, Lines, NoCertificates, typed_columns
-from smoothcert.runs.store import Manifest, ResultStore
+from smoothcert.runs.rows import CHECK, NoCertificates
+from smoothcert.runs.rules import read_rules
+from smoothcert.runs.store import ResultStore
 
 _SHOWN = 10  # inputs that an error names
-_MOST_INPUTS = 10**7  # a manifest may come from anyone, and must not make a merge endless
+_LEAVE_OUT = "leave this source out, or certify its inputs again. Nothing was written"
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Merged:
 
 
 class _Source:
-    """A store whose rows have been read and checked; their cells by input, without those that differ each time."""
+    """A store whose rows have been read and checked; their cells by input."""
 
     def __init__(self, folder: Path) -> None:
         self.store = ResultStore(folder)
@@ -50,28 +50,11 @@ class _Source:
             raise StoreError(
                 f"{folder} holds attacks, and only certificates are merged: attack on one disk instead"
             )
+        self.inputs = require_sound(folder, _LEAVE_OUT).inputs
         self.rows: dict[int, dict[str, str]] = {}
-        for part in self.store.parts():
-            _require_whole(part, self.manifest)
-            for row in part.rows():
-                self._add(row, part)
+        for row in self.store.rows():
+            self.rows.setdefault(int(row["idx"]), row)
         self.store.mean_seconds()  # whoever goes on with the joint store reads all times
-
-    @cached_property
-    def inputs(self) -> range:
-        return inputs_of(self.manifest)
-
-    def _add(self, row: dict[str, str], part: Lines) -> None:
-        index = int(row["idx"])
-        if index not in self.inputs:
-            raise StoreError(
-                f"{part.path}: the manifest beside it has no input {index}; is it of another store?"
-            )
-        if (before := self.rows.get(index)) is not None and (told := _disagreement(before, row)):
-            raise StoreError(
-                f"{self.store.folder}: input {index} is there twice with different results ({told})"
-            )
-        self.rows.setdefault(index, row)
 
 
 def merge(
@@ -82,8 +65,8 @@ def merge(
 ) -> Merged:
     """Add what the sources have to the store at `out`, which is made where there is none.
 
-    A source is a store, a run folder with one store (or one called `name`), or a folder below which these lie. `check`
-    raises an error about a store that nobody would read: rows that are in the joint store stay there.
+    A source is a store, a run folder with one store (or one called `name`), or a folder below which these lie. All are
+    checked, and `check` may raise an error about more: rows that are in the joint store stay there.
     """
     target = ResultStore(Path(out))
     _require_place(target)
@@ -121,20 +104,10 @@ def merge(
             for index in new:
                 part.add(rows[index])
     join_checks(target.folder, list(found.values()))
-    wanted = inputs_of(target.manifest())
+    wanted = read_rules(target.manifest()).inputs
     return Merged(
         target, len(found), len(new), wanted, [index for index in wanted if index not in rows]
     )
-
-
-def inputs_of(manifest: Manifest) -> range:
-    """The index set of a store of certificates."""
-    start, every = manifest.identity.get("start") or 0, manifest.identity.get("every") or 1
-    if start < 0 or every < 1 or not 0 <= manifest.inputs <= _MOST_INPUTS:
-        raise StoreError(
-            f"no certification has start {start}, every {every} and {manifest.inputs} inputs: restore it"
-        )
-    return range(start, start + every * manifest.inputs, every)
 
 
 def _stores_at(place: Path | str, out: Path, name: str | None) -> Iterator[Path]:
@@ -179,16 +152,6 @@ def _require_place(target: ResultStore) -> None:
             f"{folder} is no certificate store, and not empty: expected a new folder or a store of the same "
             "procedure, for example RUN/certify/NAME"
         )
-
-
-def _require_whole(part: Lines, manifest: Manifest) -> None:
-    """Refuse a part that is not as it was written, or that no certification can have written."""
-    typed_columns(part)
-    require_chain(
-        part,
-        manifest.identity,
-        "leave this source out, or certify its inputs again. Nothing was written",
-    )
 
 
 def _require_same_procedure(read: Sequence[_Source]) -> None:

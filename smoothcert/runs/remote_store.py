@@ -47,14 +47,21 @@ class RemoteStore(ResultStore):
 
     @classmethod
     def at(cls, url: str) -> Self:
-        return cls(work_folder(url), url=Remote(url).url)
+        store = cls(work_folder(url), url=Remote(url).url)
+        run, in_run, _ = store.url.rpartition("/certify/")
+        if in_run and (described := Remote(run).read("model.json")) is not None:
+            with atomic_write(store.folder.parent.parent / "model.json") as file:
+                file.write(described)
+        return store
 
-    def claim(self, manifest: Manifest) -> None:
+    def claim(
+        self, manifest: Manifest, check: Callable[[Path], object] = lambda folder: None
+    ) -> None:
         """As of any store, but the server decides whose it is, and which rows are done."""
         server = Remote(self.url)
         there, behind = self._bring(server)
         try:
-            super().claim(manifest)
+            super().claim(manifest, check)
         except StoreError as error:
             raise StoreError(str(error).replace(str(self.folder), self.url)) from error
         ours = (self.folder / _MANIFEST).read_bytes()
@@ -62,7 +69,7 @@ class RemoteStore(ResultStore):
             try:
                 server.write(_MANIFEST, ours, new=there is None)
             except FileExistsError:  # another machine was first, and its manifest stays
-                self.claim(manifest)
+                self.claim(manifest, check)
                 return
         for path in behind:
             with locked(store_lock(self.folder), None):  # nobody opens a part meanwhile

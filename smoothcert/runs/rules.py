@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import get_args
 
+from smoothcert.config.choices import Law, NoiseMode, law_of
 from smoothcert.errors import StoreError
-from smoothcert.runs.identity import written_out
 from smoothcert.runs.rows import OPTIONAL, Lines
+from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.store import Manifest
+from smoothcert.statistics.bounds import NORMS
 
-_INTEGERS = (
-    "philox4x32-words-1"  # the stream in which uniform and Laplace noise have a known law too
-)
-
-_NOISES = ("exact", "uniform", "laplace", "float", "quantised")  # the last was there before `exact`
-
-_NEEDED = ("sigma", "n0", "n", "alpha", "noise", "noise_seed", "classes", "start", "every")
+_NEEDED = ("procedure", "sigma", "n0", "n", "alpha", "alpha_each", "split_alpha", "tau", "norm", "noise", "noise_seed",
+           "classes", "start", "every", "simultaneous", "skip_wrong")  # fmt: skip
+_ALSO = {"radius": ("radii",), "tolerance": ("tolerance", "looks", "early_alpha")}
 
 _MOST_SAMPLES, _MOST_INPUTS = (
     10**8,
@@ -47,8 +45,8 @@ class Rules:
     early: float
 
     @property
-    def law(self) -> str:
-        return self.noise if self.noise in ("uniform", "laplace") else "gaussian"
+    def law(self) -> Law:
+        return law_of(self.noise)
 
     @property
     def levels(self) -> tuple[float, ...]:
@@ -62,67 +60,66 @@ class Rules:
 
 def read_rules(manifest: Manifest, name: str = "manifest.json") -> Rules:
     """Raises an error, which calls the manifest by its name, if it lacks something or says what cannot be."""
-    unsaid: dict[str, Any] = {"split_alpha": 0.9, "start": 0, "every": 1}
-    said = {**unsaid, **written_out(manifest.identity), **manifest.identity}
-    if lost := [key for key in _NEEDED if said.get(key) is None]:
-        raise StoreError(f"{name} does not say {', '.join(lost)}; restore it from a copy")
-    try:
-        alpha, start, every = float(said["alpha"]), int(said["start"]), int(said["every"])
-        most = _MOST_INPUTS if said.get("max") is None else min(_MOST_INPUTS, said["max"])
-        each = alpha / manifest.inputs if said["simultaneous"] else alpha
-        rules = Rules(
-            procedure=str(said["procedure"]),
-            sigma=float(said["sigma"]),
-            n0=int(said["n0"]),
-            n=int(said["n"]),
-            alpha=each,
-            split=float(said["split_alpha"]),
-            tau=float(said["tau"]),
-            noise=str(said["noise"]),
-            seed=int(said["noise_seed"]),
-            classes=int(said["classes"]),
-            skip_wrong=bool(said["skip_wrong"]),
-            inputs=range(start, start + every * manifest.inputs, every),
-            radii=tuple(float(r) for r in said.get("radii") or ()),
-            looks=tuple(int(look) for look in said["looks"])
-            if said["procedure"] == "tolerance"
-            else (),
-            early=float(said.get("early_alpha", 0.0)),
-        )
-    except (KeyError, TypeError, ValueError, ZeroDivisionError, OverflowError) as error:
+    said, inputs = manifest.identity, manifest.inputs
+    needed = (*_NEEDED, *_ALSO.get(said.get("procedure", ""), ()))
+    if lost := [entry for entry in needed if said.get(entry) is None]:
         raise StoreError(
-            f"{name}: expected all settings of a certification, found {error!r}; restore it from a copy"
-        ) from error
+            f"{name} lacks settings of a certification ({', '.join(lost)}); restore it from a copy"
+        )
+    sigma, noise, tau = said["sigma"], said["noise"], said["tau"]
+    alpha, start, every = said["alpha"], said["start"], said["every"]
+    each = alpha / max(inputs, 1) if said["simultaneous"] else alpha
+    looks = said["looks"] if said["procedure"] == "tolerance" else []
+    values, early = manifest.environment.get("values", 0), said.get("early_alpha", 0.0)
     for entry, fine in (
-        ("procedure", rules.procedure in ("fixed", "radius", "tolerance")),
-        ("sigma", 0 < rules.sigma < math.inf),
-        ("alpha", 0 < rules.alpha < 1),
-        (
-            "alpha_each",
-            math.isclose(manifest.identity.get("alpha_each", each), each, rel_tol=1e-12),
-        ),
-        ("split_alpha", 0 < rules.split < 1),
-        ("tau", _least_tau(rules, manifest) <= rules.tau < 1),
-        ("norm", said["norm"] == ("l2" if rules.law == "gaussian" else "l1")),
-        ("n", rules.n0 >= 1 and 1 <= rules.n <= _MOST_SAMPLES),
-        ("inputs", 1 <= manifest.inputs <= most),
+        ("procedure", said["procedure"] in ("fixed", "radius", "tolerance")),
+        ("noise", noise in get_args(NoiseMode)),
+        ("sigma", 0 < sigma < math.inf),
+        ("alpha", 0 < alpha < 1),
+        ("alpha_each", math.isclose(said["alpha_each"], each, rel_tol=1e-12)),
+        ("split_alpha", 0 < said["split_alpha"] < 1),
+        ("values", values >= 1),
+        ("tau", _least_tau(noise, sigma, values) <= tau < 1),
+        ("norm", noise in get_args(NoiseMode) and said["norm"] == NORMS[law_of(noise)]),
+        ("n", said["n0"] >= 1 and 1 <= said["n"] <= _MOST_SAMPLES),
+        ("inputs", 1 <= inputs <= min(_MOST_INPUTS, said.get("max") or _MOST_INPUTS)),
         ("start", start >= 0),
         ("every", every >= 1),
-        ("noise", rules.noise in _NOISES),
         (
             "looks",
-            rules.procedure != "tolerance"
-            or (rules.looks[-1:] == (rules.n,) and _rising(rules.looks)),
+            said["procedure"] != "tolerance"
+            or (isinstance(looks, list) and looks[-1:] == [said["n"]] and _rising(looks)),
         ),
-        ("radii", rules.procedure != "radius" or (bool(rules.radii) and _rising(rules.radii))),
-        ("early_alpha", 0 <= rules.early < 1),
+        ("radii", said["procedure"] != "radius" or _rising(said["radii"])),
+        ("early_alpha", 0 <= early < 1),
+        (
+            "noise_seed",
+            said["noise_seed"]
+            == seed_of_store(said, str(said.get("model")), str(said.get("data"))),
+        ),
     ):
         if not fine:
-            found = manifest.inputs if entry == "inputs" else manifest.identity.get(entry)
+            found = {"inputs": inputs, "values": values}.get(entry, said.get(entry))
             raise StoreError(
                 f"{name}: no certification can have {entry} {found!r} here; restore it from a copy"
             )
-    return rules
+    return Rules(
+        procedure=said["procedure"],
+        sigma=sigma,
+        n0=said["n0"],
+        n=said["n"],
+        alpha=each,
+        split=said["split_alpha"],
+        tau=tau,
+        noise=noise,
+        seed=said["noise_seed"],
+        classes=said["classes"],
+        skip_wrong=said["skip_wrong"],
+        inputs=range(start, start + every * inputs, every),
+        radii=tuple(said.get("radii") or ()),
+        looks=tuple(looks),
+        early=early,
+    )
 
 
 def require_columns(lines: Lines) -> None:
@@ -133,14 +130,11 @@ def require_columns(lines: Lines) -> None:
         )
 
 
-def _least_tau(rules: Rules, manifest: Manifest) -> float:
+def _least_tau(noise: str, sigma: float, values: int) -> float:
     """The distance of integer noise from its law, d (2M + 1) / 2^62 for d values (docs/soundness.md)."""
-    values, stream = manifest.environment.get("values"), manifest.identity.get("noise_stream")
-    if not isinstance(values, int) or not (rules.noise == "exact" or stream == _INTEGERS):
-        return 0.0
-    reach = 255 * (math.ceil(6 * rules.sigma) + 1)
-    return values * (2 * reach + 1) / 2.0**62 * (1 - 1e-9)
+    reach = 255 * (math.ceil(6 * sigma) + 1)
+    return 0.0 if noise == "float" else values * (2 * reach + 1) / 2.0**62 * (1 - 1e-9)
 
 
-def _rising(values: tuple[float, ...]) -> bool:
-    return all(a < b for a, b in pairwise(values)) and values[0] >= 0
+def _rising(values: list[float]) -> bool:
+    return bool(values) and all(a < b for a, b in pairwise(values)) and values[0] >= 0

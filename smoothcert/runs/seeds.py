@@ -23,16 +23,12 @@ _PROCEDURE = (
 )
 
 
-def noise_seed(seed: int | None, beacon: str | None, *about: str) -> int:
-    """The seed itself, or where none was asked for, a hash of what the experiment is about. A beacon is mixed into it.
+def noise_seed(seed: int | None, *about: str) -> int:
+    """The seed itself, or where none was asked for, a hash of what the experiment is about.
 
     A fixed default would be known to whoever makes a network, and a network can be made to recognise its samples.
     """
-    if seed is not None and beacon is None:
-        return seed
-    return derive(
-        0 if seed is None else seed, "noise seed", beacon or "", *(about if seed is None else ())
-    )
+    return derive(0, "noise seed", "", *about) if seed is None else seed
 
 
 def seed_in(identity: Mapping[str, Any]) -> int | None:
@@ -52,4 +48,4 @@ def seed_of_store(settings: Mapping[str, Any], weights: str, data: str) -> int:
     if "radii" in values:
         values["radii"] = tuple(map(float, values["radii"]))
     procedure = repr(sorted(values.items()))
-    return noise_seed(settings.get("seed"), settings.get("beacon"), weights, data, procedure)
+    return noise_seed(settings.get("seed"), weights, data, procedure)

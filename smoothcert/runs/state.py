@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from smoothcert.errors import COLLAPSED, SmoothcertError, StoreError
+from smoothcert.runs.check import require_sound
 from smoothcert.runs.checks import checks_in_words
 from smoothcert.runs.find import find_results, stores_of
 from smoothcert.runs.folder import RunFolder
-from smoothcert.runs.store import ResultStore
 
 _SETTINGS = (
     "sigma",
@@ -134,9 +134,9 @@ def _run_state(path: Path) -> RunState:
 
 def _training(run: RunFolder) -> Training:
     config = run.config()
-    metrics, timing = run.records("metrics.jsonl"), run.records("timing.jsonl")
-    last = metrics[-1] if metrics else {}
-    seconds = timing[-1].get("seconds") if timing and not run.finished else None
+    metrics = run.records("metrics.jsonl")
+    last = _numbers(metrics)
+    seconds = None if run.finished else _numbers(run.records("timing.jsonl")).get("seconds")
     answered = last.get("most_frequent_answer")
     return Training(
         method=str(config.method["name"]),
@@ -153,13 +153,22 @@ def _training(run: RunFolder) -> Training:
     )
 
 
+def _numbers(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """What can be computed with of the last record, which anyone may have written."""
+    last = records[-1] if records else {}
+    return {
+        name: value
+        for name, value in last.items()
+        if isinstance(value, int | float) and abs(value) < 1e300
+    }
+
+
 def _store_state(folder: Path) -> StoreState:
-    store = ResultStore(folder)
     try:
-        manifest, done = store.manifest(), len(store.done())
-        identity, missing = manifest.identity, manifest.inputs - done
-        _require_settings(store, identity)
-        seconds = store.mean_seconds() if missing > 0 else None
+        found = require_sound(folder, "`smoothcert verify` names all that is wrong")
+        manifest, missing, identity = found.manifest, len(found.missing), found.manifest.identity
+        seconds = found.store.mean_seconds() if missing else None
+        checks = checks_in_words(folder)
     except StoreError as error:
         return StoreState(folder.name, folder, "damaged", str(error))
     computed = None
@@ -173,23 +182,12 @@ def _store_state(folder: Path) -> StoreState:
     return StoreState(
         folder.name,
         folder,
-        "partial" if missing > 0 else "complete",
-        done=done,
+        "partial" if missing else "complete",
+        done=manifest.inputs - missing,
         inputs=manifest.inputs,
         settings={name: identity[name] for name in _SETTINGS if name in identity},
         seconds_per_input=seconds,
         seconds_left=None if seconds is None else seconds * missing,
         computed=computed,
-        checks=checks_in_words(folder),
+        checks=checks,
     )
-
-
-def _require_settings(store: ResultStore, identity: Mapping[str, Any]) -> None:
-    needed = {"radius": ("radii",), "tolerance": ("tolerance",)}.get(
-        identity.get("procedure", "fixed"), ()
-    )
-    lost = [name for name in ("n", "alpha", "noise", *needed) if identity.get(name) is None]
-    if lost:
-        raise StoreError(
-            f"{store.folder / 'manifest.json'} lacks settings of a certification ({', '.join(lost)})"
-        )

@@ -14,7 +14,7 @@ import os
 import re
 import socket
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -58,8 +58,13 @@ class ResultStore:
     columns: tuple[str, ...] = COLUMNS
     keys: tuple[str, ...] = ("idx",)
 
-    def claim(self, manifest: Manifest) -> None:
-        """Make the folder this manifest's, or check that it already is. It may ask for more inputs, or for fewer."""
+    def claim(
+        self, manifest: Manifest, check: Callable[[Path], object] = lambda folder: None
+    ) -> None:
+        """Make the folder this manifest's, or check that it already is. It may ask for more inputs, or for fewer.
+
+        `check` refuses rows that are there and must not be added to, before anything is written.
+        """
         parts = any(
             self.folder.glob("part-*.tsv")
         )  # looked for first: others may be about to write both
@@ -77,6 +82,8 @@ class ResultStore:
             holds=f"{self.folder} holds results of another procedure",
             advice="choose another --name, or give the same settings to resume",
         )
+        if parts:
+            check(self.folder)
         if manifest.inputs != there.inputs and manifest.identity.get("simultaneous"):
             raise StoreError(
                 f"{self.folder} shares its alpha among {there.inputs} inputs (--simultaneous), found {manifest.inputs} "
@@ -107,9 +114,8 @@ class ResultStore:
     def parts(self) -> list[Lines]:
         """The whole lines of every part that this store could have written; an unfinished line is passed over."""
         found = [read_lines(path, self.columns) for path in self.part_paths()]
-        older = [name for name in self.columns if name != CHECK]
         for part in found:
-            if part.header not in (list(self.columns), older):
+            if part.header != list(self.columns):
                 raise StoreError(
                     f"{part.path} does not start with the header of such a store: move it away"
                 )
@@ -253,9 +259,7 @@ class PartWriter:
             self.sync()
         self._columns = lines.header
         before = lines.fields[-1][-1] if lines.fields else first_link(identity, path.stem)
-        self._link = (
-            before if lines.header[-1] == CHECK else None
-        )  # parts of older versions have no chain
+        self._link = before if lines.header[-1] == CHECK else None  # attacks have no chain
 
     def add(self, row: Mapping[str, object]) -> None:
         if self._link is None:

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 import math
 from numbers import Integral, Real
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, betaincinv, ndtr, ndtri
 
+from smoothcert.config.choices import Law as Law  # named here too, beside the radii
 from smoothcert.errors import ConfigError
 
 _SLACK = 2.0**-40
 
 Array = NDArray[np.float64]
 
-Law = Literal["gaussian", "uniform", "laplace"]
 NORMS: dict[Law, str] = {"gaussian": "l2", "uniform": "l1", "laplace": "l1"}
 """The norm that radii are in, by the law of the noise."""
 
@@ -103,7 +103,7 @@ def upper_bound(count: ArrayLike, n: ArrayLike, alpha: float, slack: float = 0.0
     return 1.0 - lower_bound(total - k, total, alpha, slack)
 
 
-def radius(p_lower: ArrayLike, sigma: float, law: Law = "gaussian") -> Array:
+def radius(p_lower: ArrayLike, sigma: float, law: Law) -> Array:
     """The certified radius of a class with probability p, rounded down; 0 where p <= 1/2.
 
     Gaussian noise: Cohen's binary l2 radius sigma * Phi^-1(p). Uniform noise on [-w, w]: l1 radius 2 w (p - 1/2).
@@ -121,7 +121,7 @@ def radius(p_lower: ArrayLike, sigma: float, law: Law = "gaussian") -> Array:
     return np.where(p > 0.5, r * (1.0 - _SLACK), 0.0)
 
 
-def probability_at(radius: ArrayLike, sigma: float, law: Law = "gaussian") -> Array:
+def probability_at(radius: ArrayLike, sigma: float, law: Law) -> Array:
     """The inverse of `radius`, rounded up: a class whose p exceeds it is certified at the radius."""
     r = np.asarray(radius, dtype=np.float64)
     if not np.all(r >= 0):
@@ -155,9 +155,9 @@ def multiclass_radius(
     n: ArrayLike,
     alpha: float,
     sigma: float,
+    law: Law,
     split: float = DEFAULT_SPLIT,
     slack: float = 0.0,
-    law: Law = "gaussian",
 ) -> Array:
     """The radius by bounds of both the top class and the second: for Gaussian noise
     sigma/2 (Phi^-1(p_A lower) - Phi^-1(p_B upper)); rounded down, 0 where not positive.
@@ -174,7 +174,7 @@ def multiclass_radius(
     return two_class_radius(p_a, upper_bound(other, n, (1.0 - split) * alpha, slack), sigma, law)
 
 
-def two_class_radius(p_a: Array, p_b: Array, sigma: float, law: Law = "gaussian") -> Array:
+def two_class_radius(p_a: Array, p_b: Array, sigma: float, law: Law) -> Array:
     """The radius by a lower bound of the top class's probability and an upper bound of the second's, rounded down."""
     p_b = np.minimum(p_b, 1.0 - p_a)
     scale = _scale(sigma, law)

@@ -47,9 +47,9 @@ def from_counts(
     counts: NDArray[np.int64],
     sigma: float,
     alpha: float,
+    law: bounds.Law,
     split: float = bounds.DEFAULT_SPLIT,
     slack: float = 0.0,
-    law: bounds.Law = "gaussian",
 ) -> list[Certificate]:
     """CERTIFY from the class counts [inputs, classes] of the selection and of the (independent) estimation samples.
 
@@ -65,14 +65,14 @@ def from_counts(
     p_lower = bounds.lower_bound(top, totals, alpha, slack)
     radius = bounds.radius(p_lower, sigma, law)
     multiclass = bounds.multiclass_radius(
-        top, others.max(1), totals, alpha, sigma, split, slack, law
+        top, others.max(1), totals, alpha, sigma, law, split, slack
     )
     claims = [
         Claim(p, r if p >= 0.5 else None)
         for p, r in zip(p_lower.tolist(), radius.tolist(), strict=True)
     ]
     return [
-        from_claim(c0, c, claim, sigma, alpha, m, law)
+        from_claim(c0, c, claim, sigma, alpha, law, m)
         for c0, c, claim, m in zip(counts0, counts, claims, multiclass.tolist(), strict=True)
     ]
 
@@ -83,8 +83,8 @@ def from_claim(
     claim: Claim,
     sigma: float,
     alpha: float,
+    law: bounds.Law,
     multiclass_radius: float = math.nan,
-    law: bounds.Law = "gaussian",
 ) -> Certificate:
     """A certificate of the class that the selection counts name, from the claim that any procedure made about it."""
     selected = int(np.argmax(counts0))

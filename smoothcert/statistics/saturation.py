@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from smoothcert.statistics.bounds import Law
 
 
-def saturation_radius(sigma: float, n: int, alpha: float, law: Law = "gaussian") -> float:
+def saturation_radius(sigma: float, n: int, alpha: float, law: Law) -> float:
     """The radius when all n samples agree: for Gaussian noise sigma Phi^-1(alpha^(1/n))."""
     if not (sigma > 0 and n >= 1 and 0 < alpha < 1):
         raise ConfigError(

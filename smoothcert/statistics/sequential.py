@@ -69,7 +69,7 @@ def procedure(
     radii: Sequence[float] | None = None,
     tolerance: float | None = None,
     slack: float = 0.0,
-    law: bounds.Law = "gaussian",
+    law: bounds.Law,
 ) -> Procedure | None:
     """The sequential procedure that the settings ask for; None for a number of samples fixed in advance."""
     if radii is not None and tolerance is not None:
@@ -183,7 +183,7 @@ class RadiusTest:
         *,
         beta: float = FUTILITY,
         slack: float = 0.0,
-        law: bounds.Law = "gaussian",
+        law: bounds.Law,
     ) -> None:
         bounds.check_alpha(alpha)
         bounds.check_alpha(beta)
@@ -247,7 +247,7 @@ class RepeatedBounds:
         *,
         beta: float = FUTILITY,
         slack: float = 0.0,
-        law: bounds.Law = "gaussian",
+        law: bounds.Law,
         early: float = 0.2,
     ) -> None:
         bounds.check_alpha(alpha)

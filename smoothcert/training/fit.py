@@ -13,15 +13,21 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from smoothcert.config import TrainConfig, dump_config
-from smoothcert.data import Dataset, LazyDataset, load_dataset, require_labels
+from smoothcert.config import PRETRAINED, TrainConfig, dump_config
+from smoothcert.data import Dataset, LazyDataset, faults, load_dataset, require_labels
+from smoothcert.data.batches import check_augment
 from smoothcert.data.decoding import check_workers
+from smoothcert.data.folder import AsPublished
+from smoothcert.data.lazy import require_alike
 from smoothcert.data.pseudo_labels import load_pseudo_labelled
-from smoothcert.errors import ConfigError, ProcessLost
+from smoothcert.errors import ConfigError, DataError, ProcessLost
 from smoothcert.methods import build_method, resolved
+from smoothcert.models.build import factory_of
+from smoothcert.models.normalise import normalisation_layer
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training import soft_labels
 from smoothcert.training.loop import Loop, TrainingData, require_same_data
@@ -52,7 +58,9 @@ def fit(
     loaded by name. `workers` processes decode pictures; the weights do not depend on how many.
     """
     check_workers(workers)
-    run, ranks = RunFolder(Path(out)), join_ranks(device)
+    run = RunFolder(Path(out))
+    _check_settings(config, run, track)
+    ranks = join_ranks(device)
     try:
         if train is None:
             train, found = load_data(config, data_dir)
@@ -76,13 +84,37 @@ def load_data(
     train = load_dataset(config.dataset, "train", data_dir)
     if not config.evaluate_every:
         return train, None
-    test = load_dataset(config.dataset, "test", data_dir, classes=train.classes)
+    known: dict[str, Any] = {"classes": train.classes, "class_names": train.class_names}
+    test = load_dataset(config.dataset, "test", data_dir, **known)
     if test.fingerprint() == train.fingerprint():  # a place without splits
         raise ConfigError(
             f"{train.name}: its test images are the training images, so that their accuracy means nothing: "
             "lay them out as train and test, or set evaluate_every to 0"
         )
     return train, test
+
+
+def _check_settings(config: TrainConfig, run: RunFolder, track: Sequence[str]) -> None:
+    """What can be refused before data is loaded, or even downloaded."""
+    if build_method(config.method).uses_soft_labels:
+        build_method(soft_labels.plan(config, run.path).model.method)
+    check_trackers(track)
+    factory_of(config.model)
+    if config.normalisation != PRETRAINED:
+        normalisation_layer(config.normalisation)
+
+
+def _check_data(config: TrainConfig, data: TrainingData) -> None:
+    """What would be found out in the middle of training, or never."""
+    require_labels(data.train, "training")
+    check_augment(config.augment, data.train)
+    if data.test is not None:
+        require_labels(data.test, "accuracy on the way")
+        require_alike(data.train, data.test)
+    for images in (data.train, data.test):  # ImageNet is taken as it is published
+        if images is not None and not isinstance(images, AsPublished):
+            for fault in faults(images, limit=1):
+                raise DataError(fault)
 
 
 def train_run(
@@ -99,15 +131,13 @@ def train_run(
     config = resolved(config, method)
     labels = soft_labels.plan(config, run.path) if method.uses_soft_labels else None
     # all checks of the settings come before the folder is claimed for them
-    require_labels(data.train, "training")
-    if data.test is not None:
-        require_labels(data.test, "accuracy on the way")
+    if not run.finished:
+        _check_data(config, data)
     pseudo = load_pseudo_labelled(config.self_training, data.train, least=config.batch_size)
     data = replace(data, pseudo=pseudo)
     if labels is not None:
         soft_labels.check(labels, data.train)
     _check_chunks(config, method.chunks, len(data.train))
-    check_trackers(track)
     beginning = begin(config, method, data.train)
     if not run.finished:  # a finished run needs its sources no more
         beginning.start(config.model)
@@ -156,5 +186,5 @@ def make_soft_labels(
         train_run(wanted.model, run, ranks, data, (), quiet, every)
         ranks.wait()  # the main rank saves the model, which the others load
         # the folder may be shared: only code that this run's own settings name is run
-        model, _ = run.load_model(trust_code=run.spec().architecture == wanted.model.model)
+        model, _ = run.load_model(trusted=wanted.model.model)
         return soft_labels.vote(wanted, model, data.train, ranks, quiet)

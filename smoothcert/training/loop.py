@@ -91,10 +91,14 @@ class Loop:
             workers=data.workers,
         )
         self.batches = (
-            self.labelled if data.pseudo is None else Interleaved(self.labelled, data.pseudo)
+            self.labelled
+            if data.pseudo is None
+            else Interleaved(self.labelled, data.pseudo, config.as_printed)
         )
         weight = 1.0 if config.self_training is None else config.self_training.weight
-        self.made = trainable(self.model, ranks.device, config.precision, config.kernels)
+        self.made = trainable(
+            self.model, data.train.shape, ranks.device, config.precision, config.kernels
+        )
         self.stepper = Stepper(
             self.made.network, self.optimizer, method, config.sigma, ranks, pseudo_weight=weight
         )
@@ -118,7 +122,7 @@ class Loop:
                 postponed() as came,
                 ExitStack() as opened,
                 bar,
-                products(config.precision, config.kernels),
+                products(device, config.precision, config.kernels),
             ):
 
                 def check(due: bool = False) -> bool:
@@ -211,7 +215,8 @@ class Loop:
         }
         if self.sampling is not None:
             metrics["kept_images"] = int((self.sampling > 0).sum())
-        loss = metrics["loss"] + metrics.get("pseudo_labelled_loss", 0.0)  # finite only if both are
+        # finite only if both are; a short epoch as printed may lack one
+        loss = metrics.get("loss", 0.0) + metrics.get("pseudo_labelled_loss", 0.0)
         if not math.isfinite(loss):
             raise TrainingDiverged(
                 f"the loss of {self.run.path} became {loss} in epoch {epoch + 1} of {config.epochs}; the "
@@ -338,5 +343,9 @@ def _optimizer(
             == "cuda",  # its count of steps is then on the device, where a graph advances it
         )
     return torch.optim.SGD(
-        model.parameters(), config.lr, momentum=config.momentum, weight_decay=config.weight_decay
+        model.parameters(),
+        config.lr,
+        momentum=config.momentum,
+        weight_decay=config.weight_decay,
+        nesterov=config.nesterov,
     )

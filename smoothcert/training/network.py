@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from smoothcert.config import PRETRAINED, TrainConfig
 from smoothcert.data import Dataset, LazyDataset
-from smoothcert.errors import ConfigError
+from smoothcert.errors import ConfigError, ModelError
 from smoothcert.keys import derive
 from smoothcert.methods.base import Method
 from smoothcert.models.bring import find_model, fitting_normalisation
@@ -43,6 +43,19 @@ class Beginning:
 
     def start(self, trusted: str) -> None:
         """Copy the weights that training starts from. The code of `trusted`, which the settings name, may run."""
+        self._copy_weights(trusted)
+        bad = [
+            name
+            for name, value in self.model.state_dict().items()
+            if value.is_floating_point() and not value.isfinite().all()
+        ]
+        if bad:
+            raise ModelError(
+                f"expected finite weights to start from, found NaN or infinity in {', '.join(bad[:3])}: "
+                "start from others (init_from), or mend what the network makes of them"
+            )
+
+    def _copy_weights(self, trusted: str) -> None:
         path = self._init_from
         if self._found is not None and self._found.network is not None:
             source = nn.Sequential(nn.Identity(), self._found.network)
@@ -60,9 +73,7 @@ class Beginning:
             start_from_file(self.model, Path(path), self.classes)
             return
         run = RunFolder(path)
-        model, spec = run.load_model(
-            trust_code=run.spec().architecture == trusted, denoiser=self.classes == 0
-        )
+        model, spec = run.load_model(trusted=trusted, denoiser=self.classes == 0)
         start_from(self.model, model, self.classes, spec.classes, path)
 
 

@@ -9,7 +9,8 @@ A soft-label folder holds, each written whole or not at all:
     labels.json   what they are votes of, and the SHA-256 of counts.npy; written last
 
 Votes are hard, as in the paper's equation. Like the published code they are taken on one augmented view of each image,
-not on the image as stored. All noise is keyed by the image, so a killed process goes on and ends with the same counts.
+not on the image as stored, which is what equation 10 says, and what is done as printed. All noise
+is keyed by the image, so a killed process goes on and ends with the same counts.
 Votes on other noise are votes as good: finished labels are read whatever their `noise_stream`, but parts are not mixed.
 """
 
@@ -114,7 +115,7 @@ def check(wanted: Plan, train: Dataset | LazyDataset) -> None:
 def _settings(wanted: Plan, train: Dataset | LazyDataset) -> dict[str, Any]:
     """All that the labels depend on, except the weights of the model that votes."""
     model = wanted.model
-    settings = {"n": wanted.n, "sigma": model.sigma, "seed": model.seed, "augment": model.augment}
+    settings = {"n": wanted.n, "sigma": model.sigma, "seed": model.seed, "augment": _view(model)}
     return {**settings, "data": train.fingerprint()}
 
 
@@ -177,18 +178,24 @@ def _noise(train: Dataset | LazyDataset) -> NoiseMode:
     return "exact" if train.eight_bit else "float"
 
 
+def _view(config: TrainConfig) -> str:
+    """How an image is augmented that is voted on."""
+    return "none" if config.as_printed else config.augment
+
+
 def _views(
     config: TrainConfig, train: Dataset | LazyDataset, indices: range, device: torch.device
 ) -> Sequence[Tensor]:
     """The one view of each image that is voted on, [C, H, W]."""
     keys = [derive(config.seed, "soft-labels", "augment", i) for i in indices]
-    if isinstance(train, LazyDataset) and config.augment != "none":
+    augment = _view(config)
+    if isinstance(train, LazyDataset) and augment != "none":
         views = [
             train.train_image(i, np.random.default_rng(key))
             for i, key in zip(indices, keys, strict=True)
         ]
         return [torch.from_numpy(view).to(device) for view in views]
-    if config.augment == "none":
+    if augment == "none":
         return [torch.from_numpy(np.array(train.image(i))).to(device) for i in indices]
     images = torch.from_numpy(np.stack([train.image(i) for i in indices])).to(device)
     draws = [draw_crops(1, torch.Generator().manual_seed(key)) for key in keys]

@@ -66,8 +66,8 @@ class WatchedProgress(Progress):
         found._asked.update(self._asked)
         return found
 
-    def ramp(self, warmup: int) -> float:
-        return float(self._noted("ramp", warmup))
+    def ramp(self, warmup: int, as_printed: bool = False) -> float:
+        return float(self._noted("ramp", warmup, as_printed))
 
     def reached(self, epoch: int) -> bool:
         return bool(self._noted("reached", epoch))
@@ -117,11 +117,6 @@ class Stepper:
         self._generator = torch.Generator(ranks.device)
         self._progress = WatchedProgress(0, 1)
         self._settings: list[dict[str, Any]] = []  # of the optimiser
-
-    @property
-    def images(self) -> int:
-        """Labelled images of this epoch so far."""
-        return self._labelled.images
 
     def start_epoch(self, progress: Progress) -> None:
         groups, later = self.optimizer.param_groups, self._progress.later(progress)

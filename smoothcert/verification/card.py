@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
+from smoothcert.progress import printable
 from smoothcert.report import Certificates, average_certified_radius, certificate_table
-from smoothcert.runs.folder import ModelSpec, code_named
+from smoothcert.runs.code import code_named
+from smoothcert.runs.folder import ModelSpec
 from smoothcert.runs.seeds import seed_in
 from smoothcert.statistics.printed import UNITS, at_least
 
 
-def card(
-    spec: ModelSpec, results: Sequence[Certificates], sums: Mapping[str, str], name: str
-) -> str:
+def card(spec: ModelSpec, results: Sequence[Certificates], name: str) -> str:
     """In Markdown."""
     shape = " x ".join(map(str, spec.shape))
     parts = [
@@ -31,11 +31,9 @@ def card(
         f"smoothcert verify {name} --resample 1%  # also certifies some inputs again\n"
         f"smoothcert unpack {name}                # the run folder\n```",
         f"To certify again needs the data{_code(spec)}.",
-        "## Files",
-        "SHA-256 of each, as `sha256sum` prints it:",
-        "```\n" + "\n".join(f"{digest}  {path}" for path, digest in sums.items()) + "\n```",
+        "`SHA256SUMS` names every file of the pack, and `smoothcert verify` compares them.",
     ]
-    return "\n\n".join(parts) + "\n"
+    return printable("\n\n".join(parts), "\n") + "\n"
 
 
 def _origin(spec: ModelSpec) -> str:

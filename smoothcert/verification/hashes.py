@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,8 +10,8 @@ import safetensors
 
 from smoothcert.errors import SmoothcertError
 from smoothcert.runs.data_of import certified_data
-from smoothcert.runs.seeds import seed_of_store
-from smoothcert.verification.rows import Rows
+from smoothcert.runs.folder import RunFolder, described
+from smoothcert.runs.proved import Rows
 from smoothcert.verification.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -33,46 +32,45 @@ def weights_file_hash(path: Path) -> str:
     return digest.hexdigest()
 
 
-def check_weights(verdict: Verdict, identity: dict[str, Any]) -> None:
-    """The weights of the run folder that the store lies in, if it does."""
-    run = verdict.store.resolve().parent.parent
-    path = run / "weights.safetensors"
-    if not path.is_file():
-        verdict.notes.append("weights not checked: the store lies in no run folder with weights")
-        return
+def check_run(verdict: Verdict, identity: dict[str, Any]) -> None:
+    """The run folder that the store lies in, if it does: its weights and model.json; and its other files are whole."""
+    run = RunFolder(verdict.store.resolve().parent.parent)
+    path = run.path / "weights.safetensors"
+    weights = {"the manifest": identity.get("model")}
     try:
+        if run.finished:
+            weights["model.json"] = run.description().get("weights")
+            found, named = described(verdict.store)["model_json"], identity.get("model_json")
+            if named is None:
+                verdict.problems.append(
+                    "manifest.json does not say which model.json was certified: certify again"
+                )
+            elif found != named:
+                verdict.problems.append(
+                    "model.json is not the one that was certified: its architecture, options, preprocessing, classes "
+                    f"or sigma have another hash ({found}) than the manifest names ({named})"
+                )
+        if run.config_path.is_file():
+            run.config()
+        for name in ("metrics.jsonl", "environment.jsonl"):
+            run.records(name)
+        if not path.is_file():
+            verdict.notes.append(
+                "weights not checked: the store lies in no run folder with weights"
+            )
+            return
         found = weights_file_hash(path)
-        named = json.loads((run / "model.json").read_bytes())["weights"]
-    except (
-        safetensors.SafetensorError,
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        RecursionError,
-    ) as error:
-        verdict.problems.append(f"{path.name} or model.json is damaged: {error}")
+    except (safetensors.SafetensorError, OSError) as error:
+        verdict.problems.append(f"{path.name} is damaged: {error}")
         return
-    for name, hashed in (("the manifest", identity.get("model")), ("model.json", named)):
+    except SmoothcertError as error:
+        verdict.problems.append(str(error))
+        return
+    for name, hashed in weights.items():
         if hashed != found:
             verdict.problems.append(
                 f"{path.name} holds other weights ({found}) than {name} names ({hashed})"
             )
-
-
-def check_seed(verdict: Verdict, identity: dict[str, Any]) -> None:
-    """The seed of the noise is the one asked for, or the one that weights, data and procedure give, and no other."""
-    found = identity.get("noise_seed")
-    if found is None:
-        verdict.notes.append(
-            "the seed was chosen by hand or by default (written by an older version)"
-        )
-    elif found != seed_of_store(identity, str(identity.get("model")), str(identity.get("data"))):
-        verdict.problems.append(
-            f"manifest.json: noise_seed {found} is not the one that its settings give"
-        )
-    elif identity.get("seed") is not None and identity.get("beacon") is None:
-        verdict.notes.append(f"the seed {found} was chosen by hand")
 
 
 def check_data(

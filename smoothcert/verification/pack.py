@@ -15,6 +15,7 @@ from smoothcert.files import atomic_write
 from smoothcert.report import Certificates, read_results, write_report
 from smoothcert.runs.folder import RunFolder
 from smoothcert.verification.card import card
+from smoothcert.verification.unpack import SUMS
 from smoothcert.verification.verify import verify
 
 _TOP = ("config.yaml", "model.json", "weights.safetensors", "metrics.jsonl", "environment.jsonl")
@@ -45,8 +46,9 @@ def pack(run: Path | str, out: Path | str | None = None) -> Path:
     }
     results = read_results(folder.path)
     files["report.html"] = _report(folder, results)
-    sums = {name: sha256(files[name]).hexdigest() for name in sorted(files)}
-    files["card.md"] = card(spec, results, sums, target.name).encode()
+    files["card.md"] = card(spec, results, target.name).encode()
+    sums = (f"{sha256(files[name]).hexdigest()}  {name}\n" for name in sorted(files))
+    files[SUMS] = "".join(sums).encode()
     root = folder.path.resolve().name
     with atomic_write(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(files):

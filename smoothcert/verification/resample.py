@@ -157,7 +157,7 @@ class Resampling:
 
         model, _ = _run_of(verdict).load_model(trust_code=self.trust_code)
         device, rules = pick_device(self.device), read_rules(manifest)
-        names = {entry.name for entry in dataclasses.fields(CertifyConfig)} - {"beacon"}
+        names = {entry.name for entry in dataclasses.fields(CertifyConfig)}
         settings = {name: value for name, value in manifest.identity.items() if name in names}
         settings |= {
             "seed": rules.seed,

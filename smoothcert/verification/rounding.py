@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 
 from scipy.stats import fisher_exact
 
-from smoothcert.verification.rows import class_counts
+from smoothcert.runs.proved import class_counts
 
 Row = Mapping[str, str]
 

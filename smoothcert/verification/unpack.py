@@ -10,8 +10,9 @@ import zipfile
 from pathlib import Path, PurePosixPath
 
 from smoothcert.errors import StoreError
-from smoothcert.files import write_error
+from smoothcert.files import file_sha256, write_error
 
+SUMS = "SHA256SUMS"  # of all other members, as `sha256sum` prints and checks them
 _BLOCK = 1 << 20
 _DEEPEST = 10  # folders in folders; ours has 4 levels
 
@@ -44,6 +45,26 @@ def unpack(pack: Path, target: Path) -> Path:
         ) from error
     except OSError as error:
         raise write_error(target, error) from error
+
+
+def altered_members(run: Path) -> list[str]:
+    """What a pack that was unpacked just now holds otherwise than its own list says."""
+    path = run / SUMS
+    if not path.is_file():
+        return [f"{SUMS} is missing, so that nothing says what the pack holds: pack the run again"]
+    lines = (line.partition("  ") for line in path.read_text(errors="replace").splitlines())
+    named = {name or digest: digest for digest, _, name in lines}
+    there = {
+        file.relative_to(run).as_posix(): file_sha256(file)
+        for file in run.rglob("*")
+        if file.is_file() and file != path
+    }
+    told = {(True, True): "was altered", (True, False): "is not there", (False, True): "is extra"}
+    return [
+        f"{name} {told[name in named, name in there]}, by {SUMS} of the pack"
+        for name in sorted(named.keys() | there.keys())
+        if named.get(name) != there.get(name)
+    ]
 
 
 def _checked_root(pack: Path, members: list[zipfile.ZipInfo]) -> str:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from smoothcert.errors import StoreError
-from smoothcert.runs.rows import read_lines
-from smoothcert.runs.rules import read_rules
+from smoothcert.runs.check import check_store
 from smoothcert.runs.store import ResultStore
-from smoothcert.verification.chain import check_chain
-from smoothcert.verification.hashes import check_data, check_seed, check_weights
+from smoothcert.verification.hashes import check_data, check_run
 from smoothcert.verification.resample import Resampling
-from smoothcert.verification.rows import Rows, check_rows, read_rows
-from smoothcert.verification.unpack import unpack
+from smoothcert.verification.unpack import altered_members, unpack
 from smoothcert.verification.verdict import Verdict
 
 
@@ -33,10 +30,11 @@ def verify(
     """
     place = Path(place)
     with _opened(place) as folder:
+        altered = altered_members(folder) if place.is_file() else []
         found = []
         for store in _stores(folder, place):
             name = (place / store.relative_to(folder)).as_posix()
-            found.append(verify_store(store, name, data_dir, resampling))
+            found.append(verify_store(store, name, data_dir, resampling, altered))
         if record and folder == place:
             for verdict in found:
                 verdict.save()
@@ -64,69 +62,30 @@ def _stores(folder: Path, place: Path) -> list[Path]:
 
 
 def verify_store(
-    folder: Path, name: str, data_dir: Path | None, resampling: Resampling | None
+    folder: Path,
+    name: str,
+    data_dir: Path | None,
+    resampling: Resampling | None,
+    problems: Sequence[str] = (),
 ) -> Verdict:
-    store = ResultStore(folder)
+    """`problems` are known already."""
     try:
-        verdict = Verdict(folder, name, store.fingerprint())
+        verdict = Verdict(folder, name, ResultStore(folder).fingerprint())
     except OSError as error:
         raise StoreError(f"{error.filename}: cannot be read ({error.strerror})") from error
     try:
-        manifest = store.manifest()
-        identity, verdict.inputs = dict(manifest.identity), manifest.inputs
-        rules = read_rules(manifest)
+        found = check_store(folder)
     except StoreError as error:
-        verdict.problems.append(str(error))
+        verdict.problems += [*problems, str(error)]
         return verdict
-    rows = list(_readable(verdict, store))
-    for part in rows:
-        problems, notes = check_rows(part, rules)
-        verdict.problems += problems
-        verdict.notes += notes
-    if len({bool((part.label < 0).any()) for part in rows if len(part.label)}) > 1:
-        verdict.problems.append(
-            "some parts have labels and others none: they are about different data"
-        )
-    _check_indices(verdict, rows, rules.inputs)
-    check_weights(verdict, identity)
-    check_seed(verdict, identity)
-    data = check_data(verdict, identity, rows, data_dir)
+    verdict.problems, verdict.notes = [*problems, *found.problems], found.notes
+    verdict.inputs, verdict.missing = len(found.inputs), found.missing
+    verdict.rows = sum(len(part.idx) for part in found.rows)
+    identity = dict(found.manifest.identity)
+    check_run(verdict, identity)
+    data = check_data(verdict, identity, found.rows, data_dir)
     if resampling is not None and verdict.problems:
         verdict.notes.append("nothing was sampled again, since the store differs already")
     elif resampling is not None:
-        resampling.check(verdict, manifest, data)
+        resampling.check(verdict, found.manifest, data)
     return verdict
-
-
-def _readable(verdict: Verdict, store: ResultStore) -> Iterator[Rows]:
-    """The rows of each part, whose chain is checked on the way."""
-    identity = store.manifest().identity
-    for path in store.part_paths():
-        try:
-            lines = read_lines(path)
-            rows = read_rows(lines)
-        except StoreError as error:
-            verdict.problems.append(str(error))
-            continue
-        check_chain(verdict, lines, identity)
-        if lines.torn:
-            verdict.notes.append(f"{path.name}: an unfinished last line was left out")
-        verdict.rows += len(rows.idx)
-        yield rows
-
-
-def _check_indices(verdict: Verdict, rows: list[Rows], wanted: range) -> None:
-    """Each input of the manifest once, and no other."""
-    seen: dict[int, tuple[str, object]] = {}
-    for part in rows:
-        for row, (place, index) in enumerate(zip(part.places, part.idx.tolist(), strict=True)):
-            says = tuple(str(column[row]) for column in part.said)
-            if index not in wanted:
-                verdict.problems.append(f"{place}: the manifest has no such input")
-            if index not in seen:
-                seen[index] = place, says
-            elif seen[index][1] == says:
-                verdict.notes.append(f"{place}: the same as {seen[index][0]}")
-            else:
-                verdict.problems.append(f"{place}: another result than {seen[index][0]}")
-    verdict.missing = [index for index in wanted if index not in seen]

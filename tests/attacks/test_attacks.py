@@ -206,6 +206,51 @@ def test_gradient_free_pgd_equals_the_loops():
         assert found[b].flatten().numpy() == pytest.approx(expected, abs=1e-10)
 
 
+@pytest.mark.parametrize("name", ["smoothed", "expected"])
+def test_as_printed_pgd_has_the_ball_alone(name):
+    """A wide ball, so that the code's clamp to [0,1] would show."""
+    model, (images, labels, noise) = mlp(), data(m=3)
+    options = {"epsilon": 2.0, "steps": 3, "generator": generator(), "gradient": name}
+    found = ascent.pgd(model, images, labels, noise, **options, as_printed=True)
+    gradient = getattr(literal, f"{name}_gradient")
+    for b, (x, y, deltas) in enumerate(zip(*flat(images, labels, noise), strict=True)):
+        where = (literal.Net(model), x, y, deltas)
+        expected = literal.printed_pgd(*where, 2.0, 3, gradient=gradient)
+        assert found[b].flatten().numpy() == pytest.approx(expected, abs=1e-10)
+    assert found.min() < 0
+
+
+def test_as_printed_the_mean_vote_is_left_in():
+    model, (images, labels, noise) = mlp(), data(m=6)
+    found = ascent.hard_vote_gradient(model, labels, noise, as_printed=True)(images)
+    for b, (x, y, deltas) in enumerate(zip(*flat(images, labels, noise), strict=True)):
+        expected = literal.stein_hard_gradient(literal.Net(model), x, y, deltas)
+        assert found[b].flatten().numpy() == pytest.approx(expected, abs=1e-12)
+    assert found.any()
+    assert not torch.allclose(found, ascent.hard_vote_gradient(model, labels, noise)(images))
+
+
+def test_as_printed_a_point_without_a_gradient_stays():
+    flat_model = linear(np.zeros((3, 16)), np.zeros(3))
+    images, labels, noise = data(m=2)
+    where = (flat_model, images, labels, noise)
+    options = {"epsilon": 0.5, "steps": 2, "generator": generator()}
+    assert torch.equal(ascent.pgd(*where, **options, as_printed=True), images)
+    assert not torch.equal(ascent.pgd(*where, **options), images)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 10])
+def test_as_printed_ddn_turns_from_rate_1_to_rate_001(steps):
+    model, (images, labels, noise) = mlp(), data(size=12, m=4)
+    options = {"epsilon": 2.0, "steps": steps, "generator": generator(), "start": 1.0}
+    found = ddn(model, images, labels, noise, **options, as_printed=True)
+    rates = literal.printed_rates(steps)
+    for b, (x, y, deltas) in enumerate(zip(*flat(images, labels, noise), strict=True)):
+        where = (literal.Net(model), x, y, deltas, 2.0, steps)
+        expected = literal.ddn(*where, start=1.0, rates=rates)
+        assert found[b].flatten().numpy() == pytest.approx(expected, abs=1e-10)
+
+
 def test_a_gradient_that_there_is_not_is_refused():
     model, (images, labels, noise) = mlp(), data(m=2)
     with pytest.raises(ConfigError, match="unknown gradient 'stein-soft': did you mean stein"):

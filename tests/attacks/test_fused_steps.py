@@ -130,6 +130,15 @@ def test_a_step_is_direction_and_constraint(case, step, random):
     assert torch.allclose(found.double().cpu(), expected, atol=1e-5)
 
 
+def test_a_step_as_printed_stays_where_there_is_no_gradient():
+    images = torch.full((2, 1, 4, 4), 0.5, device=DEVICE)
+    gradient = torch.stack([torch.zeros(1, 4, 4), torch.ones(1, 4, 4)]).to(DEVICE)
+    ball = constraints.Within(images, 3.0, "never")
+    found = fused.step_up(images, gradient, ball, step=2.0, offset=ascent.NO_OFFSET)
+    assert torch.equal(found[0], images[0])
+    assert torch.allclose(found[1], torch.ones_like(found[1]))  # 2 / ||(1, ..., 1)|| = 0.5
+
+
 def attacked(constraint, device):
     start, slope, labels = draw(6, 1, 8, 8).float(), draw(64, 10, seed=1).float(), torch.arange(6)
     x, w, y, noise = (

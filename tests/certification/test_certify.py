@@ -6,9 +6,10 @@ import signal
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 from smoothcert.data import Dataset, load_dataset
-from smoothcert.errors import ConfigError, DataError, StoreError
+from smoothcert.errors import ConfigError, DataError, ModelError, StoreError
 from smoothcert.interrupts import leave_on_signals
 from smoothcert.models import build_model
 from smoothcert.runs.selection import Selection
@@ -16,7 +17,7 @@ from smoothcert.runs.store import COLUMNS, PartWriter
 from smoothcert.verification.verify import verify
 from tests.networks import SumOfPixels
 from tests.processes import Child
-from tests.results import cells, certify_with
+from tests.results import attack_with, cells, certify_with
 from tests.runs.machines import cut_checks, drop, edit
 
 SETTINGS = {"sigma": 0.5, "n0": 32, "n": 200, "quiet": True}
@@ -244,12 +245,12 @@ def test_a_start_beyond_the_data_is_refused(model, data, tmp_path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda part: drop(part, 2), "part-0-of-1.tsv, line 3: the chain of checks is broken"),
+        (lambda part: drop(part, 2), "part-0-of-1.tsv, line 3, input 2: the chain is broken"),
         (
             lambda part: edit(part, "0:00:", "1:00:"),
-            "part-0-of-1.tsv, line 2: the chain of checks is broken",
+            "part-0-of-1.tsv, line 2, input 0: the chain is broken",
         ),
-        (cut_checks, "part-0-of-1.tsv: the column check was cut off"),
+        (cut_checks, "part-0-of-1.tsv: the column check, which chains the rows, was cut off"),
     ],
 )
 def test_a_store_that_verify_would_never_accept_is_not_resumed(
@@ -259,9 +260,19 @@ def test_a_store_that_verify_would_never_accept_is_not_resumed(
         certify_with(model, data, tmp_path, selection=Selection(max=3), **SETTINGS).parts()[0].path
     )
     damage(part)
-    before = part.read_bytes(), sorted(tmp_path.rglob("*.tsv"))
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
     with pytest.raises(
         StoreError, match=f"{message}.*restore the file from a copy, or certify again under another"
     ):
         certify_with(model, data, tmp_path, selection=Selection(max=4), **SETTINGS)
-    assert (part.read_bytes(), sorted(tmp_path.rglob("*.tsv"))) == before
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize("make", [certify_with, attack_with])
+def test_a_network_that_cannot_take_the_images_leaves_no_store(data, tmp_path, make):
+    small = nn.Sequential(nn.Flatten(), nn.Linear(25, 10))
+    settings = {**SETTINGS, "radii": (0.5,)}
+    del settings["n0"]
+    with pytest.raises(ModelError, match="could not take a float32 batch"):
+        make(small, data, tmp_path / "store", selection=Selection(max=2), **settings)
+    assert list(tmp_path.iterdir()) == []

@@ -7,7 +7,7 @@ from torch.nn import functional as F
 
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.data import load_dataset
-from smoothcert.errors import StoreError
+from smoothcert.errors import NoFunctionError, StoreError
 from smoothcert.runs.selection import Selection
 from tests.networks import SHAPE, Linear
 from tests.results import certify_with
@@ -91,3 +91,64 @@ def test_a_store_takes_no_rows_of_a_network_that_behaves_otherwise(tmp_path, oth
     certify_with(
         Attributed(1.0), data, tmp_path, selection=Selection(max=4, shard=1, shards=2), **SETTINGS
     )
+
+
+class SelfChanging(nn.Module):
+    """Flips its answer after some calls, by a count that it keeps in one of many ways."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.fc, self.calls = nn.Linear(784, 10), 0
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x):
+        assert not bool((x > 1e6).any())  # cannot be traced
+        self.count(x)
+        late = self.calls > 40 or bool(self.seen > 40)
+        return self.fc(x.flatten(1)) * (-1 if late else 1)
+
+
+class ByAttribute(SelfChanging):
+    def count(self, x):
+        self.calls += 1
+
+
+class ByBuffer(SelfChanging):
+    def count(self, x):
+        self.seen += 1
+
+
+class ByDrift(SelfChanging):
+    def count(self, x):
+        with torch.no_grad():
+            self.fc.weight.data.sub_(1e-4)
+
+
+@pytest.mark.parametrize(
+    ("make", "named"), [(ByAttribute, "calls"), (ByBuffer, "seen"), (ByDrift, "weight")]
+)
+@pytest.mark.parametrize("kernels", ["auto", "off"])
+def test_a_network_that_changes_itself_leaves_no_row(tmp_path, make, named, kernels):
+    data = load_dataset("mnist-mini")
+    with pytest.raises(NoFunctionError, match=rf"has changed .*{named}"):
+        certify_with(
+            make(), data, tmp_path, selection=Selection(max=20), kernels=kernels, **SETTINGS
+        )
+    assert not list(tmp_path.glob("part-*.tsv"))
+
+
+def test_a_store_takes_no_rows_after_a_change_from_outside(tmp_path):
+    """A buffer is written to between two groups of images, as another thread may do."""
+    model, data = Masked(0.0), load_dataset("mnist-mini")
+    model.fc = nn.Linear(784, 10)
+    image = data.image
+
+    def changing(index):
+        if index == 15:
+            model.mask.fill_(1.0)
+        return image(index)
+
+    object.__setattr__(data, "image", changing)
+    with pytest.raises(NoFunctionError, match="has changed"):
+        certify_with(model, data, tmp_path, selection=Selection(max=20), **SETTINGS)

@@ -5,13 +5,14 @@ import random
 
 import pytest
 import torch
+from scipy import stats
 from torch import nn
 from torch.nn import functional as F
 
-from smoothcert.certification import network as network_module
+from smoothcert.certification import audit
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.data import load_dataset
-from smoothcert.errors import ModelError
+from smoothcert.errors import ModelError, NoFunctionError
 from smoothcert.models import build_model
 from smoothcert.report import read_store
 from smoothcert.report.page.provenance import provenance
@@ -196,6 +197,136 @@ def test_a_size_of_batches_written_into_the_forward_does_not_hide_it():
     refused_for_mixing(BatchOf(32), 32)
 
 
+class TowardsTheMean(nn.Module):
+    """Logits are drawn to the mean of the batch; what is added to all of a row hides by how much from a tolerance."""
+
+    def __init__(self, add):
+        super().__init__()
+        torch.manual_seed(0)
+        self.fc, self.add = nn.Linear(64, 10), add
+
+    def forward(self, x):
+        z = self.fc(x.flatten(1))
+        return self.add(z + 2.7 * (z.mean(0) - z), x)
+
+
+def far_third_class(logits, x):
+    return torch.cat([logits, torch.full_like(logits[:, :1], -1e7)], 1)
+
+
+@pytest.mark.parametrize("batch_size", [None, 64])
+@pytest.mark.parametrize(
+    "add",
+    [
+        *(lambda logits, x, c=c: logits + c for c in (3e5, -3e5, 1e6)),
+        lambda logits, x: logits + 3e5 * (1 + x.flatten(1).mean(1, keepdim=True).abs()),
+        far_third_class,
+        lambda logits, x: far_third_class(logits + 3e5, x),
+    ],
+)
+def test_no_offset_hides_that_votes_move(add, batch_size):
+    model = TowardsTheMean(add)
+    smoothed = SmoothedClassifier(model, 0.5, 11, batch_size=batch_size)
+    smoothed.classes = model(torch.zeros(2, *SHAPE)).shape[1]
+    image = torch.randint(
+        0, 256, SHAPE, dtype=torch.uint8, generator=torch.Generator().manual_seed(1)
+    )
+    with pytest.raises(NoFunctionError, match="depends on"):
+        smoothed.certify(image, n0=100, n=1000)
+
+
+class Remembering(nn.Module):
+    """State where no one looks: in a list or a dictionary."""
+
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(0)
+        self.fc, self.kept = nn.Linear(64, 2), {}
+
+
+class Calibrating(Remembering):
+    """The middle of the first batch decides every later answer."""
+
+    def forward(self, x):
+        z = self.fc(x.flatten(1))
+        return z - self.kept.setdefault("middle", z.median(0).values)
+
+
+class Caching(Remembering):
+    """The first image of a kind is answered, and all others of its kind alike."""
+
+    def forward(self, x):
+        kinds = (x.flatten(1).mean(1) * 50).round().int().tolist()
+        z = self.fc(x.flatten(1))
+        return torch.stack(
+            [self.kept.setdefault(kind, row) for kind, row in zip(kinds, z, strict=True)]
+        )
+
+
+@pytest.mark.parametrize("make", [Calibrating, Caching])
+@pytest.mark.parametrize("kernels", ["auto", "off"])
+def test_a_network_that_keeps_something_of_its_first_batch_is_refused(make, kernels):
+    with pytest.raises(NoFunctionError, match="depends on"):
+        SmoothedClassifier(make(), 0.5, 2, kernels=kernels).certify(
+            torch.full(SHAPE, 128, dtype=torch.uint8), n0=20, n=200
+        )
+
+
+class Moving(nn.Module):
+    """Moves a share of its votes in batches that are not those of the checks, as its companions decide."""
+
+    def __init__(self, share):
+        super().__init__()
+        self.share = share
+
+    def forward(self, x):
+        score = torch.where(x.flatten(1).sum(1) > 0, 1.0, -1.0)
+        if len(x) <= 64:
+            return two(score)
+        number = (1e4 * (x.flatten(1)[:, :4].sum() + x.flatten(1)[:, 0]).double()).long()
+        return two(torch.where(number % 10_000 < 10_000 * self.share, -score, score))
+
+
+@pytest.mark.parametrize("share", [0.01, 0.05])
+def test_a_share_of_moved_votes_is_caught_as_often_as_promised(share, monkeypatch):
+    """1 - (1 - q)^m for the m samples that are looked at, of which 16 are in the first batch."""
+    monkeypatch.setattr(audit, "RATE", 1 / 20)
+    n, caught, runs, model = 1000, 0, 150, Moving(share)
+    image = torch.full(SHAPE, 128, dtype=torch.uint8)
+    smoothed = SmoothedClassifier(model, 0.5, 2, batch_size=128, kernels="off")
+    smoothed.prepare(image)
+    for run in range(runs):
+        smoothed._ready[2].audit._sizes.clear()
+        try:
+            smoothed.count(image, n, "estimation", run)
+        except NoFunctionError:
+            caught += 1
+    looked_at = 16 + (n - 16) / 20
+    assert stats.binomtest(caught, runs, 1 - (1 - share) ** looked_at).pvalue > 1e-4
+
+
+def test_what_was_caught_is_not_stored_and_the_rest_is_named(tmp_path):
+    """A network that turns bad after some images: none of the group is stored, and the part of before is named."""
+
+    class Late(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.fc, self.seen = nn.Linear(784, 10), [0]
+
+        def forward(self, x):
+            self.seen[0] += len(x)
+            z = self.fc(x.flatten(1))
+            return z if self.seen[0] < 12_000 else z.mean(0) + 0 * z + torch.rand(10)
+
+    settings = {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.01, "quiet": True, "batch_size": 100}
+    with pytest.raises(NoFunctionError, match=r"part-0-of-1\.tsv"):
+        certify_with(
+            Late(), load_dataset("mnist-mini"), tmp_path, selection=Selection(max=60), **settings
+        )
+    stored = (tmp_path / "part-0-of-1.tsv").read_text().splitlines()
+    assert 1 < len(stored) < 13
+
+
 def refused_for_mixing(model, batch_size):
     smoothed = SmoothedClassifier(model, 0.25, 10, batch_size=batch_size)
     with pytest.raises(ModelError, match=r"depends on|the same batch twice"):
@@ -237,7 +368,7 @@ def test_later_batches_are_looked_at_too(monkeypatch):
             self.seen[0] += len(x)
             return super().forward(x) if self.seen[0] > 1000 else two((x - 0.5).flatten(1).sum(1))
 
-    monkeypatch.setattr(network_module, "RATE", 0.5)
+    monkeypatch.setattr(audit, "RATE", 0.5)
     smoothed = SmoothedClassifier(Turning(64), 0.5, 2, batch_size=128)
     with pytest.raises(ModelError, match="depends on"):
         smoothed.certify(torch.full(SHAPE, 140, dtype=torch.uint8), n0=20, n=20_000)

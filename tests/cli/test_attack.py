@@ -6,7 +6,9 @@ import shutil
 
 import pytest
 
+from smoothcert.runs.store import ResultStore
 from tests.cli.commands import ends, fails, run
+from tests.verification.simulated import invented, tamper
 
 
 def test_attack_prints_both_accuracies_and_draws_them(capsys, certified, tmp_path):
@@ -92,19 +94,13 @@ def test_certificates_of_a_run_that_has_none(capsys, certified, tmp_path):
 
 
 def test_an_alarm_is_printed_loudly(capsys, certified, tmp_path):
-    """A store whose radii claim far too much: the attack contradicts it."""
-    folder = certified / "certify" / "wrong"
-    folder.mkdir()
-    source = certified / "certify" / "six"
-    (folder / "manifest.json").write_bytes((source / "manifest.json").read_bytes())
-    header, *lines = (source / "part-0-of-1.tsv").read_text().splitlines()
-    rows = [line.split("\t") for line in lines]
-    inflated = ["\t".join([*row[:3], "99.0", *row[4:]]) for row in rows]
-    (folder / "part-0-of-1.tsv").write_text("\n".join([header, *inflated]) + "\n")
-    arguments = ["--radius", 4.0, "--noises", 4, "--steps", 5, "--n", 100, "--max", 6]
+    """Counts that were invented prove radii of another class: the attack contradicts them."""
+    source = ResultStore(certified / "certify" / "six")
+    wrong = invented(certified / "certify" / "wrong", source, lambda row: 9 - int(row["label"]))
+    arguments = ["--radius", 0.5, "--noises", 4, "--steps", 5, "--n", 100, "--max", 6]
     arguments += ["--against", "wrong", "--name", "w"]
     assert re.search(
-        r"SOUNDNESS ALARM: a, pgd at radius 4: \d of 6 inputs \(.*\) answers? otherwise inside "
+        r"SOUNDNESS ALARM: .*, pgd at radius 0.5: \d of 6 inputs \(.*\) answers? otherwise inside "
         r"(its|their) certified radius",
         run(capsys, "attack", certified, *arguments),
     )
@@ -116,4 +112,28 @@ def test_an_alarm_is_printed_loudly(capsys, certified, tmp_path):
         "--tables",
         "certified",
     )
-    assert said.err.startswith("SOUNDNESS ALARM: a/six, pgd at radius 4")
+    assert said.err.startswith("SOUNDNESS ALARM: a/six, pgd at radius 0.5")
+    shutil.rmtree(wrong.folder)
+    shutil.rmtree(certified / "attack" / "w")
+
+
+@pytest.mark.parametrize("radius", ["3.5", "0.001"])
+def test_certificates_that_their_counts_do_not_prove_are_not_compared_with(
+    capsys, certified, radius
+):
+    """A radius that was raised would raise a false alarm, and one that was lowered could hide a true one."""
+    store = ResultStore(shutil.copytree(certified / "certify" / "six", certified / "certify" / "x"))
+    tamper(store, lambda _: {"radius": radius}, lambda cells: cells["predict"] != "-1")
+    words = ["--radius", 0.25, "--n", 20, "--max", 1, "--steps", 1, "--noises", 1, "--name", "x"]
+    assert "part-0-of-1.tsv, line 2" in fails(capsys, "attack", certified, "--against", "x", *words)
+    assert not (certified / "attack" / "x").exists()
+    shutil.rmtree(store.folder)
+
+
+def test_as_printed_predict_takes_100000_samples(capsys, certified):
+    """Radius 0 is PREDICT over the data set (SmoothAdv, appendix D)."""
+    words = ["attack", certified, "--radius", 0, "--max", 1, "--name", "predict", "--as-printed"]
+    assert "n = 100000 and alpha = 0.001" in run(capsys, *words)
+    identity = json.loads((certified / "attack" / "predict" / "manifest.json").read_text())
+    assert (identity["identity"]["n"], identity["identity"]["as_printed"]) == (100_000, True)
+    assert "n = 50 and" in run(capsys, *words[:-2], "few", "--as-printed", "--n", 50)

@@ -94,7 +94,7 @@ def test_python_m_is_the_command():
         certify {run} --sigma -0.5 | sigma, the standard deviation of the noise, must be above 0
         certify {run} --sigma 0 | must be above 0
         certify {run} --seed -1 | seed must be a whole number from 0 to 2**63 - 1
-        certify {run} --seed 9223372036854775808 --beacon x | for example 0, found 9223372036854775808
+        certify {run} --seed 9223372036854775808 | for example 0, found 9223372036854775808
         attack {run} --radius 1 --seed -1 | seed must be a whole number from 0 to 2**63 - 1
         attack {run} --radius 1 --seed 18446744073709551616 | for example 0, found 18446744073709551616
         attack {run} --radius 1 --n 5 | n = 5 samples cannot answer anything
@@ -134,7 +134,7 @@ def test_mistakes_are_answered_in_one_line(capsys, certified, tmp_path, argument
         (["trane"], "trane"),
         (["train"], "arguments are required: recipe, --out\n"),
         (["reproduce"], "arguments are required: what\n"),
-        (["predict"], "arguments are required: run, images\n"),
+        (["predict"], "arguments are required: run\n"),
         (["attack", "a"], "arguments are required: --radius\n"),
         (
             ["certify", "a", "--ever", "3"],

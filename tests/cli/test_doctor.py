@@ -23,7 +23,7 @@ def _hurry(monkeypatch):
 def test_a_run_is_examined(capsys, certified):
     printed = run(capsys, "doctor", certified, *QUICK)
     assert "lenet, 10 classes" in printed
-    assert "verdict: fit to be certified" in printed
+    assert printed.splitlines()[-1].startswith("result   ready: certify it with sigma 0.5")
     assert "1,000 images will take about" in printed
     assert "in units of images whose pixels lie in [0, 1]" in printed
 
@@ -58,8 +58,9 @@ def test_a_fault_shows_in_the_exit_status(capsys, certified, tmp_path):
         main(["doctor", str(certified), "--data", f"npz:{data}", *map(str, QUICK)])
     assert stop.value.code == 1
     printed = capsys.readouterr().out
-    assert "FAULT" in printed
-    assert "verdict: not fit" in printed
+    assert "ERROR" in printed
+    assert "not ready: " in printed.splitlines()[-1]
+    assert "ready: certify" not in printed
 
 
 @pytest.mark.parametrize(
@@ -72,3 +73,41 @@ def test_a_fault_shows_in_the_exit_status(capsys, certified, tmp_path):
 )
 def test_what_is_missing_is_named(capsys, words, message):
     assert message in fails(capsys, "doctor", *words)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--n0", -3], "found -3"),
+        (["--alpha", 0], "found 0"),
+        (["--n", 5], "use n >= 10"),
+        (["--radius", -0.25], "found [-0.25]"),
+        (["--sigma", 25], "0.098"),
+    ],
+)
+def test_settings_are_judged_before_anything_is_loaded(capsys, tmp_path, words, message):
+    assert message in fails(capsys, "doctor", tmp_path / "no run", *words)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("doctor", "{run}"),
+        ("certify", "{run}"),
+        ("attack", "{run}", "--radius", 0.5),
+        ("train", "mnist-mini/gaussian-0.50", "--out", "{new}"),
+        ("certify", "--model", "lenet", "--data", "mnist-mini", "--out", "{new}"),
+        ("import", "weights.pth", "--dataset", "mnist", "--out", "{new}"),
+    ],
+)
+def test_a_sigma_of_grey_levels_is_asked_about(capsys, certified, tmp_path, words):
+    places = {"run": certified, "new": tmp_path / "new"}
+    said = fails(capsys, *(str(word).format(**places) for word in words), "--sigma", 25)
+    assert all(part in said for part in ("[0, 1]", "found 25", "8-bit", "0.098"))
+    assert not places["new"].exists()
+
+
+def test_limits_are_those_of_the_noise(capsys, certified):
+    printed = run(capsys, "doctor", certified, *QUICK, "--noise", "uniform", "--n", 100_000)
+    assert "no radius exceeds 0.866" in printed
+    assert "l1 norm" in printed

@@ -62,10 +62,12 @@ def runs(certified, tmp_path):
 
 def test_report_and_status_of_a_folder_of_runs(capsys, runs):
     status, told, said = outcome(capsys, "status", runs, "--json")
-    assert (status, said) == (0, "")  # a status counts rows, and does not judge them
+    assert (status, said) == (2, f"error: {told['problems'][0]}\n")
+    assert "damaged/certify/six is damaged" in said
     assert [Path(run["path"]).name for run in told["runs"]] == ["seed9", "seed10", "damaged"]
     assert [run["state"] for run in told["runs"]] == ["trained"] * 3
-    assert [run["finished"] for run in told["runs"]] == [True, False, True]
+    assert [run["finished"] for run in told["runs"]] == [True, False, False]
+    assert [run["stores"][0]["state"] for run in told["runs"]] == ["complete", "partial", "damaged"]
     (store,) = told["runs"][1]["stores"]
     assert (store["name"], store["state"], store["done"], store["inputs"]) == (
         "six",

@@ -16,9 +16,11 @@ def test_explain_draws_paths_and_ratios(capsys, certified, tmp_path):
     assert "smoothed confidence" in (tmp_path / "a-0.svg").read_text()
     assert (tmp_path / "mixing-ratios.tsv").read_text().startswith("run\tratio\na\t")
     assert "nothing to explain" in fails(capsys, "explain", certified, "--out", tmp_path)
-    assert "images 0 to 999, found index 1000" in fails(
-        capsys, "explain", certified, "--index", 1000, "--out", tmp_path
-    )
+    for words, message in (
+        (["--index", 1000], "images 0 to 999, found index 1000"),
+        (["--ratios", 1001], "--ratios 1001 is of mnist-mini, which has 1000 test images"),
+    ):
+        assert message in fails(capsys, "explain", certified, *words, "--out", tmp_path)
 
 
 def test_explain_tells_runs_of_one_name_apart(capsys, certified, tmp_path):

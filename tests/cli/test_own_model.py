@@ -166,7 +166,10 @@ def test_names_and_weights_as_people_have_them(capsys, here, model, weights):
             "mnist-mini has 10 classes, the network 7",
         ),
         (["--model", "nets.py:Scaled", "--mean", "x", *SMALL], "--mean takes numbers"),
-        (["--model", "nets.py:Scaled", "--mean", 1, 2, 3, *SMALL], "normalises 3 channels"),
+        (
+            ["--model", "nets.py:Scaled", "--mean", 1, 2, 3, *SMALL],
+            "the normalisation is of 3 channels",
+        ),
         (["--model", "nets.py:Scaled", "--input-range", 1, 0, *SMALL], "low then high"),
         (
             ["--model", "nets.py:Scaled", "--normalisation", "cifar10", *SCALED, *SMALL],

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -73,6 +74,39 @@ def test_printed_numbers_never_exceed_the_proved_ones(capsys, certified, tmp_pat
             assert 0 <= proved.radius - float(found[1]) < 1e-4
             assert 0 <= proved.p_lower - float(found[2]) < 1e-6
     assert sum("radius" in line for line in lines) >= 4
+
+
+def test_a_photo_is_prepared_as_those_of_the_run_itself(capsys, certified, tmp_path, monkeypatch):
+    """As `certify` does it: the centre of 30 pixels, not all of the picture in 28."""
+    pixels = np.random.default_rng(0).integers(0, 256, (60, 45, 3)).astype(np.uint8)
+    (tmp_path / "photos" / "test").mkdir(parents=True)
+    photo = tmp_path / "photos" / "test" / "a.png"
+    Image.fromarray(pixels).save(photo)
+    run_folder = shutil.copytree(certified, tmp_path / "run")
+    about = json.loads((run_folder / "model.json").read_text())
+    about["dataset"] = "folder:photos,size=28,resize=30,grey"
+    (run_folder / "model.json").write_text(json.dumps(about))
+    monkeypatch.chdir(tmp_path)
+    found = load_dataset("folder:photos,size=28,resize=30,grey")
+    np.save("as_certified.npy", found.image(0))
+    words = ["predict", "run", "--n", 200, "--seed", 1]
+    *_, told, _ = run(capsys, *words, photo).splitlines()
+    assert "shorter side to 30" in told
+    answers = [
+        json.loads(run(capsys, *words, path, "--json")) for path in (photo, "as_certified.npy")
+    ]
+    assert answers[0]["images"][0]["counts"] == answers[1]["images"][0]["counts"]
+    assert "shorter side to 30" in answers[0]["preparation"]
+
+
+def test_a_run_without_noise_is_predicted_with_the_noise_that_is_named(capsys, certified, tmp_path):
+    run_folder = shutil.copytree(certified, tmp_path / "run")
+    about = json.loads((run_folder / "model.json").read_text())
+    (run_folder / "model.json").write_text(json.dumps({**about, "sigma": 0.0}))
+    np.save(tmp_path / "digit.npy", load_dataset("mnist-mini", "test").image(0))
+    words = ["predict", run_folder, tmp_path / "digit.npy", "--n", 100]
+    assert "sigma" in fails(capsys, *words)
+    assert "certified radius" in run(capsys, *words, "--sigma", 0.25)
 
 
 @pytest.mark.parametrize(

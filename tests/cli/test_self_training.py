@@ -1,5 +1,8 @@
 """The settings of self-training from recipes and the command line."""
 
+import numpy as np
+import pytest
+import torch
 from torch import nn
 
 from smoothcert.cli import main
@@ -7,6 +10,7 @@ from smoothcert.config import SelfTraining
 from smoothcert.data import Dataset, load_dataset
 from smoothcert.recipes import load_recipe
 from smoothcert.runs.folder import RunFolder
+from tests.cli.commands import fails, run
 from tests.training.tiny import write_pseudo
 
 
@@ -53,3 +57,41 @@ def test_the_command_line_and_recipes_merge_its_settings(tmp_path):
     run = RunFolder(tmp_path / "run")
     assert run.config().self_training == SelfTraining(path, weight=0.1)
     assert run.records("metrics.jsonl")[0]["pseudo_labelled_loss"] > 0
+
+
+def test_from_unlabelled_images_to_a_self_trained_run(tmp_path, capsys):
+    """SmoothAdv, appendix E.2: a standard network labels images, and both kinds train another."""
+    model = ["--model", "tests.cli.test_self_training.Flat", "--evaluate-every", "0"]
+    learn = ["--epochs", "1", "--batch-size", "500", "--device", "cpu", *model]
+    start = ["train", "mnist-mini/gaussian-0.50", *learn]
+    run(capsys, *start, "--sigma", "0", "--out", tmp_path / "standard")
+    some = load_dataset("mnist-mini", "test").images
+    np.savez(tmp_path / "some.npz", images=some)  # without labels
+    label = ["predict", tmp_path / "standard", "--data", f"npz:{tmp_path / 'some.npz'}"]
+    label += ["--trust-code", "--device", "cpu", "--pseudo-labels", tmp_path / "labelled.npz"]
+    said = run(capsys, *label)
+    assert "1000 pseudo-labels" in said
+    network, _ = RunFolder(tmp_path / "standard").load_model(trust_code=True)
+    with np.load(tmp_path / "labelled.npz") as file:
+        assert np.array_equal(file["data"], some.transpose(0, 2, 3, 1))
+        answers = network(torch.from_numpy(some).float() / 255).argmax(1)
+        assert file["extrapolated_targets"].tolist() == answers.tolist()
+    assert "a new .npz file" in fails(capsys, *label)  # it is there
+    trained = ["--self-training.path", tmp_path / "labelled.npz", "--as-printed"]
+    run(capsys, *start, *trained, "--out", tmp_path / "self")
+    (epoch,) = RunFolder(tmp_path / "self").records("metrics.jsonl")
+    assert epoch["pseudo_labelled_loss"] > 0
+    assert RunFolder(tmp_path / "self").config().as_printed
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "give one of the two"),
+        (["a.png", "--data", "mnist", "--pseudo-labels", "b.npz"], "give one of the two"),
+        (["--data", "mnist"], "belong together"),
+        (["a.png", "--pseudo-labels", "b.npz"], "belong together"),
+    ],
+)
+def test_pseudo_labels_are_of_a_data_set_and_certificates_of_files(capsys, words, message):
+    assert message in fails(capsys, "predict", "run", *words)

@@ -1,6 +1,5 @@
 """A run folder may name Python code as its network: no command runs it unless it is told to."""
 
-import json
 import shutil
 import sys
 
@@ -13,6 +12,7 @@ from smoothcert.errors import ModelError
 from smoothcert.runs.folder import RunFolder
 from tests.cli.commands import fails, run
 from tests.cli.digits import write_digits
+from tests.code import note_code
 
 CODE = """
 from pathlib import Path
@@ -26,11 +26,10 @@ Path("was_run").touch()
 def strange(certified, tmp_path, monkeypatch):
     """A finished run whose network is LeNet by way of a module that leaves a trace when it is imported."""
     place = shutil.copytree(certified, tmp_path / "run", ignore=shutil.ignore_patterns("certify"))
-    spec = json.loads((place / "model.json").read_text())
-    (place / "model.json").write_text(json.dumps({**spec, "architecture": "strange_net.LeNet"}))
     (tmp_path / "strange_net.py").write_text(CODE)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
+    note_code(place, architecture="strange_net.LeNet")
     yield place
     sys.modules.pop("strange_net", None)
 

@@ -1,11 +1,12 @@
 import struct
 import sys
+import tarfile
 import zlib
 
 import numpy as np
 import pytest
 
-from smoothcert.data import ImageFolder
+from smoothcert.data import ImageFolder, load_dataset
 from smoothcert.data.preparation import random_part
 from smoothcert.errors import DataError, MissingExtra
 
@@ -221,3 +222,30 @@ def test_more_than_8_bits_a_channel_are_refused(tmp_path):
     for i in range(2):
         with pytest.raises(DataError, match="8 bits per channel"):
             images.image(i)
+
+
+@pytest.mark.parametrize("shards", [False, True])
+def test_as_printed_test_images_are_256_x_256_whatever_their_shape(tmp_path, shards):
+    """The name and the fingerprint say it, so that certificates of both do not mix."""
+    original = picture(500, 300)
+    (tmp_path / "imagenet" / "val" / "c").mkdir(parents=True)
+    original.save(tmp_path / "imagenet" / "val" / "c" / "a.png")
+    if shards:
+        folder = tmp_path / "imagenet" / "val"
+        (folder / "c" / "a.png").rename(folder / "a.png")
+        (folder / "a.cls").write_text("0")
+        with tarfile.open(folder / "0.tar", "w") as tar:
+            for name in ("a.png", "a.cls"):
+                tar.add(folder / name, name)
+    code, printed = (
+        load_dataset(name, "test", tmp_path) for name in ("imagenet", "imagenet-printed")
+    )
+    resized = np.asarray(original.resize((256, 256), Image.Resampling.BILINEAR)).transpose(2, 0, 1)
+    assert np.array_equal(printed.image(0), resized[:, 16:240, 16:240])
+    assert np.array_equal(printed.part([0]).image(0), printed.image(0))
+    assert not np.array_equal(code.image(0), printed.image(0))
+    assert (code.name, printed.name) == ("imagenet", "imagenet-printed")
+    assert code.fingerprint() != printed.fingerprint()
+    assert "both sides to 256" in printed.preparation
+    draws = [data.train_image(0, np.random.default_rng(0)) for data in (code, printed)]
+    assert np.array_equal(*draws)  # training is the same

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from smoothcert.data.image_file import read_image
+from smoothcert.data.preparation import Preparation
 from smoothcert.errors import DataError
 
 Image = pytest.importorskip("PIL.Image")
@@ -34,13 +35,13 @@ def test_pictures_are_turned_as_exif_says(tmp_path, orientation):
     exif[ORIENTATION] = orientation
     path, upright = tmp_path / "a.png", TURNED[orientation](PIXELS)
     Image.fromarray(PIXELS).save(path, exif=exif)
-    found = read_image(path, (3, *upright.shape[:2]))
+    found = read_image(path, Preparation(3, *upright.shape[:2]))
     assert np.array_equal(found, upright.transpose(2, 0, 1))
     if upright.shape != PIXELS.shape:
         with pytest.raises(
             DataError, match=r"a.png: the model takes .* \[3, 20, 30\].*found \[3, 30, 20\]"
         ):
-            read_image(path, (3, 20, 30))
+            read_image(path, Preparation(3, 20, 30))
 
 
 def png_header(width, height):
@@ -63,7 +64,7 @@ def test_a_huge_picture_is_refused_before_it_is_decoded(tmp_path, recwarn):
     with pytest.raises(
         DataError, match=r"huge.png: expected at most 100 million pixels, found 13000 x 13000"
     ):
-        read_image(path, (1, 28, 28))
+        read_image(path, Preparation(1, 28, 28))
     assert not recwarn.list
 
 
@@ -75,7 +76,7 @@ def test_a_huge_array_is_refused_before_it_is_read(tmp_path):
         np.lib.format.write_array_header_1_0(file, header)
         file.truncate(file.tell() + 2**40)
     with pytest.raises(DataError, match=r"huge.npy: the model takes"):
-        read_image(path, (1, 28, 28))
+        read_image(path, Preparation(1, 28, 28))
 
 
 def frames(path):
@@ -113,4 +114,4 @@ def frames(path):
 def test_what_has_no_one_meaning_is_refused_by_name(tmp_path, name, make, message):
     make(tmp_path / name)
     with pytest.raises(DataError, match=f"{name}.*{message}"):
-        read_image(tmp_path / name, (3, 20, 30))
+        read_image(tmp_path / name, Preparation(3, 20, 30))

@@ -1,6 +1,7 @@
 """Batches of labelled and pseudo-labelled images by turns, and epochs of them that go on in the middle."""
 
 import numpy as np
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -10,10 +11,11 @@ from smoothcert.data.interleaved import Interleaved
 from tests.training.tiny import kinds, tiny
 
 
-def interleaved(labelled=50, pseudo=70, batch_size=8, **options):
+def interleaved(labelled=50, pseudo=70, batch_size=8, as_printed=False, **options):
     return Interleaved(
         Batches(tiny(size=labelled), batch_size, **{"seed": 3, **options}),
         tiny(size=pseudo, seed=9),
+        as_printed,
     )
 
 
@@ -62,3 +64,27 @@ def test_all_ranks_take_the_same_kinds():
     one, two = (interleaved(rank=rank, world_size=2) for rank in (0, 1))
     assert kinds(one, 4) == kinds(two, 4)
     assert len(set(kinds(one, 4))) == 2
+
+
+def test_as_printed_every_step_throws_a_coin():
+    """More than 7 of 14 steps are often of one kind, whose images are then gone through again."""
+    counts, seen = [], []
+    for seed in range(8):
+        batches = interleaved(seed=seed, as_printed=True)
+        for epoch in range(4):
+            whole = list(batches.epoch(epoch))
+            kinds = [batch.pseudo_labelled for batch in whole]
+            counts.append(sum(kinds))
+            labelled = torch.cat([batch.index for batch in whole if not batch.pseudo_labelled])
+            seen.append(np.bincount(labelled, minlength=50))
+            for start in (3, 11):
+                tail = list(batches.epoch(epoch, start))
+                for one, two in zip(whole[start:], tail, strict=True):
+                    assert one.pseudo_labelled == two.pseudo_labelled
+                    assert torch.equal(one.index, two.index)
+    mean = np.mean(counts)  # of 32 * 14 throws: standard error 0.33
+    assert mean == pytest.approx(7, abs=4 * 0.33)
+    assert np.std(counts) == pytest.approx(14**0.5 / 2, rel=0.5)
+    assert max(taken.max() for taken in seen) == 2
+    firsts = [next(interleaved(as_printed=True).epoch(epoch)).index.tolist() for epoch in (0, 1)]
+    assert firsts[0] != firsts[1]

@@ -111,6 +111,7 @@ def test_options_choose_size_and_colour(tmp_path):
     [
         ("sise=3", None, "unknown option of folder: 'sise': did you mean size"),
         ("size=0", None, "numbers of pixels from 1"),
+        ("size=0x28", None, "found '0x28'"),
         ("size=1x2x3", None, "height x width"),
         ("size=8,resize=4", None, "resize=4 is smaller than the size 8x8"),
         ("size", None, "expected size=..."),
@@ -156,10 +157,33 @@ def test_a_place_is_looked_for_here_and_in_the_data_directories(tmp_path, monkey
         load_dataset("folder:pets", "tset")
 
 
-@pytest.mark.parametrize("name", ["folder:/", "folder:../x", "folder:~", "npz:/etc/a.npz"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "folder:/",
+        "folder:../x",
+        "folder:~",
+        "npz:/etc/a.npz",
+        "folder:..",
+        "folder:a/b",
+        "folder:../train",
+        "folder:/train",
+        "folder:a/b/train",
+        "folder:~/train",
+    ],
+)
 def test_a_manifest_cannot_name_paths(name):
     with pytest.raises(DataError, match="found a path"):
         load_stored(name, "test")
+
+
+def test_a_folder_that_is_called_as_a_split_has_the_name_above_it_too(tmp_path):
+    """Many sets have such a folder: a store that calls its data folder:train could mean any."""
+    tree(tmp_path / "pets", "train/cat/a.png", "train/dog/b.png")
+    found = load_dataset(f"folder:{tmp_path / 'pets' / 'train'}")
+    assert found.name == "folder:pets/train"
+    again = load_stored(found.name, "test", tmp_path)
+    assert again.fingerprint() == found.fingerprint()
 
 
 def test_the_fingerprint_names_contents_labels_and_preparation(tmp_path):

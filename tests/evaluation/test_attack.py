@@ -16,10 +16,10 @@ from smoothcert.errors import ConfigError, ModelError, StoreError
 from smoothcert.evaluation.attack import adversarial_image
 from smoothcert.report import empirical_rows, read_attacks
 from smoothcert.runs.attack_rows import ATTACK_COLUMNS
-from smoothcert.runs.rows import COLUMNS as CERTIFICATE_COLUMNS
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import ResultStore
 from tests.results import attack_with, cells, certify_with
+from tests.verification.simulated import invented
 
 SHAPE = (1, 8, 8)
 SIGMA = 0.25
@@ -73,6 +73,35 @@ def test_the_attack_goes_straight_at_the_plane(plane, name):
     assert d.norm() == pytest.approx(0.2, abs=1e-4)
     cosine = float(-(d * plane.w).sum() / d.norm())
     assert cosine > (0.9 if name.startswith("stein") else 0.999)
+
+
+@pytest.mark.parametrize("name", ["pgd", "expected", "ddn", "stein", "vanilla"])
+def test_what_an_attack_as_printed_finds_is_an_image_in_the_ball(plane, name):
+    """Its steps know no [0,1], which here they leave; and it is another than the code finds."""
+    image = torch.from_numpy(np.random.default_rng(1).integers(0, 2, SHAPE)).float()
+    label = int(plane(image[None]).argmax())
+    config = AttackConfig(SIGMA, (2.0,), name, noises=8, steps=4)
+    found = [
+        adversarial_image(plane, image, label, replace(config, as_printed=printed), 2.0, key=1)
+        for printed in (False, True)
+    ]
+    assert not torch.equal(*found)
+    assert 0 <= found[1].min() <= found[1].max() <= 1
+    assert 0.1 < (found[1] - image).norm() <= 2.0 + 1e-5
+
+
+@pytest.mark.parametrize("name", ["pgd", "expected", "ddn", "stein"])
+def test_the_temperature_changes_what_is_attacked(name):
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.Tanh(), nn.Linear(16, 4))
+    image = torch.full(SHAPE, 0.5)
+    label = int(model(image[None]).argmax())
+    config = AttackConfig(SIGMA, (2.0,), name, noises=16, steps=4)
+    found = [
+        adversarial_image(model, image, label, replace(config, beta=beta), 2.0, key=1)
+        for beta in (1.0, 8.0)
+    ]
+    assert (found[0] - found[1]).abs().max() > 1e-3
 
 
 def test_hard_votes_find_the_plane_where_gradients_say_nothing():
@@ -186,16 +215,9 @@ def test_empirical_accuracy_lies_above_certified_and_the_true_accuracy_between(
 
 
 def test_a_wrong_certificate_raises_the_alarm(plane, certified, tmp_path):
-    """Radii of 1 are claimed for all; every image that the attack flips contradicts its certificate."""
-    data, certificates = certified
-    part = certificates.folder / "part-0-of-1.tsv"
-    header, *lines = part.read_text().splitlines()
-    column = CERTIFICATE_COLUMNS.index("radius")
-    inflated = [
-        "\t".join([*c[:column], "1.0", *c[column + 1 :]])
-        for c in (line.split("\t") for line in lines)
-    ]
-    part.write_text("\n".join([header, *inflated]) + "\n")
+    """All samples are claimed to agree; every image that the attack flips contradicts its certificate."""
+    data, source = certified
+    certificates = invented(tmp_path / "wrong", source, lambda row: 0)
     rows = summarise(
         attack_with(plane, data, tmp_path / "attack", certificates=certificates, **SETTINGS)
     )
@@ -284,10 +306,10 @@ def test_the_network_is_left_as_it_was(plane, tmp_path):
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"radii": []}, "at least 0"),
+        ({"radii": []}, "needs radii.* found none"),
         ({"radii": [-0.1]}, "at least 0"),
-        ({"radii": [math.nan]}, r"needs finite radii of at least 0, found \[nan\]"),
-        ({"radii": [math.inf]}, r"needs finite radii of at least 0, found \[inf\]"),
+        ({"radii": [math.nan]}, r"radii must be .* finite number, found \[nan\]"),
+        ({"radii": [math.inf]}, r"radii must be .* finite number, found \[inf\]"),
         ({"radii": [0.5, 0.5]}, "each radius once"),
         ({"alpha": 0.0}, "failure probability"),
     ],

@@ -10,7 +10,16 @@ from smoothcert.statistics.certificate import ABSTAIN, predicted
 SIGMA = 0.25
 
 
-@pytest.mark.parametrize("wrong", [{"attack": "fgsm"}, {"noises": 0}, {"steps": 0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"attack": "fgsm"},
+        {"noises": 0},
+        {"steps": 0},
+        {"attack": "stein", "noises": 1},  # would move the image at random, and prove nothing
+        {"attack": "stein-hard", "noises": 1},
+    ],
+)
 def test_unusable_attacks_are_refused(wrong):
     with pytest.raises(ConfigError, match="attack"):
         AttackConfig(SIGMA, (0.5,), **wrong)

@@ -112,6 +112,9 @@ def test_what_cannot_be_made_is_refused_before_anything_is_written(capsys, monke
     with pytest.raises(SystemExit):
         main(["reproduce", "smoothadv-logs/cifar10-selftrained", "--out", str(tmp_path / "new")])
     assert "or leave such rows out" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["reproduce", "catrs-supplement/figure-7", "--out", str(tmp_path / "new")])
+    assert "its pictures are those of CIFAR-10-C" in capsys.readouterr().err
     assert not (tmp_path / "new").exists()
 
 
@@ -136,6 +139,7 @@ def test_a_small_table_is_the_envelope_of_its_models(tmp_path, tiny):
     rows = (
         BestRow("best", 4, **models, accuracy=(60.0, 50.0), clean=(70.0, 71.0)),
         BestRow("abstained", 4, **models, abstention=(10.0, 11.0)),
+        BestRow("of a figure", 4, **models),
     )
     table = Table(name="own/best", title="Best", cited="-", best=rows, radii=(0.0, 0.25))
     contests = plan_best(table, tmp_path, dataset=tiny)
@@ -178,7 +182,12 @@ def test_a_small_table_is_the_envelope_of_its_models(tmp_path, tiny):
         "| abstained | published | 10 | 11 |",
         f"|  | ours, best of 2 | {' | '.join(silent)} |",
     ]
-    assert lines[9].startswith("- best, ours: 0.00 to 0.25 by m = 1 ")
+    plain = [f"{100 * cell['certified_accuracy']:.1f}" for cell in found["best"]]
+    assert lines[8:10] == [
+        "| of a figure | published | - | - |",
+        f"|  | ours, best of 2 | {' | '.join(plain)} |",
+    ]
+    assert lines[11].startswith("- best, ours: 0.00 to 0.25 by m = 1 ")
     partly = best_outcomes(table, contests, jobs[1:], train, certify, comparable=True)
     assert "| ours, best of 1 of 2 models |" in best_table(table, partly)
     assert best_outcomes(table, contests, [], train, certify, comparable=True) == []

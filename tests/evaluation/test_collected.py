@@ -81,7 +81,7 @@ def test_rows_of_other_options_are_refused_unless_all_are_made_again(file, chang
             [{**entry("b"), "table": "x/table-1", "options": OPTIONS}],
             r"another table \(x/table-1 mnist/b\)",
         ),
-        ([entry("b")], "does not say by which options"),
+        ([entry("b")], "made with other options: .*n not given there"),
         ([1], "should be a list of outcomes"),
         ({"b": 1}, "should be a list of outcomes"),
         ([{"acr": 1.0}], "should be a list of outcomes"),

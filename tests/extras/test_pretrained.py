@@ -86,6 +86,8 @@ def test_what_is_certified_is_what_transformers_computes(vit):
          InputForm((0.5,), (0.0625,))),
         ({"do_normalize": False, "do_resize": False, "rescale_factor": 1 / 127.5, "rescale_offset": True},
          InputForm(range=(-1.0, 1.0))),
+        ({"data_config": {"input_size": [3, 160, 160], "mean": [0.5] * 3, "std": [0.25] * 3}},  # timm's
+         InputForm((0.5,) * 3, (0.25,) * 3, size=(160, 160))),
     ],
 )  # fmt: skip
 def test_processors_in_numbers(processor, expected):
@@ -243,6 +245,11 @@ def test_no_part_of_a_network_names_a_place(keys, value):
         nested = [nested] if key == "0" else {key: nested}
     with pytest.raises(ModelError, match="by which weights, a configuration or code would be"):
         nothing_fetched({"vision_config": nested})
+
+
+@pytest.mark.parametrize("names", ["label2id", "label_descriptions"])
+def test_classes_may_be_called_as_they_like(names):
+    nothing_fetched({names: {"weights": "of a scale", "backbone": "of a fish"}})
 
 
 def test_honest_configurations_name_no_place():

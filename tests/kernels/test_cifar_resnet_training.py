@@ -81,7 +81,7 @@ def test_gradients_are_as_near_to_float64_as_those_of_cudnn(precision):
     double = single[0].cpu().double(), single[1].cpu(), single[2].cpu().double()
     found = []
     for network, (images, labels, noise) in ((exact, double), (plain, single), (fast, single)):
-        with products(precision):
+        with products(DEVICE, precision):
             with frozen(network):
                 attack = smoothed_gradient(network, labels, noise)(images)
             network.train().zero_grad()

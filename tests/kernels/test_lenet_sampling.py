@@ -8,7 +8,9 @@ import pytest
 import torch
 from torch import nn
 
+from smoothcert.certification.audit import Audit
 from smoothcert.certification.counting import FusedCounter, Request
+from smoothcert.certification.network import Network
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.data import load_dataset
 from smoothcert.models import build_model
@@ -22,7 +24,8 @@ pytest.importorskip("triton")
 from smoothcert.kernels.lenet import sampling as lenet
 from smoothcert.kernels.lenet.entry import LENET
 from smoothcert.kernels.lenet.sampling import FastLeNet
-from smoothcert.kernels.prepare import Prepared, arithmetic
+from smoothcert.kernels.prepare import Prepared, arithmetic, plain_network
+from smoothcert.noise.exact import place_of
 from smoothcert.noise.fused import FusedNoise
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -171,12 +174,18 @@ def test_counts_of_several_images_at_once_are_those_of_each_sample_alone():
     images = [image.to(DEVICE) for image in images]
     fast = LENET.sampling(model, SHAPE, DEVICE, torch.float16)
     prepared = Prepared(
-        fast, fast.inputs, "float16", (LENET.title,), batch_size=fast.batch_size, any_batch=True
+        fast,
+        fast.inputs,
+        "float16",
+        (LENET.title,),
+        batch_size=fast.batch_size,
+        any_batch=True,
+        spread=1.0,
     )
     settings = {"sigma": 0.5, "mode": "exact", "seed": 4}
-    counter = FusedCounter(
-        images, prepared, lambda x, count: prepared.forward(x)[:count], 10, **settings
-    )
+    plain = plain_network(model.to(DEVICE), SHAPE, DEVICE)
+    audit = Audit(prepared, plain, torch.zeros(32, *SHAPE, device=DEVICE))
+    counter = FusedCounter(images, Network(prepared, 10, audit, None), **settings)
     requests = [
         Request(0, 11, "selection", 0, 5),
         Request(2, 12, "estimation", 7, 20),
@@ -188,7 +197,8 @@ def test_counts_of_several_images_at_once_are_those_of_each_sample_alone():
     for request, row in zip(requests, counts, strict=True):
         noise, expected = FusedNoise("gaussian", 0.5, 4, DEVICE), np.zeros(10, int)
         for sample in range(request.first, request.last):
-            x, word = prepared.inputs(1), noise.words([(request.index, request.stage, 100)])
+            place = place_of(images[request.image].cpu(), request.index, request.stage)
+            x, word = prepared.inputs(1), noise.words([(place, 100)])
             at = torch.tensor([sample], dtype=torch.int32, device=DEVICE)
             noise.fill(x, images[request.image][None], word, torch.zeros_like(at), at)
             expected[int(prepared.forward(x).argmax())] += 1

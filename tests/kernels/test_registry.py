@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from smoothcert.devices import launching
+from smoothcert.devices.products import tf32_products
 from smoothcert.errors import ConfigError
 from smoothcert.kernels import prepare as prepare_module
 from smoothcert.kernels import registry
@@ -51,7 +52,7 @@ def test_a_network_that_fits_gets_its_kernels_and_nothing_is_skipped():
     assert (found.steps, found.skipped) == (("LeNet kernels 2",), ())
     assert (found.precision, found.batch_size, found.any_batch) == ("float16", 32768, True)
     model = build_model("lenet", seed=0).to(DEVICE)
-    network, kernels, reasons = trainable(model, DEVICE, "tf32")
+    network, kernels, reasons = trainable(model, SHAPE, DEVICE, "tf32")
     assert (kernels, reasons) == ("LeNet kernels 2", ())
     assert network is not model
     assert [id(p) for p in network.parameters()] == [id(p) for p in model.parameters()]
@@ -121,7 +122,7 @@ def test_the_reason_why_not_to_train_by_kernels_is_kept_and_logged(
     model, precision, reason, caplog
 ):
     caplog.set_level(logging.INFO, "smoothcert")
-    network, kernels, reasons = trainable(model.to(DEVICE), DEVICE, precision)
+    network, kernels, reasons = trainable(model.to(DEVICE), SHAPE, DEVICE, precision)
     assert (network, kernels, reasons) == (model, None, (reason,))
     assert caplog.messages == [f"training by PyTorch alone: {reason}"]
 
@@ -138,7 +139,7 @@ def test_kernels_can_be_switched_off():
     found = prepared(model, kernels="off")
     assert found.steps[0] == "folded"
     assert found.skipped == ("no kernels: switched off by --kernels off",)
-    network, kernels, reasons = trainable(model, DEVICE, "tf32", "off")
+    network, kernels, reasons = trainable(model, SHAPE, DEVICE, "tf32", "off")
     assert (network, kernels, reasons) == (
         model,
         None,
@@ -146,7 +147,7 @@ def test_kernels_can_be_switched_off():
     )
     for wrong in (
         lambda: prepared(model, kernels="on"),
-        lambda: trainable(model, DEVICE, "tf32", "on"),
+        lambda: trainable(model, SHAPE, DEVICE, "tf32", "on"),
     ):
         with pytest.raises(ConfigError, match="setting of kernels is one of auto, off, found 'on'"):
             wrong()
@@ -154,9 +155,9 @@ def test_kernels_can_be_switched_off():
 
 def test_training_without_kernels_attacks_without_them(monkeypatch):
     monkeypatch.setattr(launching, "runs_triton", lambda _: True)
-    with products("tf32"):
+    with products(DEVICE, "tf32"):
         assert launching.may_launch(DEVICE)
-    with products("tf32", "off"):
+    with products(DEVICE, "tf32", "off"):
         assert not launching.may_launch(DEVICE)
 
 
@@ -171,6 +172,43 @@ def test_kernels_that_fail_are_a_reason_not_an_error(monkeypatch):
     found = prepared(build_model("lenet", seed=0))
     assert found.skipped == ("no kernels in float16: ValueError: no such instruction",)
     assert found.steps[0] == "folded"
+
+
+class Uncompilable(nn.Module):
+    """Computes with a kernel that no compiler takes."""
+
+    def __init__(self, model, _):
+        super().__init__()
+        self.model = model
+
+    def forward(self, x):
+        from tests.kernels.uncompilable import kernel
+
+        kernel[(1,)](x)
+        return self.model(x)
+
+
+@pytest.mark.usefixtures("as_on_a_gpu")
+def test_training_kernels_that_do_not_compile_are_a_reason_not_an_error(monkeypatch, caplog):
+    """They are compiled when they are launched, so the first step would be the first to know."""
+    caplog.set_level(logging.INFO, "smoothcert")
+    monkeypatch.setattr(
+        registry, "KERNELS", (dataclasses.replace(KERNELS[0], training=Uncompilable),)
+    )
+    model = build_model("lenet", seed=0).to(DEVICE)
+    network, kernels, (reason,) = trainable(model, SHAPE, DEVICE, "tf32")
+    assert (network, kernels) == (model, None)
+    assert reason.startswith("no kernels: ")
+    assert caplog.messages == [f"training by PyTorch alone: {reason}"]
+
+
+@pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
+def test_training_on_the_cpu_multiplies_in_float32_beside_a_gpu_too(monkeypatch, precision):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    with products(torch.device("cpu"), precision):
+        assert not tf32_products()
+    with products(torch.device("cuda"), precision):
+        assert tf32_products()
 
 
 @pytest.mark.usefixtures("as_on_a_gpu")
@@ -191,7 +229,7 @@ def test_layer_kernels_that_fail_are_a_reason_not_an_error(monkeypatch):
 def test_where_triton_does_not_run_the_device_is_the_reason():
     model = build_model("lenet", seed=0).eval()
     assert prepare(model, SHAPE, DEVICE).skipped == ("no kernels: Triton does not run on cpu",)
-    found = trainable(model, DEVICE, "tf32")
+    found = trainable(model, SHAPE, DEVICE, "tf32")
     assert (found.network, found.kernels, found.reasons) == (
         model,
         None,

@@ -11,12 +11,17 @@ EVERY = [
     {"name": "smoothadv", "noises": 2, "steps": 2},
     {"name": "smoothadv", "noises": 2, "steps": 2, "attack": "ddn"},
     {"name": "smoothadv", "noises": 2, "steps": 2, "attack": "stein"},
+    {"name": "smoothadv", "noises": 2, "steps": 2, "attack": "expected"},
     {"name": "macer", "noises": 4},
     {"name": "consistency"},
     {"name": "consistency", "base": "smoothadv", "steps": 2},
     {"name": "smoothmix", "noises": 2, "steps": 2, "one_step": True},
     {"name": "catrs", "noises": 2, "steps": 2},
     {"name": "sun", "noises": 2, "steps": 2, "deferred": 0, "threshold": 0.0},
+    {"name": "smoothadv", "noises": 2, "steps": 2, "attack": "ddn", "as_printed": True},
+    {"name": "consistency", "base": "smoothadv", "steps": 2, "as_printed": True},
+    {"name": "smoothmix", "noises": 2, "steps": 2, "one_step": True, "as_printed": True},
+    {"name": "catrs", "noises": 2, "steps": 2, "as_printed": True},
 ]
 
 

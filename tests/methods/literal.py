@@ -61,6 +61,16 @@ def kl_gradient(net, x, target):
     return net.pull(x, np.array([p[c] - target[c] for c in range(len(p))]))
 
 
+def expected_gradient(net, x, y, noise, beta=1.0):
+    """Of (1/m) sum_i -log softmax(beta z(x + delta_i))_y: SmoothAdv's equation 4."""
+    total = np.zeros_like(x)
+    for delta in noise:
+        p = net.softmax(x + delta, beta)
+        slope = [beta * (p[c] - (c == y)) for c in range(len(p))]
+        total += net.pull(x + delta, np.array(slope)) / len(noise)
+    return total
+
+
 # ---- attacks
 
 
@@ -72,6 +82,30 @@ def smoothadv_pgd(net, x, y, noise, epsilon, steps, beta=1.0):
         d = np.clip(x + d, 0, 1) - x
         d = project(d, np.zeros_like(d), epsilon)
     return x + d
+
+
+def printed_pgd(net, x, y, noise, epsilon, steps, beta=1.0, gradient=smoothed_gradient):
+    """Steps of 2 epsilon / T up the normalised gradient, within the ball and nothing else."""
+    d = np.zeros_like(x)
+    for _ in range(steps):
+        g = gradient(net, x + d, y, noise, beta)
+        d = project(d + 2 * epsilon / steps * g / norm(g), np.zeros_like(d), epsilon)
+    return x + d
+
+
+def expected_pgd(net, x, y, noise, epsilon, steps, beta=1.0):
+    d = np.zeros_like(x)
+    for _ in range(steps):
+        g = expected_gradient(net, x + d, y, noise, beta)
+        d = np.clip(x + d + 2 * epsilon / steps * g / norm(g), 0, 1) - x
+        d = project(d, np.zeros_like(d), epsilon)
+    return x + d
+
+
+def stein_hard_gradient(net, x, y, noise):
+    """Section 3.1 as printed, for votes: minus the mean of the noises that are answered with y."""
+    kept = [delta for delta in noise if int(np.argmax(net.logits(x + delta))) == y]
+    return -sum(kept, np.zeros_like(x)) / len(noise)
 
 
 def consistency_pgd(net, x, y, noise, epsilon, steps, images):
@@ -104,14 +138,33 @@ def smoothmix_iterates(net, x, y, noise, alpha, steps, max_norm=None):
     return points
 
 
-def ddn(net, x, y, noise, epsilon, steps, gamma=0.05, start=None):
+def smoothmix_printed_iterates(net, x, y, noise, alpha, steps, max_norm=None):
+    """Equations 7 and 8, and the hard limit of the supplement's table 10 where there is one."""
+    points = [x.copy()]
+    for _ in range(steps):
+        g = smoothed_gradient(net, points[-1], y, noise)
+        point = points[-1] + alpha * g / norm(g)
+        points.append(point if max_norm is None else project(point, x, max_norm))
+    return points
+
+
+def printed_rates(steps):
+    """A cosine from 1 in the first step to 0.01 in the last."""
+    if steps == 1:
+        return [1.0]
+    return [0.505 + 0.495 * np.cos(np.pi * t / (steps - 1)) for t in range(steps)]
+
+
+def ddn(net, x, y, noise, epsilon, steps, gamma=0.05, start=None, rates=None):
     def quantised(d):
         return np.round((x + d) * 255) / 255 - x
 
     worst = norm(np.maximum(x, 1 - x))
     d, rho, best, best_norm = np.zeros_like(x), start or epsilon, np.zeros_like(x), worst
     for t in range(steps):
-        rate = 0.01 + 0.99 * (1 + np.cos(np.pi * (t + 1) / steps)) / 2
+        rate = (
+            0.01 + 0.99 * (1 + np.cos(np.pi * (t + 1) / steps)) / 2 if rates is None else rates[t]
+        )
         votes = [int(np.argmax(net.logits(x + d + delta))) for delta in noise]
         counts = [votes.count(c) for c in range(len(net.b2))]
         adversarial = counts.index(max(counts)) != y
@@ -134,6 +187,15 @@ def catrs_noise(net, x, delta, target, epsilon, steps, noises):
         n = project(n + 2 * epsilon / steps * g / (norm(g) + 1e-8), delta, epsilon)
         n = mean0 + rms0 * (n - n.mean()) / np.sqrt((n**2).mean())
     return n
+
+
+def catrs_printed_noise(net, x, delta, target, epsilon, steps):
+    """Appendix C.4: T steps in the ball, then mean and standard deviation as those of delta."""
+    n = delta.copy()
+    for _ in range(steps):
+        g = kl_gradient(net, x + n, target)
+        n = project(n + 2 * epsilon / steps * g / norm(g), delta, epsilon)
+    return delta.mean() + delta.std() * (n - n.mean()) / n.std()
 
 
 def sphere_noise(net, x, y, delta, epsilon, steps):
@@ -185,6 +247,20 @@ def macer(net, images, labels, noise, sigma, lam, beta, gamma):
     return total / len(labels)
 
 
+def macer_printed(net, images, labels, noise, sigma, lam, beta, gamma):
+    """Equations 6 and 8 of the Consistency supplement; the code's 1e-10 stays in the logarithm."""
+    total = 0.0
+    for b, y in enumerate(labels):
+        copies = [images[b] + delta for delta in noise[b]]
+        total += -np.log(sum(net.softmax(copy)[y] for copy in copies) / len(copies) + 1e-10)
+        q = sum(net.softmax(copy, beta) for copy in copies) / len(copies)
+        others = max(q[c] for c in range(len(q)) if c != y)
+        if q[y] > others:
+            radius = sigma / 2 * (ndtri(q[y]) - ndtri(others))
+            total += lam * sigma / 2 * max(gamma - radius, 0)
+    return total / len(labels)
+
+
 def consistency(net, points, labels, noise, lam, eta, form):
     total = cross_entropy(net, points, labels, noise)
     for b in range(len(labels)):
@@ -216,6 +292,29 @@ def smoothmix(net, starts, ends, labels, noise, mixing, weight):
             / (m * len(labels))
         )
     return total
+
+
+def smoothmix_pairs(net, starts, ends, noise, mixing):
+    """(x_mix, y_mix) of equations 9 and 10: data, with the network as it is."""
+    pairs = []
+    for b, lam in enumerate(mixing):
+        p = sum(net.softmax(starts[b] + delta) for delta in noise[b]) / len(noise[b])
+        y_mix = [(1 - lam) * entry + lam / len(p) for entry in p]
+        pairs.append(((1 - lam) * starts[b] + lam * ends[b], y_mix))
+    return pairs
+
+
+def smoothmix_printed(net, starts, pairs, labels, noise, eta):
+    """Equations 11 and 12, and lines 12 to 15 of algorithm 1."""
+    total = 0.0
+    for b, y in enumerate(labels):
+        m, (x_mix, y_mix) = len(noise[b]), pairs[b]
+        for delta in noise[b]:
+            f = net.softmax(x_mix + delta)
+            natural = -np.log(net.softmax(starts[b] + delta)[y])
+            mix = -sum(y_mix[c] * np.log(f[c]) for c in range(len(f)))
+            total += (natural + eta * mix) / m
+    return total / len(labels)
 
 
 def catrs(

@@ -73,7 +73,7 @@ def test_training_mode_and_parameters_are_left_as_they_were(settings):
     assert all(value.ndim == 0 for value in losses.terms.values())
 
 
-FORWARDS = [1, 2, 1, 1, 1, 1, 1, 1, 2, 2, 1]
+FORWARDS = [1, 2, 1, 1, 1, 1, 1, 1, 1, 2, 2, 1, 1, 1, 2, 2]
 
 
 @pytest.mark.parametrize(("settings", "forwards"), list(zip(EVERY, FORWARDS, strict=True)), ids=IDS)
@@ -112,6 +112,7 @@ def test_every_method_learns(settings, tmp_path):
         batch_size=16,
         lr=0.05,
         evaluate_every=4,
+        as_printed=settings.get("as_printed", False),
         **more,
     )
     run = fit(

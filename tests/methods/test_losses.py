@@ -60,6 +60,12 @@ class Draws:
         return torch.rand(shape, generator=generator).double().numpy()
 
 
+def warm(settings, epoch):
+    """epsilon in an epoch: a tenth in the first as in the code, nothing as printed."""
+    passed = epoch if settings.get("as_printed") else epoch + 1
+    return settings["epsilon"] * min(1.0, passed / settings.get("warmup", 10))
+
+
 # Each case: (settings, epoch) -> m and a function that attacks with the network as it is and returns the loss as a
 # function of the network, so that finite differences vary the weights and leave the attacked points where they are.
 
@@ -74,18 +80,25 @@ def stability(settings, epoch, x, y, soft, draws, net):
 
 def macer(settings, epoch, x, y, soft, draws, net):
     lam = settings["lam"] if epoch >= settings.get("deferred", 0) else 0.0
-    return lambda n: literal.macer(
-        n, x, y, draws.noise, SIGMA, lam, settings["beta"], settings["gamma"]
-    )
+    loss = literal.macer_printed if settings.get("as_printed") else literal.macer
+    return lambda n: loss(n, x, y, draws.noise, SIGMA, lam, settings["beta"], settings["gamma"])
 
 
 def smoothadv(settings, epoch, x, y, soft, draws, net):
-    epsilon = min(
-        settings["epsilon"], (epoch + 1) * settings["epsilon"] / settings.get("warmup", 10)
-    )
-    attack = {"pgd": literal.smoothadv_pgd, "ddn": literal.ddn, "stein": literal.stein_pgd}
+    epsilon = warm(settings, epoch)
+    attack = {
+        "pgd": literal.smoothadv_pgd,
+        "expected": literal.expected_pgd,
+        "ddn": literal.ddn,
+        "stein": literal.stein_pgd,
+    }
     find = attack[settings.get("attack", "pgd")]
     more = {"beta": settings["beta"]} if "beta" in settings else {}
+    if settings.get("as_printed") and find is literal.ddn:
+        more |= {"start": 1.0, "rates": literal.printed_rates(settings["steps"])}
+    elif settings.get("as_printed"):
+        more |= {"gradient": literal.expected_gradient} if find is literal.expected_pgd else {}
+        find = literal.printed_pgd
     kind, noise = settings.get("noise", "both"), draws.noise
     if kind == "none":
         noise = 0 * noise
@@ -100,13 +113,12 @@ def smoothadv(settings, epoch, x, y, soft, draws, net):
 def consistency(settings, epoch, x, y, soft, draws, net):
     points = x
     if settings.get("base") == "smoothadv":
-        epsilon = min(settings["epsilon"], (epoch + 1) * settings["epsilon"] / 10)
-        points = [
-            literal.consistency_pgd(
-                net, x[b], y[b], draws.noise[b], epsilon, settings["steps"], SIZE
-            )
-            for b in range(SIZE)
-        ]
+        own = (SIZE,)
+        find = literal.consistency_pgd
+        if settings.get("as_printed"):
+            find, own = literal.printed_pgd, ()
+        where = (warm(settings, epoch), settings["steps"], *own)
+        points = [find(net, x[b], y[b], draws.noise[b], *where) for b in range(SIZE)]
     form = settings.get("form", "kl+entropy")
     return lambda n: literal.consistency(
         n, points, y, draws.noise, settings["lam"], settings["eta"], form
@@ -116,10 +128,10 @@ def consistency(settings, epoch, x, y, soft, draws, net):
 def smoothmix(settings, epoch, x, y, soft, draws, net):
     ramp = min(1.0, (epoch + 1) / 10)
     alpha, max_norm = settings["alpha"], settings.get("max_norm")
+    printed = settings.get("as_printed")
+    iterates = literal.smoothmix_printed_iterates if printed else literal.smoothmix_iterates
     paths = [
-        literal.smoothmix_iterates(
-            net, x[b], y[b], draws.noise[b], alpha, settings["steps"], max_norm
-        )
+        iterates(net, x[b], y[b], draws.noise[b], alpha, settings["steps"], max_norm)
         for b in range(SIZE)
     ]
     starts = list(x)
@@ -127,6 +139,18 @@ def smoothmix(settings, epoch, x, y, soft, draws, net):
         radius = ramp * (settings.get("one_step_radius") or alpha)
         starts = [np.clip(literal.project(paths[b][1], x[b], radius), 0, 1) for b in range(SIZE)]
     ends, mixing = [path[-1] for path in paths], 0.5 * draws.uniform(SIZE)
+    if printed:
+        if settings.get("one_step"):
+            radius = settings.get("one_step_radius")
+            firsts = [path[1] for path in paths]
+            starts = [
+                first if radius is None else literal.project(first, x[b], radius)
+                for b, first in enumerate(firsts)
+            ]
+        pairs = literal.smoothmix_pairs(net, starts, ends, draws.noise, mixing)
+        return lambda n: literal.smoothmix_printed(
+            n, starts, pairs, y, draws.noise, settings["eta"]
+        )
     return lambda n: literal.smoothmix(
         n, starts, ends, y, draws.noise, mixing, settings["eta"] * ramp
     )
@@ -148,13 +172,11 @@ def catrs(settings, epoch, x, y, soft, draws, net):
         "label": np.eye(CLASSES)[y],
     }[settings.get("target", "soft-labels")]
     epsilon = settings["epsilon"] * (2 if epoch >= settings.get("double_from", 1000) else 1)
-    worst = [
-        [
-            literal.catrs_noise(net, x[b], delta, targets[b], epsilon, settings["steps"], m)
-            for delta in noise[b]
-        ]
-        for b in range(SIZE)
-    ]
+    find, own = literal.catrs_noise, (m,)
+    if settings.get("as_printed"):
+        find, own = literal.catrs_printed_noise, ()
+    where = (epsilon, settings["steps"], *own)
+    worst = [[find(net, x[b], d, targets[b], *where) for d in noise[b]] for b in range(SIZE)]
     switches = {key: settings[key] for key in ("low", "high", "mask") if key in settings}
     return lambda n: literal.catrs(
         n, x, y, noise, worst, targets, kept, settings["lam"], **switches
@@ -176,6 +198,7 @@ ADV = {"epsilon": 0.8, "steps": 3}
 CONS = {"lam": 5.0, "eta": 0.5}
 MIX = {"eta": 5.0, "alpha": 0.4, "steps": 3}
 CAT = {"lam": 1.5, "epsilon": 0.6, "steps": 3, "noises": 3}
+PRINTED = {"as_printed": True}
 SUN = {"noises": 3, "deferred": 2, "epsilon": 0.4, "steps": 3}
 CASES = [
     (gaussian, {}, 1, 0),
@@ -224,6 +247,31 @@ CASES = [
     (catrs, {**CAT, "high": "mean"}, 3, 0),
     (catrs, {**CAT, "target": "mean"}, 3, 0),
     (catrs, {**CAT, "target": "label"}, 3, 0),
+    (gaussian, {**PRINTED}, 1, 0),
+    (stability, {"lam": 2.0, **PRINTED}, 1, 0),
+    (macer, {"noises": 5, "lam": 6.0, "beta": 4.0, "gamma": 8.0, **PRINTED}, 5, 0),
+    (macer, {"noises": 5, "lam": 6.0, "beta": 4.0, "gamma": 0.2, **PRINTED}, 5, 0),
+    (smoothadv, {"noises": 3, **ADV, "attack": "expected"}, 3, 20),
+    (smoothadv, {"noises": 3, **ADV, **PRINTED}, 3, 0),
+    (smoothadv, {"noises": 3, **ADV, **PRINTED}, 3, 4),
+    (smoothadv, {"noises": 3, **ADV, "beta": 4.0, **PRINTED}, 3, 10),
+    (smoothadv, {"noises": 3, **ADV, "attack": "expected", **PRINTED}, 3, 20),
+    (smoothadv, {"noises": 3, **ADV, "attack": "ddn", "steps": 2, **PRINTED}, 3, 20),
+    (smoothadv, {"noises": 3, **ADV, "attack": "ddn", "steps": 6, **PRINTED}, 3, 9),
+    (consistency, {"noises": 3, **CONS, **PRINTED}, 3, 0),
+    (consistency, {"noises": 3, **CONS, "base": "smoothadv", **ADV, **PRINTED}, 3, 0),
+    (consistency, {"noises": 3, **CONS, "base": "smoothadv", **ADV, **PRINTED}, 3, 5),
+    (smoothmix, {"noises": 3, **MIX, **PRINTED}, 3, 0),
+    (smoothmix, {"noises": 3, **MIX, "one_step": True, **PRINTED}, 3, 2),
+    (
+        smoothmix,
+        {"noises": 1, **MIX, "one_step": True, "one_step_radius": 0.3, **PRINTED},
+        1,
+        2,
+    ),
+    (smoothmix, {"noises": 2, **MIX, "max_norm": 0.5, **PRINTED}, 2, 9),
+    (catrs, {**CAT, **PRINTED}, 3, 0),
+    (catrs, {**CAT, "low": "mean", "lam": 0.0, **PRINTED}, 3, 0),  # L_base over M noises
     (sun, SUN, 3, 1),
     (sun, SUN, 3, 2),
     (sun, {**SUN, "noises": 1, "steps": 1}, 1, 9),
@@ -271,6 +319,25 @@ def test_value_and_gradient_equal_the_formula(make, settings, m, epoch):
                 setattr(moved, name, getattr(moved, name) + step * d.numpy())
             values.append(value(moved))
         assert slope == pytest.approx((values[0] - values[1]) / 2e-6, rel=1e-5, abs=1e-8)
+
+
+# Gaussian, Stability, Consistency on Gaussian noise and L_base differ in their steps at most
+@pytest.mark.parametrize(
+    ("make", "settings", "m", "epoch"),
+    [
+        case
+        for case in CASES
+        if case[1].get("as_printed")
+        and case[0] not in (gaussian, stability)
+        and (case[0] is not consistency or "base" in case[1])
+        and case[1].get("lam") != 0
+    ],
+)
+def test_what_is_printed_is_another_loss_than_the_codes(make, settings, m, epoch):
+    """Else the cases above could not tell which of the two was computed."""
+    model = network()
+    code = total(make, {**settings, "as_printed": False}, epoch, model).item()
+    assert total(make, settings, epoch, model).item() != pytest.approx(code, rel=1e-6)
 
 
 def test_every_method_has_a_case():

@@ -45,8 +45,8 @@ def test_every_listed_method_builds_with_its_papers_defaults():
         ({"name": "gausian"}, r"unknown method 'gausian': did you mean gaussian\?"),
         ({}, "a method is given as"),
         ({"name": "consistency", "lamb": 1.0}, r"did you mean lam\?"),
-        ({"name": "consistency", "lam": "many"}, "Expected a <class 'float'>. Got value: many"),
-        ({"name": "consistency", "noises": 1.5}, "Expected a <class 'int'>. Got value: 1.5"),
+        ({"name": "consistency", "lam": "many"}, "lam must be a finite number, found 'many'"),
+        ({"name": "consistency", "noises": 1.5}, "noises must be a whole number, found 1.5"),
         (
             {"name": "catrs", "low": "men"},
             "catrs: low is one of bottom-k, mean, none, found 'men'; did you mean mean",
@@ -54,11 +54,11 @@ def test_every_listed_method_builds_with_its_papers_defaults():
         ({"name": "consistency", "noises": 1}, "noises >= 2, found 1"),
         ({"name": "consistency", "lam": -1.0}, "Consistency needs lam 0 or above, found -1.0"),
         ({"name": "consistency", "form": "l1"}, "form"),
-        ({"name": "stability", "lam": float("nan")}, "Stability needs lam 0 or above, found nan"),
+        ({"name": "stability", "lam": float("nan")}, "lam must be a finite number, found nan"),
         ({"name": "smoothadv", "noises": 0}, "SmoothAdv needs noises 1 or above, found 0"),
         (
             {"name": "smoothadv", "epsilon": float("inf")},
-            "SmoothAdv needs epsilon 0 or above, found inf",
+            "epsilon must be a finite number, found inf",
         ),
         ({"name": "smoothadv", "beta": 0.0}, "SmoothAdv needs beta above 0, found 0.0"),
         ({"name": "smoothadv", "gamma": 1.0}, "gamma, DDN's change of norm, below 1, found 1.0"),
@@ -82,6 +82,13 @@ def test_every_listed_method_builds_with_its_papers_defaults():
         ({"name": "sun", "threshold": 1.1}, "from 0 to 1, found 1.1"),
         ({"name": "sun", "deferred": -1}, "Sun needs deferred 0 or above, found -1"),
         ({"name": "sun", "reweight_every": 0}, "Sun needs reweight_every 1 or above, found 0"),
+        *(
+            (
+                {"name": name, "as_printed": True},
+                "as_printed is for methods whose paper was compared",
+            )
+            for name in ("sun", "denoiser", "tests.methods.test_methods.Needs")
+        ),
         ({"name": "nowhere.Method"}, "importing 'nowhere' failed"),
         (
             {"name": "tests.methods.test_methods.Nothing"},

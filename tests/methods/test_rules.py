@@ -29,6 +29,15 @@ from tests.training.tiny import tiny
         ({"name": "smoothmix", "noises": 4, "steps": 1}, 4),
         ({"name": "catrs", "noises": 2, "steps": 1, "target": "label"}, 2),
         ({"name": "sun", "noises": 4}, 4),
+        *(
+            ({"name": name, "noises": 3, "as_printed": True, **more}, 1)
+            for name, more in (
+                ("smoothadv", {"steps": 1}),
+                ("consistency", {}),
+                ("smoothmix", {"steps": 1}),
+                ("catrs", {"steps": 1, "target": "label"}),
+            )
+        ),
     ],
 )
 def test_a_loaded_batch_makes_m_optimiser_steps(settings, steps, tmp_path, monkeypatch):
@@ -43,6 +52,7 @@ def test_a_loaded_batch_makes_m_optimiser_steps(settings, steps, tmp_path, monke
         epochs=1,
         batch_size=32,
         evaluate_every=0,
+        as_printed=settings.get("as_printed", False),
     )
     fit(config, tmp_path / "run", train=tiny(size=70), device="cpu", quiet=True)
     assert len(taken) == 3 * steps  # batches of 32, 32 and 6 images

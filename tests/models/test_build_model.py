@@ -67,9 +67,9 @@ def test_unknown_names(arch, message):
         ({"arch": "lenet", "classes": 1}, "at least 2 classes, not 1"),
         (
             {"arch": "lenet", "width": 3},
-            "'lenet' does not take the arguments classes, width: .*'width'",
+            "'lenet' does not take the arguments width: .*'width'",
         ),
-        ({"arch": "resnet20", "depth": 8}, "'resnet20' does not take the arguments classes, depth"),
+        ({"arch": "resnet20", "depth": 8}, "'resnet20' does not take the arguments depth"),
         (
             {"arch": "lenet", "normalisation": "cifr10"},
             "unknown normalisation 'cifr10': did you mean cifar10",

@@ -64,7 +64,7 @@ def test_gradient_reaches_the_pixels():
 
 
 def test_grey_image_is_not_broadcast_to_colour():
-    with pytest.raises(ModelError, match=r"3 channels but got images \[2, 1, 32, 32\]"):
+    with pytest.raises(ModelError, match=r"3 channels, found images \[2, 1, 32, 32\]"):
         normalisation_layer("cifar10")(torch.zeros(2, 1, 32, 32))
 
 

@@ -1,5 +1,6 @@
 """Philox and integer noise written out."""
 
+import hashlib
 from bisect import bisect_right
 
 from smoothcert.keys import derive
@@ -14,15 +15,24 @@ def plain(counter, key):
     return c
 
 
-def plain_uniform(law, values, sample, *, seed, index, stage):
+def plain_place(pixels, shape, index, stage):
+    """The third and fourth word of the counters: 32 and 29 bits of a hash, and two bits of the stage."""
+    text = f"({index}, ({', '.join(map(str, shape))}), 'uint8')".encode() + bytes(pixels)
+    digest = hashlib.blake2b(text, digest_size=8).hexdigest()
+    bits = f"{int(digest, 16):064b}"
+    stages = {"selection": "00", "estimation": "01", "prediction": "10"}
+    return int(bits[32:], 2), int(bits[:29] + stages[stage], 2)
+
+
+def plain_uniform(law, values, sample, *, seed, place):
     """u of every coordinate: both words of each, from Philox at two counters."""
     key = derive(seed, f"{law} noise", bits=64)
-    stage = ["selection", "estimation", "prediction"].index(stage)
+    third, fourth = place
     first, second = (
         [
             word
             for group in range(values)
-            for word in plain((group, sample, index, top + stage), (key % 2**32, key >> 32))
+            for word in plain((group, sample, third, top + fourth), (key % 2**32, key >> 32))
         ]
         for top in (0, 2**31)
     )

@@ -14,26 +14,29 @@ from smoothcert.data import load_dataset
 from smoothcert.errors import ConfigError
 from smoothcert.models import build_model
 from smoothcert.noise import exact, laws
-from smoothcert.noise.exact import ExactNoise, Room, Table, philox_words, table_of
+from smoothcert.noise.exact import ExactNoise, Place, Room, Table, philox_words, place_of, table_of
 from smoothcert.noise.laws import BITS, distance, largest, thresholds
 from smoothcert.noise.reference import ReferenceNoise
 from smoothcert.noise.streams import NoisyCopies, stream, total_variation
 from smoothcert.runs.selection import Selection
 from tests.networks import Linear
-from tests.noise.literal import plain, plain_noise, plain_uniform
+from tests.noise.literal import plain, plain_noise, plain_place, plain_uniform
 from tests.results import certify_with
 
 LAWS = ["gaussian", "uniform", "laplace"]
 VECTORS = [
     (
         ("gaussian", 0.5, 0, 0, "estimation", 0),
-        [[15, -120, -25, -40, -65, -103, 7, -290], [-226, -139, -13, 9, 49, 149, -13, 228]],
+        [[14, 66, -142, -76, -126, -58, 17, -178], [-152, -84, -196, -43, -122, -58, 90, 40]],
     ),
-    (("gaussian", 0.25, 7, 41, "selection", 99_999), [[49, 10, -106], [21, 16, 93]]),
-    (("uniform", 0.5, 0, 3, "estimation", 0), [[114, 64, 73, 163, 38], [173, 64, 213, 148, -112]]),
+    (("gaussian", 0.25, 7, 41, "selection", 99_999), [[32, 47, 36], [-64, -19, -41]]),
+    (
+        ("uniform", 0.5, 0, 3, "estimation", 0),
+        [[18, 166, -156, 110, -134], [69, -58, -147, 118, -177]],
+    ),
     (
         ("laplace", 1.0, 1, 0, "prediction", 0),
-        [[-106, -43, -157, -634, 7], [-264, -51, 110, 20, 9]],
+        [[199, -56, 202, -84, -74], [341, -78, 540, 401, -58]],
     ),
 ]
 DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.cuda)]
@@ -46,8 +49,11 @@ TRUE = {
 }
 
 
-def noise(law="gaussian", sigma=0.5, values=7, seed=0, index=0, stage="estimation"):
-    return ExactNoise(law, sigma, values, seed=seed, index=index, stage=stage)
+PLACE = Place(17, 2**31 - 3)
+
+
+def noise(law="gaussian", sigma=0.5, values=7, seed=0, place=PLACE):
+    return ExactNoise(law, sigma, values, seed=seed, place=place)
 
 
 @pytest.mark.parametrize("sigma", [0.01, 0.12, 0.25, 1.0])
@@ -124,9 +130,9 @@ def test_words_at_every_edge(law, sigma, monkeypatch):
     pairs += rng.integers(0, 2**32, (-len(pairs) % 4 + 400, 2)).tolist()
     first, second = np.array(pairs, dtype=np.uint32).reshape(-1, 4, 2).transpose(2, 0, 1)
 
-    def words(group, sample, index, stage, key, room):
+    def words(group, sample, third, fourth, key, room):
         groups = np.broadcast_arrays(group, sample)[0].astype(np.int64)
-        return (second if stage >= 2**31 else first)[groups]
+        return (second if fourth >= 2**31 else first)[groups]
 
     monkeypatch.setattr(exact, "philox_words", words)
     found = noise(law, sigma, first.size).draw(0, 2).int().tolist()
@@ -138,7 +144,7 @@ def test_words_at_every_edge(law, sigma, monkeypatch):
 @pytest.mark.parametrize(("sigma", "values"), [(0.5, 6), (0.02, 7), (1.0, 5)])
 def test_the_layout_is_the_documented_one(law, sigma, values):
     """T of every coordinate from the words of a second Philox, by the definition."""
-    place = {"seed": 5, "index": 2**32 - 1, "stage": "prediction"}
+    place = {"seed": 5, "place": Place(2**32 - 1, 2**31 - 2)}
     table = thresholds(law, sigma)
     fast = ExactNoise(law, sigma, values, **place)
     reference = ReferenceNoise(law, sigma, values, torch.device("cpu"), **place)
@@ -164,7 +170,7 @@ def test_any_counter_agrees_with_plain_integers(counter, key):
 @pytest.mark.parametrize("sigma", [0.01, 0.5, 1.0])
 @pytest.mark.parametrize("law", LAWS)
 def test_millions_of_values_agree_with_the_definition(law, sigma):
-    place = {"seed": 3, "index": 17, "stage": "selection"}
+    place = {"seed": 3, "place": PLACE}
     fast = ExactNoise(law, sigma, 3073, **place).draw(1000, 1400)
     assert torch.equal(
         fast, ReferenceNoise(law, sigma, 3073, torch.device("cpu"), **place).draw(1000, 1400)
@@ -173,7 +179,7 @@ def test_millions_of_values_agree_with_the_definition(law, sigma):
 
 def test_a_law_of_more_thresholds_than_the_table_holds():
     """Every word is sought then."""
-    place = {"seed": 3, "index": 17, "stage": "selection"}
+    place = {"seed": 3, "place": PLACE}
     assert table_of("uniform", 90.0).entries is None
     fast = ExactNoise("uniform", 90.0, 785, **place).draw(5, 30)
     assert torch.equal(
@@ -211,14 +217,15 @@ def test_threads_may_draw_at_once():
 def test_test_vectors(device, setting, expected):
     """The very integers, on every device: whoever re-checks a certificate elsewhere gets these."""
     law, sigma, seed, index, stage, first = setting
-    place = {"seed": seed, "index": index, "stage": stage}
-    found = ReferenceNoise(law, sigma, len(expected[0]), torch.device(device), **place).draw(
-        first, first + 2
-    )
-    assert found.int().tolist() == expected
+    shape = (1, 1, len(expected[0]))
+    place = place_of(torch.zeros(shape, dtype=torch.uint8), index, stage)
+    assert place == plain_place([0] * shape[-1], shape, index, stage)
+    found = ReferenceNoise(law, sigma, shape[-1], torch.device(device), seed=seed, place=place)
+    assert found.draw(first, first + 2).int().tolist() == expected
     mode = "exact" if law == "gaussian" else law
-    image = torch.zeros((1, 1, len(expected[0])), dtype=torch.uint8, device=device)
-    copies = NoisyCopies(image, sigma, mode, **place).take(first, first + 2)
+    image = torch.zeros(shape, dtype=torch.uint8, device=device)
+    copies = NoisyCopies(image, sigma, mode, seed=seed, index=index, stage=stage)
+    copies = copies.take(first, first + 2)
     assert (copies * 255).round().int().flatten(1).tolist() == expected
 
 
@@ -269,14 +276,14 @@ def test_radii_pay_for_tau_and_nothing_else(monkeypatch, mode):
 
 def test_counters_have_room():
     for index in (2**32, -1):
-        with pytest.raises(ConfigError, match="numbered below 2\\^32"):
-            noise(index=index)
+        with pytest.raises(ConfigError, match="below 2\\^32"):
+            place_of(torch.zeros((1, 1, 1), dtype=torch.uint8), index, "selection")
     with pytest.raises(ConfigError, match="numbered below 2\\^32"):
         noise().draw(2**32, 2**32 + 1)
     with pytest.raises(ConfigError, match="numbered below 2\\^32"):
-        ReferenceNoise(
-            "gaussian", 0.5, 3, torch.device("cpu"), seed=0, index=0, stage="selection"
-        ).draw(0, 2**32 + 1)
+        ReferenceNoise("gaussian", 0.5, 3, torch.device("cpu"), seed=0, place=PLACE).draw(
+            0, 2**32 + 1
+        )
 
 
 @pytest.mark.parametrize(
@@ -300,5 +307,5 @@ def test_the_manifest_says_which_noise_and_how_far_it_is_from_the_true_one(tmp_p
     assert (
         identity["noise_stream"]
         == stream(mode)
-        == ("philox-blocks-1" if mode == "float" else "philox4x32-words-1")
+        == ("philox-blocks-2" if mode == "float" else "philox4x32-words-2")
     )

@@ -6,7 +6,7 @@ import torch
 
 from smoothcert.errors import ConfigError
 from smoothcert.noise import exact, laws
-from smoothcert.noise.exact import ExactNoise, table_of
+from smoothcert.noise.exact import ExactNoise, place_of, table_of
 from smoothcert.noise.streams import NoisyCopies
 from tests.noise.literal import plain_noise, plain_uniform
 
@@ -19,6 +19,7 @@ from smoothcert.noise.fused_kernels import count_below  # noqa: E402
 
 LAWS = ["gaussian", "uniform", "laplace"]
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+BLACK = place_of(torch.zeros((3, 4, 4), dtype=torch.uint8), 5, "selection")
 
 
 def images(count, shape, seed=0):
@@ -28,7 +29,10 @@ def images(count, shape, seed=0):
 
 def filled(noise, pictures, requests, rows, out=None, dtype=torch.float32):
     """`requests`: (index, stage); `rows`: (request, sample)."""
-    words = noise.words([(index, stage, 2**32) for index, stage in requests])
+    places = [
+        place_of(picture.cpu(), *where) for picture, where in zip(pictures, requests, strict=True)
+    ]
+    words = noise.words([(place, 2**32) for place in places])
     owner, sample = np.array(rows, dtype=np.uint32).T
     if out is None:
         out = torch.full((len(rows), *pictures.shape[1:]), torch.nan, dtype=dtype, device=DEVICE)
@@ -58,7 +62,7 @@ def test_noise_is_bit_identical_to_that_of_the_cpu(law, sigma, shape):
 
 def crowded(law, seed):
     """Thresholds among which every first word of the test below is one's upper word, so that second words decide."""
-    place = {"seed": seed, "index": 5, "stage": "selection"}
+    place = {"seed": seed, "place": BLACK}
     u = [x for sample in range(4) for x in plain_uniform(law, 48, sample, **place)]
     rng = np.random.default_rng(0)
     return tuple(
@@ -92,7 +96,7 @@ def test_second_words_decide_where_first_words_do_not(crowded_table):
         [(5, "selection")],
         [(0, s) for s in range(4)],
     )
-    place = {"seed": 7, "index": 5, "stage": "selection"}
+    place = {"seed": 7, "place": BLACK}
     expected = [
         [plain_noise(crowded_table, u) for u in plain_uniform("gaussian", 48, s, **place)]
         for s in range(4)
@@ -177,8 +181,6 @@ def test_layout_of_the_batch_changes_no_value(law):
     assert torch.equal(torch.cat(one_by_one), flat)
 
 
-def test_indices_and_samples_beyond_32_bits_are_refused():
-    noise = FusedNoise("gaussian", 0.25, 1, DEVICE)
-    for index, last in ((2**32, 5), (-1, 5), (0, 2**32 + 1)):
-        with pytest.raises(ConfigError, match="numbered below 2\\^32"):
-            noise.words([(index, "selection", last)])
+def test_samples_beyond_32_bits_are_refused():
+    with pytest.raises(ConfigError, match="numbered below 2\\^32"):
+        FusedNoise("gaussian", 0.25, 1, DEVICE).words([(BLACK, 2**32 + 1)])

@@ -12,7 +12,8 @@ from torch import nn
 
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.errors import ConfigError, DataError
-from smoothcert.noise.streams import NoisyCopies, pixel_levels
+from smoothcert.noise.exact import ExactNoise, place_of, table_of
+from smoothcert.noise.streams import NoisyCopies, law_of, pixel_levels
 
 SHAPE = (1, 9, 7)
 MODES = ["exact", "uniform", "laplace", "float"]
@@ -63,6 +64,25 @@ def test_streams_of_different_purpose_are_unrelated(device, mode, other):
     b = copies(image, mode=mode, **other).take(0, 500).flatten().cpu()
     assert not torch.equal(a, b)
     assert abs(np.corrcoef(a, b)[0, 1]) < 5 / np.sqrt(len(a))
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("mode", MODES)
+def test_one_level_of_one_pixel_gives_other_noise(device, mode):
+    image = torch.zeros(SHAPE, dtype=torch.uint8, device=device)
+    other = image.clone()
+    other[0, 8, 6] = 1
+    a, b = (copies(x, mode=mode).take(0, 500).flatten(1)[:, :-1].cpu() for x in (image, other))
+    assert abs(np.corrcoef(a.flatten(), b.flatten())[0, 1]) < 5 / np.sqrt(a.numel())
+
+
+@pytest.mark.parametrize("device", DEVICES)
+@pytest.mark.parametrize("mode", INTEGER)
+def test_floats_that_stand_for_levels_have_the_noise_of_the_levels(device, mode):
+    image = torch.arange(63, dtype=torch.uint8, device=device).reshape(SHAPE)
+    assert torch.equal(
+        copies(image, mode=mode).take(0, 9), copies(image.float() / 255, mode=mode).take(0, 9)
+    )
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -117,18 +137,16 @@ def test_integer_noise_has_the_law_of_rounded_normals(device):
 def test_the_network_sees_a_function_of_the_integer_sum_alone(device, mode, dtype, sigma):
     """Every distinct integer sum maps to one number, whatever the pixel it came from: no low bit betrays the image.
 
-    The sum itself is taken from the same stream at pixel 0, whose noise is the same, since it is keyed by the index.
+    The sum itself is taken from the noise at the same place.
     """
     seen: dict[int, float] = {}
     for pixel in (0, 1, 77, 128, 254, 255):
-        settings = {"sigma": sigma, "mode": mode, "index": pixel}
-        zero = copies(torch.zeros((1, 4, 4), dtype=torch.uint8, device=device), **settings).take(
-            0, 2000
-        )
         image = torch.full((1, 4, 4), pixel, dtype=torch.uint8, device=device)
-        values = copies(image, **settings, dtype=dtype).take(0, 2000)
+        values = copies(image, sigma=sigma, mode=mode, dtype=dtype).take(0, 2000)
         assert values.dtype == dtype
-        sums = (zero.double() * 255).round().int() + pixel
+        place, table = place_of(image, 0, "estimation"), table_of(law_of(mode), sigma)
+        noise = ExactNoise(law_of(mode), sigma, 16, seed=0, place=place).draw(0, 2000)
+        sums = (noise + pixel).clamp(table.low, table.high).int()
         for z, value in zip(sums.flatten().tolist(), values.flatten().tolist(), strict=True):
             assert seen.setdefault(z, value) == value
     assert len(seen) > 200
@@ -174,7 +192,7 @@ def test_low_bits_tell_nothing_beyond_the_sum(mode):
     answers = {}
     for pixel in (0, 255):
         image = torch.full((1, 1, 1), pixel, dtype=torch.uint8)
-        x = copies(image, mode=mode, index=pixel).take(0, 20_000)
+        x = copies(image, mode=mode).take(0, 20_000)
         fires = LowBits()(x)[:, 0].tolist()
         answers[pixel] = dict(
             zip((x.double().flatten() * 255).round().int().tolist(), fires, strict=True)
@@ -241,9 +259,5 @@ def test_all_modes_agree_on_the_image_they_are_about():
 def test_unknown_modes_and_devices_are_refused():
     with pytest.raises(ConfigError, match=r"did you mean exact\?"):
         copies(mode="exakt")
-    with pytest.raises(
-        ConfigError, match=r"the noise 'quantised' is gone: use 'exact'.* still read.* not resumed"
-    ):
-        copies(mode="quantised")
     with pytest.raises(ConfigError, match="cpu and cuda"):
         copies(torch.zeros(SHAPE, device="meta"))

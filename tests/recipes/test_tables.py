@@ -1,7 +1,9 @@
 """The catalogue of tables: well-formed, true to the papers and to the authors' logs."""
 
 import dataclasses
+import fnmatch
 import re
+import shlex
 import subprocess
 import sys
 from collections import Counter
@@ -10,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smoothcert.cli import main
+from smoothcert.cli import build_parser, main
 from smoothcert.data.corruptions import CORRUPTIONS
 from smoothcert.errors import ConfigError
 from smoothcert.methods import build_method, method_class
@@ -21,20 +23,34 @@ from smoothcert.report import average_certified_radius, certified_accuracy, read
 from tests.report.authors_logs import LOGS, needs_logs
 from tests.report.papers import paper_columns, paper_table
 
+# the first and the last table, then the first and the last figure, that the text of each paper has
+IN_THE_TEXTS = {
+    "smoothadv": ((1, 17), (1, 9)),
+    "consistency-supplement": ((1, 7), (1, 1)),
+    "smoothmix-workshop": ((1, 9), (1, 6)),
+    "smoothmix-supplement": ((4, 11), None),
+    "catrs-supplement": ((3, 25), (2, 8)),
+}
+NOT_MADE = {"smoothmix-workshop/figure-1", "catrs-supplement/figure-7", "catrs-supplement/figure-8"}
 
-def supplement(numbers, paper):
-    return {f"{paper}-supplement/table-{number}" for number in numbers}
 
-
-def test_the_tables_of_the_papers_are_there():
-    asked = supplement(range(4, 12), "smoothmix") | supplement(range(2, 8), "consistency")
-    asked |= supplement(range(3, 26), "catrs") | {
-        f"smoothadv/table-{number}" for number in range(1, 18)
+def test_every_table_and_figure_of_the_papers_has_a_name():
+    in_the_texts = {
+        f"{paper}/{kind}-{number}"
+        for paper, ranges in IN_THE_TEXTS.items()
+        for kind, place in zip(("table", "figure"), ranges, strict=True)
+        if place
+        for number in range(place[0], place[1] + 1)
     }
-    assert asked <= set(table_names())
-    assert table_names().index("catrs-supplement/table-9") < table_names().index(
-        "catrs-supplement/table-10"
-    )
+    assert len(in_the_texts) == 64 + 23
+    known = {name for name in table_names() if "-logs/" not in name}
+    assert known == in_the_texts
+    assert {name for name in known if load_table(name).reason} == NOT_MADE
+    for paper in IN_THE_TEXTS:
+        assert set(table_names(paper)) == {name for name in known if name.startswith(f"{paper}/")}
+    names = table_names()
+    ten = names.index("catrs-supplement/table-10")
+    assert names.index("catrs-supplement/table-9") < ten < names.index("catrs-supplement/figure-2")
 
 
 @pytest.mark.parametrize("name", table_names())
@@ -42,14 +58,18 @@ def test_a_table_is_well_formed(name):
     table = load_table(name)
     assert table.title
     assert table.cited
-    assert bool(table.rows) != bool(table.best)
+    assert bool(table.rows) + bool(table.best) + bool(table.reason) == 1
+    figure = "/figure-" in name  # it prints no values, and says how it is drawn
+    assert bool(table.commands) == (figure and not table.reason)
+    if table.reason:
+        return
     assert bool(table.corruptions) == bool(table.columns)
     assert list(table.radii) == sorted(table.radii)
     if table.best:
         assert max(Counter(row.label for row in table.best).values()) == 1
         for row in table.best:
             assert bool(row.models) == bool(row.of)
-            assert bool(row.accuracy) != bool(row.abstention)
+            assert bool(row.accuracy) + bool(row.abstention) == (not figure)
             for cells in (row.accuracy, row.clean, row.abstention):
                 assert len(cells) in (0, len(table.radii))
             assert list(row.accuracy) == sorted(row.accuracy, reverse=True)
@@ -59,17 +79,13 @@ def test_a_table_is_well_formed(name):
         float(radius) / (table.radii[1] if len(table.radii) > 1 else 1) for radius in table.radii
     } == set(map(float, range(len(table.radii))))  # a lookup by radius counts on even steps from 0
     assert max(Counter((row.label, row.recipe) for row in table.rows).values()) == 1
-    figure = "/figure-" in name  # it prints no values
+    silent = figure or name == "consistency-supplement/table-1"  # hyperparameters alone
     for row in table.rows:
-        assert len(row.accuracy) in ({len(table.radii)} if table.radii and not figure else {0})
+        assert len(row.accuracy) in ({len(table.radii)} if table.radii and not silent else {0})
         assert len(row.accuracy_std) in (0, len(table.radii))
         assert len(row.values) == len(table.columns)
-        assert (row.acr, row.mean, row.accuracy_std, row.values) != (
-            None,
-            None,
-            (),
-            (),
-        ) or "smoothadv" in name
+        said = row.acr or row.mean or row.accuracy_std or row.values or "smoothadv" in name
+        assert bool(said) or silent or {*row.accuracy} == {None}
         assert (row.mean is None) == (row.std is None)
         assert (row.seeds > 1) == (row.mean is not None or bool(row.accuracy_std))
         assert {"name", "dataset", "sigma"}.isdisjoint(row.change)
@@ -137,6 +153,114 @@ def test_ablations_are_the_printed_ones(number):
     assert printed == [cells for _, *cells in paper_table("smoothmix", number)]
 
 
+@pytest.mark.parametrize("number", [4, 5, 6, 7, 8, 9])
+def test_the_workshop_prints_tables_of_the_supplement(number):
+    """Of eta = 4 and 8 (table 6) our scan of the workshop paper has no values."""
+    other = {4: 7, 5: 5}.get(number, number + 2)
+    own, theirs = (
+        load_table(name)
+        for name in (f"smoothmix-workshop/table-{number}", f"smoothmix-supplement/table-{other}")
+    )
+    values = [
+        [
+            (row.label, row.settings, row.printed_acr(), row.printed_cells(table))
+            for row in table.rows
+        ]
+        for table in (own, theirs)
+    ]
+    unread = [place for place, row in enumerate(own.rows) if {*row.accuracy} == {None}]
+    assert [own.rows[place].label for place in unread] == (
+        ["eta = 4", "eta = 8"] if number == 6 else []
+    )
+    for each in values:
+        for place in reversed(unread):
+            del each[place]
+    assert values[0] == values[1]
+    assert (own.radii, own.name) == (theirs.radii, f"smoothmix-workshop/table-{number}")
+
+
+def test_the_best_smoothadv_models_have_the_hyperparameters_of_table_1():
+    for row in load_table("consistency-supplement/table-1").rows:
+        attack, steps, epsilon, noises = re.fullmatch(
+            r"(\w+), (\d+) steps?, epsilon = (\d+), m = (\d)", row.label
+        ).groups()
+        method = row.settings["method"]
+        assert (method["attack"], method["steps"], method["noises"]) == (
+            attack.lower(),
+            int(steps),
+            int(noises),
+        )
+        assert method["epsilon"] == int(epsilon) / 256
+
+
+def test_stability_of_table_7_has_every_lambda_that_is_printed():
+    rows = [
+        row for row in load_table("consistency-supplement/table-7").rows if "Stability" in row.label
+    ]
+    found = Counter((row.settings["sigma"], row.settings["method"]["lam"], row.acr) for row in rows)
+    constant = {0.25: 0.102, 0.5: 0.206, 1.0: 0.381}
+    printed = {0.25: {1: 0.408, 2: 0.421}, 0.5: {1: 0.496, 2: 0.521}, 1.0: {1: 0.526, 2: 0.414}}
+    assert found == Counter(
+        (sigma, lam, acr)
+        for sigma, few in printed.items()
+        for lam, acr in {
+            **few,
+            5: constant[sigma],
+            10: constant[sigma],
+            20: constant[sigma],
+        }.items()
+    )
+
+
+def test_figures_are_made_of_the_rows_of_their_tables():
+    ablations = load_table("smoothmix-workshop/figure-6").rows
+    assert Counter(row.label for row in ablations)["Gaussian"] == 1  # which all four tables print
+    assert len(ablations) == 1 + 5 + 4 + 5 + 4
+    by_m = {row.label: row.models for row in load_table("smoothadv/figure-5").best}
+    assert {label: len(models) for label, models in by_m.items()} == {
+        "m = 1": 160,
+        "m = 2": 64,
+        "m = 4": 64,
+        "m = 8": 63,
+    }
+    for row in load_table("smoothadv/figure-6").best:
+        models = [f"{model.recipe} {model.change}" for _, model in row.models]
+        assert len(set(models)) == len(models) == 4 * 5 + 4 * 2 * 3  # each once
+        assert all(model.label.endswith(row.label) for _, model in row.models)
+        assert {model.settings["method"].get("attack") for _, model in row.models} == {"pgd"}
+    per_sigma = load_table("smoothadv/figure-1").best[2:]
+    for row in per_sigma:
+        assert {f"sigma = {model.settings['sigma']:g}" for _, model in row.models} == {
+            row.label.partition(", ")[2]
+        }
+
+
+def test_the_page_of_tables_and_figures_names_those_of_every_paper():
+    page = (Path(__file__).parents[2] / "docs" / "figures.md").read_text(encoding="utf-8")
+    found = re.findall(r"`([a-z-]+)` \| (\d+) to (\d+) \| (?:(\d+)(?: to (\d+))?|none) \|", page)
+    named = {
+        paper: ((int(a), int(b)), (int(c), int(d or c)) if c else None)
+        for paper, a, b, c, d in found
+    }
+    assert named == IN_THE_TEXTS
+
+
+def test_commands_that_draw_a_figure_are_understood():
+    commands = [line for name in table_names() for line in load_table(name).commands]
+    parser = build_parser()
+    asked = []
+    for line in commands:
+        for command in re.findall(r"smoothcert [^;]+", line):
+            words = shlex.split(re.sub(r"\$[mn]", "4", command).replace("$s", "0.25"))[1:]
+            asked.append(parser.parse_args(words))
+    assert {each.subcommand for each in asked} == {"attack", "explain", "report", "reproduce"}
+    for each in asked:
+        if each.subcommand == "reproduce":
+            table = load_table(each.reproduce.what)
+            labels = [row.label for row in (*table.rows, *table.best)]
+            assert all(fnmatch.filter(labels, pattern) for pattern in each.reproduce.rows)
+
+
 def test_rows_made_with_another_schedule_are_not_compared():
     """CAT-RS's table 12 trained Gaussian for 150 epochs; the released models' row is of 90."""
     own = load_recipe("cifar10/gaussian-0.50").config
@@ -176,9 +300,9 @@ def test_accuracies_stand_at_the_radii_of_their_table():
 def test_a_table_has_no_columns_without_a_value(capsys):
     main(["tables", "smoothadv/figure-4"])
     printed = capsys.readouterr().out
-    assert "sigma  setup                        recipe                  inputs\n" in printed
+    assert re.search(r"^sigma +setup +recipe +changes +inputs$", printed, re.MULTILINE)
     assert "it prints no values" in printed
-    assert not re.search(r"^[\d.]+ .* -( |$)", printed, re.MULTILINE)
+    assert not re.search(r"^[\d.]+ .* - *( |$)", printed, re.MULTILINE)
 
 
 def test_the_list_and_a_table_are_printed_without_torch_or_numpy(capsys):
@@ -186,6 +310,16 @@ def test_the_list_and_a_table_are_printed_without_torch_or_numpy(capsys):
     listed = [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
     assert ["smoothmix-supplement/table-8", "mnist", "6"] in listed
     assert ["smoothadv/table-17", "cifar10", "5"] in listed
+    main(["tables", "smoothmix-workshop"])
+    listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if "/" in line]
+    assert [name for name in listed if name.startswith("smooth")] == table_names(
+        "smoothmix-workshop"
+    )
+    main(["tables", "catrs-supplement/figure-8"])
+    assert "MNIST-C" in capsys.readouterr().out
+    main(["tables", "smoothadv-logs/cifar10-finetuned"])
+    made = "--method.epsilon 0.25 from imagenet32/smoothadv-0.12 --method.epsilon 0.25"
+    assert made in capsys.readouterr().out
     main(["tables", "smoothadv/table-17"])
     printed = capsys.readouterr().out
     assert "smoothadv-logs/cifar10-finetuned    10000   80 (90)  62 (81)" in printed
@@ -195,7 +329,8 @@ def test_the_list_and_a_table_are_printed_without_torch_or_numpy(capsys):
     )
     main(["tables", "consistency-supplement/table-7"])
     printed = capsys.readouterr().out
-    assert "cifar10/consistency-0.25  10000   0.552  75.8  67.6  58.1  46.7" in printed
+    assert re.search(r"cifar10/consistency-0.25 +10000   0.552  75.8  67.6  58.1  46.7", printed)
+    assert re.search(r"cifar10/stability-0.50 +--method.lam 1.0 +10000   0.496  61.1", printed)
     assert (
         "note on Stability, lambda = 1 (sigma 0.5): the value at radius 1 could not be read"
         in printed
@@ -269,7 +404,9 @@ def test_rows_with_a_log_are_its_numbers_to_the_digit(name):
             "smoothmix/table-10",
             {"smoothadv/table-10", "smoothmix-supplement/table-10", "catrs-supplement/table-10"},
         ),
-        ("smothadv/figure-5", {"smoothadv/figure-4"}),
+        ("smothadv/figure-5", {"smoothadv/figure-5", "smoothmix-workshop/figure-5"}),
+        ("smoothmix-workshp", {"smoothmix-workshop"}),
+        ("consistency-suplement", {"consistency-supplement"}),
         ("nope", set()),
     ],
 )
@@ -277,8 +414,15 @@ def test_a_misspelt_table_is_answered_by_few_names(name, offered):
     with pytest.raises(ConfigError) as refused:
         load_table(name)
     said = str(refused.value)
-    named = {known for known in table_names() if known in re.findall(r"[\w/-]+", said)}
+    papers = {known.partition("/")[0] for known in table_names()}
+    named = {known for known in (*papers, *table_names()) if known in re.findall(r"[\w/-]+", said)}
     assert offered <= named
     assert len(named) <= 4
     assert "`smoothcert tables` lists all" in said
     assert name != "nope" or not named
+
+
+def test_a_run_as_printed_finds_its_row():
+    config = load_recipe("mnist/smoothmix-0.50", {"as_printed": True}).config
+    (row,) = rows_of(vars(config))
+    assert row.acr == 1.694

@@ -7,10 +7,13 @@ import pytest
 
 from smoothcert.certification.certifier import certificate_row
 from smoothcert.report import Certificates
+from smoothcert.runs.rows import CHECK
+from smoothcert.runs.store import first_link, next_link
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import from_claim, from_counts
 from smoothcert.statistics.sequential import procedure
 from tests.report.attack_stores import ABOUT, ABSTAIN, RIGHT, WRONG, write_attacks
+from tests.runs.rows import TAU
 
 HEADER = ["idx", "label", "predict", "radius", "correct", "time"]
 OURS = ["n0", "n", "counts0", "counts", "p_lower", "multiclass_radius", "noise", "seed"]
@@ -79,19 +82,28 @@ def write_store(tmp_path):
             "noise": "exact",
             "norm": "l2",
             "classes": 10,
+            "noise_seed": 0,
+            "split_alpha": 0.9,
+            "simultaneous": False,
+            "skip_wrong": False,
+            "procedure": "fixed",
         }
         settings = settings | {"start": 0, "every": every} | identity
+        settings.setdefault("tau", 0.0 if settings["noise"] == "float" else TAU)
         law = settings["noise"] if settings["noise"] in ("uniform", "laplace") else "gaussian"
         alpha = settings["alpha"] / inputs if settings.get("simultaneous") else settings["alpha"]
         rules = {
-            key: settings.get(key) for key in ("radii", "tolerance") if "procedure" in settings
+            key: settings.get(key) for key in ("radii", "tolerance") if "procedure" in identity
         }
         test = procedure(settings["n"], alpha, 0.5, law=law, **rules)
         settings |= test.describe() if test else {}
-        manifest = {"identity": settings, "inputs": inputs, "environment": {"smoothcert": "0.1.0"}}
+        settings.setdefault("alpha_each", alpha)
+        made = {"smoothcert": "0.1.0", "values": 784}
+        manifest = {"identity": settings, "inputs": inputs, "environment": made}
         (folder / "manifest.json").write_text(json.dumps(manifest))
         for shard, rows in enumerate(parts):
-            lines = ["\t".join(HEADER + OURS)]
+            part = f"part-{shard}-of-{len(parts)}"
+            lines, link = ["\t".join([*HEADER, *OURS, CHECK])], first_link(settings, part)
             for idx, label, predict, radius in rows:
                 certificate = _certificate(
                     label if predict < 0 else predict,
@@ -105,9 +117,11 @@ def write_store(tmp_path):
                     certificate, index=idx, label=label, noise=settings["noise"], seed=0
                 )
                 cells = row | {"time": f"0:00:0{shard}.5"}
-                lines.append("\t".join(str(cells[column]) for column in HEADER + OURS))
+                line = "\t".join(str(cells[column]) for column in HEADER + OURS)
+                link = next_link(link, line)
+                lines.append(f"{line}\t{link}")
             text = "\n".join(lines) + "\n" + (tail if shard == 0 else "")
-            (folder / f"part-{shard}-of-{len(parts)}.tsv").write_text(text)
+            (folder / f"{part}.tsv").write_text(text)
         return folder
 
     return write

@@ -18,7 +18,7 @@ from smoothcert.report.charts.attacks import attack_chart
 from smoothcert.report.charts.axes import draw_charts
 from smoothcert.report.charts.chart import chart_svg
 from smoothcert.report.charts.drawings import Scene, draw
-from smoothcert.report.measures.attack_curves import setting_labels
+from smoothcert.report.measures.attack_curves import setting_labels, setting_of
 from tests.cli.commands import ends
 from tests.report.attack_stores import ABOUT, RIGHT, WRONG, both, write_attacks
 
@@ -282,7 +282,7 @@ def test_the_page_keeps_its_lines_apart_from_those_of_the_runs(run, tmp_path):
 
 def test_a_manifest_writes_no_control_characters_into_a_drawing(run):
     answers = {(i, 0.25): RIGHT for i in range(4)}
-    write_attacks(run / "attack" / "other", answers, noise="float\x00\n<b>" + "x" * 500)
+    write_attacks(run / "attack" / "other", answers, attack="pgd\x00\n<b>" + "x" * 500)
     attacks, results = both(run)
     text = chart_svg(attack_chart(attack_families(attacks, results)))
     ET.fromstring(text)
@@ -345,3 +345,11 @@ def test_a_data_set_without_certified_inputs_leaves_the_others(run, write_store,
     assert family.notes == (
         "second, far: left out of the curves of attacks, since none of its inputs is certified",
     )
+
+
+def test_attacks_of_another_temperature_or_as_printed_are_others(run):
+    answers = {(i, 0.25): RIGHT for i in range(4)}
+    write_attacks(run / "attack" / "hot", answers, beta=4.0)
+    write_attacks(run / "attack" / "text", answers, as_printed=True)
+    kinds = {setting_of(a)[0] for a in both(run)[0]}
+    assert {"pgd", "pgd, β=4", "pgd, as printed"} <= kinds

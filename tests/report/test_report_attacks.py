@@ -236,7 +236,7 @@ def test_an_alarm_about_other_certificates_of_the_same_network_is_not_hidden(
 
 
 @pytest.mark.parametrize(
-    "again", [["--norm", "linf", "--dimension", 4], ["--alpha", 1e-20], ["--bound", "multiclass"]]
+    "again", [["--norm", "linf", "--dimension", 784], ["--alpha", 1e-20], ["--bound", "multiclass"]]
 )
 def test_an_alarm_stays_when_certificates_are_analysed_again(run, capsys, again):
     """What was claimed is contradicted, whatever is shown of it."""

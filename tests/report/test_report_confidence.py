@@ -31,20 +31,23 @@ def test_normal_cdf_is_scipys(x):
     ("n", "alpha"), [(100_000, 0.001), (1000, 0.001), (2000, 0.05), (10, 0.001), (7, 0.01)]
 )
 def test_saturation_radius_is_that_of_a_unanimous_vote(n, alpha):
-    expected = float(bounds.radius(bounds.lower_bound(n, n, alpha), 0.5))
-    assert saturation_radius(0.5, n, alpha) == pytest.approx(expected, rel=1e-9)
+    expected = float(bounds.radius(bounds.lower_bound(n, n, alpha), 0.5, "gaussian"))
+    assert saturation_radius(0.5, n, alpha, "gaussian") == pytest.approx(expected, rel=1e-9)
 
 
 def test_saturation_radius_of_the_field():
-    found = [round(saturation_radius(sigma, 100_000, 0.001), 6) for sigma in (0.12, 0.25, 0.5, 1)]
+    found = [
+        round(saturation_radius(sigma, 100_000, 0.001, "gaussian"), 6)
+        for sigma in (0.12, 0.25, 0.5, 1)
+    ]
     assert found == [0.457375, 0.952864, 1.905728, 3.811457]
-    assert saturation_radius(1.0, 5, 0.001) == 0  # too few to certify anything
+    assert saturation_radius(1.0, 5, 0.001, "gaussian") == 0  # too few to certify anything
 
 
 @pytest.mark.parametrize("values", [(0, 100, 0.1), (1.0, 0, 0.1), (1.0, 100, 0.0), (1.0, 100, 1.0)])
 def test_saturation_needs_sensible_values(values):
     with pytest.raises(ConfigError, match="expected sigma > 0"):
-        saturation_radius(*values)
+        saturation_radius(*values, "gaussian")
 
 
 def test_saturation_of_a_log_is_known_only_if_its_largest_radius_shows_it(make):
@@ -62,10 +65,10 @@ def test_saturation_of_a_store_is_that_of_its_procedure(make):
     together = make(
         [0.1], **known, manifest={"identity": {"alpha": 0.001, "simultaneous": True}, "inputs": 100}
     )
-    assert saturation(together) == saturation_radius(0.5, 1000, 1e-5)
+    assert saturation(together) == saturation_radius(0.5, 1000, 1e-5, "gaussian")
     again = make([0.1], **known | {"alpha": 0.01}, manifest=together.manifest)
     assert saturation(again) == saturation_radius(
-        0.5, 1000, 0.0001
+        0.5, 1000, 0.0001, "gaussian"
     )  # another alpha is for all inputs together too
     sequential = make(
         [0.1], **known, manifest={"identity": {"alpha": 0.001, "procedure": "tolerance"}}

@@ -47,7 +47,7 @@ def test_seven_runs_of_ten_thousand_certificates_are_one_small_file(make, tmp_pa
 )
 def test_names_from_users_are_harmless(make, tmp_path, evil):
     manifest = {"identity": {"model": evil}}
-    c = make([0.5], name=evil, noise=evil, warnings=(evil,), manifest=manifest)
+    c = make([0.5], name=evil, warnings=(evil,), manifest=manifest)
     losses = [{"epoch": e, "loss": 1.0} for e in range(3)]
     plain = Page(
         report(tmp_path, [make([0.5], manifest=manifest, warnings=("w",))], training={"a": losses})

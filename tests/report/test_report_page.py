@@ -9,7 +9,7 @@ import pytest
 from smoothcert.report import read_store
 from tests.report.page import Page, report
 
-DATA = {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "noise": "quantised"}
+DATA = {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "noise": "exact"}
 
 
 def test_page_has_everything_and_loads_nothing(make, tmp_path, write_store):

@@ -38,7 +38,7 @@ def runs(make):
 @pytest.fixture
 def attacked(runs, tmp_path):
     """The runs as those of one classifier, and an attack on it."""
-    manifest = {"identity": ABOUT, "inputs": 100, "environment": {}}
+    manifest = {"identity": {**ABOUT, "norm": "l2"}, "inputs": 100, "environment": {}}
     answers = {(i, 0.5): int(i % 3 > 0) for i in range(100)}
     folder = write_attacks(
         tmp_path / "attack" / "pgd", {key: {"predict": k, "label": 0} for key, k in answers.items()}

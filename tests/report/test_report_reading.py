@@ -72,7 +72,7 @@ def test_store(write_store):
     assert c.name == "run/test"
     assert c.p_lower.tolist() == pytest.approx([0.993116, 0.450771, 0.971773, 0.500676], abs=1e-6)
     assert c.counts.tolist() == ["7:1000", "2:500,3:500", "3:987,4:13", "0:550,1:450"]
-    assert c.manifest["environment"] == {"smoothcert": "0.1.0"}
+    assert c.manifest["environment"] == {"smoothcert": "0.1.0", "values": 784}
     assert c.source == folder
     assert not c.partial
 

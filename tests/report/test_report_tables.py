@@ -203,11 +203,11 @@ def test_notes_of_a_run(make):
         ({"label": np.array([0, 1])}, "'run' and 'run' disagree on the labels"),
         ({"n": 100}, r"samples per input \(n\): 100, 1000"),
         ({"alpha": 0.01}, r"alpha\): 0.001, 0.01"),
-        ({"noise": "laplace"}, "noise: laplace, quantised"),
+        ({"noise": "laplace"}, "noise: exact, laplace"),
     ],
 )
 def test_notes_of_a_comparison(make, changes, words):
-    base = {"n": 1000, "alpha": 0.001, "noise": "quantised"}
+    base = {"n": 1000, "alpha": 0.001, "noise": "exact"}
     (note,) = notes(make([0.5, 0.6], **base), make([0.5, 0.6], **(base | changes)))
     assert re.search(words, note)
 

@@ -5,24 +5,17 @@ import shutil
 from smoothcert.runs.chain import broken_rows
 from smoothcert.runs.rows import CHECK
 from smoothcert.runs.store import Manifest, ResultStore
-from tests.runs.rows import row
+from tests.runs.rows import IDENTITY, row
 
-IDENTITY = {
-    "sigma": 0.5,
-    "n0": 100,
-    "n": 1000,
-    "alpha": 0.001,
-    "noise": "exact",
-    "start": 0,
-    "every": 1,
-    "max": 20,
-}
 INPUTS = 20
 
 
 def make(folder, indices=(), shard=0, shards=1, inputs=INPUTS, host="a", top=990, **changes):
     store = ResultStore(folder)
-    store.claim(Manifest({**IDENTITY, "max": inputs, **changes}, inputs, {"host": host}))
+    if changes.get("simultaneous"):
+        changes = {**changes, "alpha_each": IDENTITY["alpha"] / inputs}
+    identity = {**IDENTITY, "max": inputs, **changes}
+    store.claim(Manifest(identity, inputs, {"host": host, "values": 784}))
     if indices:
         with store.writer(shard, shards) as part:
             for index in indices:
@@ -70,7 +63,7 @@ def drop(path, line):
 
 
 def cut_checks(path):
-    """As older versions wrote it."""
+    """The column that chains the rows."""
     rows = [line.split("\t")[:-1] for line in path.read_text().splitlines()]
     path.write_text("".join("\t".join(cells) + "\n" for cells in rows))
 

@@ -3,21 +3,39 @@
 import numpy as np
 
 from smoothcert.certification.certifier import certificate_row
+from smoothcert.runs.chain import broken_rows
 from smoothcert.runs.rows import COLUMNS
 from smoothcert.runs.store import Manifest, clock
 from smoothcert.statistics.certificate import from_counts
-from smoothcert.verification.chain import broken_rows
 
-MANIFEST = Manifest(
-    {"sigma": 0.5, "n0": 100, "n": 1000, "alpha": 0.001, "noise": "exact", "seed": 0, "classes": 3},
-    3,
-    {"torch": "2.13"},
-)
+TAU = 784 * (2 * 255 * 4 + 1) / 2**62  # of integer noise with sigma 0.5 on MNIST
+IDENTITY = {
+    "procedure": "fixed",
+    "sigma": 0.5,
+    "n0": 100,
+    "n": 1000,
+    "alpha": 0.001,
+    "alpha_each": 0.001,
+    "split_alpha": 0.9,
+    "tau": TAU,
+    "noise": "exact",
+    "norm": "l2",
+    "seed": 0,
+    "noise_seed": 0,
+    "simultaneous": False,
+    "skip_wrong": False,
+    "classes": 3,
+    "start": 0,
+    "every": 1,
+}
+MANIFEST = Manifest(IDENTITY, 3, {"torch": "2.13", "values": 784})
 
 
 def row(index, top=990, seconds=3725.25):
     counts0, counts = np.array([90, 10, 0]), np.array([top, 0, 1000 - top])
-    (certificate,) = from_counts(counts0[None], counts[None], sigma=0.5, alpha=0.001)
+    (certificate,) = from_counts(
+        counts0[None], counts[None], sigma=0.5, alpha=0.001, law="gaussian"
+    )
     row = certificate_row(certificate, index=index, label=0, noise="exact", seed=0)
     return {**row, "time": clock(seconds)}
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from smoothcert.runs.rows import COLUMNS
-from tests.runs.rows import broken, chained_part, row, text
+from tests.runs.rows import broken, chained_part, row
 
 
 @pytest.mark.parametrize(
@@ -39,11 +38,3 @@ def test_the_chain_goes_on_after_a_torn_line_and_begins_with_the_manifest_and_th
     manifest = store.folder / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"alpha": 0.001', '"alpha": 0.01'))
     assert broken(store) == [2]
-
-
-def test_a_part_of_an_older_version_goes_on_without_a_chain(store):
-    part = store.folder / "part-0-of-1.tsv"
-    part.write_text("\t".join(COLUMNS[:-1]) + "\n" + text(0) + "\n")
-    with store.writer(0, 1) as writer:
-        writer.add(row(1))
-    assert part.read_text().splitlines()[1:] == [text(0), text(1)]

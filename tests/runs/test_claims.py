@@ -99,6 +99,16 @@ def test_rows_are_not_waited_for_whose_process_is_gone(folder):
     assert rows(folder) == [[*range(3, 60), 0, 1, 2]]
 
 
+@pytest.mark.parametrize("names", ['[{"a": 1}, [[0]]]', "[[[]]]", "5", "null", "[" * 100_000, "{"])
+def test_claims_that_name_no_rows_claim_nothing(folder, names):
+    """A claim decides nothing, whoever wrote it."""
+    (folder / ".part-0-of-9.claims").write_text(names)
+    child = Child(make_rows, folder, 0, 1)
+    assert child.next_report() == [0]
+    child.result()
+    assert rows(folder) == [[*range(60)]]
+
+
 def test_claims_of_inputs_and_radii(folder):
     """As of attacks, whose rows have two names."""
     store = ResultStore(folder, ("idx", "radius", "correct", "time"), ("idx", "radius"))

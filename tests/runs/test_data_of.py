@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from smoothcert.errors import DataError
+from smoothcert.data import load_dataset
+from smoothcert.errors import ConfigError, DataError
 from smoothcert.runs.data_of import data_of_run
 from smoothcert.runs.folder import ModelSpec
 from tests.data.test_pictures import save
@@ -26,6 +27,25 @@ def test_folders_mean_the_classes_of_the_network_whatever_their_order(pets):
     assert found.labels.tolist() == [1, 0]
     assert found.shape == (1, 8, 8)
     assert data_of_run(spec(pets, ()), "test", None).labels.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(
+    "own", ["folder:mine,size=8,resize=10,grey", "tar:mine.tar,size=8,resize=10,grey"]
+)
+def test_other_pictures_are_prepared_as_those_of_the_run(pets, own):
+    """By the shape alone, all of a picture would be shrunk into it, where training cut out its middle."""
+    expected = load_dataset(f"{pets},size=8,resize=10,grey").image(0)
+    for place in (pets, f"{pets},size=8,resize=10,grey"):
+        found = data_of_run(spec(own), "test", None, place)
+        assert np.array_equal(found.image(1), expected)
+    for other in ("size=8", "size=8,resize=8,grey", "resize=10", "colour"):
+        with pytest.raises(ConfigError, match="size=8,resize=10,grey: say the same, or nothing"):
+            data_of_run(spec(own), "test", None, f"{pets},{other}")
+
+
+def test_imagenet_is_a_preparation_too(pets):
+    imagenet = ModelSpec("resnet50", 2, "none", 0.5, "imagenet", (3, 224, 224))
+    assert data_of_run(imagenet, "test", None, pets).name.endswith("size=224,resize=256,colour")
 
 
 def test_other_images_are_numbered_by_it_as_well(pets, tmp_path):

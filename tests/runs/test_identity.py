@@ -43,7 +43,7 @@ def test_stores_of_one_network(there, asked, differing):
 @pytest.mark.parametrize(("there", "asked", "differing"), CASES)
 def test_attacks_belong_to_certificates_of_the_same_layers(there, asked, differing):
     """Their behaviour is asked only where the words do not decide."""
-    about = {"model": "m", "data": "d", "split": "test", "sigma": 0.5}
+    about = {"model": "m", "data": "d", "split": "test", "sigma": 0.5, "norm": "l2"}
     one, other = (
         {**about, "network": network, "behaviour": answers} for network, answers in (there, asked)
     )

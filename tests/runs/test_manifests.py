@@ -15,7 +15,7 @@ def test_the_manifest_is_json_with_identity_and_environment(store):
     assert values == {
         "identity": dict(MANIFEST.identity),
         "inputs": 3,
-        "environment": {"torch": "2.13"},
+        "environment": dict(MANIFEST.environment),
     }
 
 

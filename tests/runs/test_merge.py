@@ -90,15 +90,23 @@ def test_of_runs_with_several_stores_one_is_chosen(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "line", ['{"rechecked": Infinity, "differ": 0}', "[" * 100_000, "3", '{"differ": 0}', "{"]
+    "line",
+    [
+        '{"rechecked": Infinity, "differ": 0}',
+        "[" * 100_000,
+        "3",
+        '{"differ": 0}',
+        "{",
+        '{"rechecked": 1, "differ": 2}',
+    ],
 )
-def test_checks_that_cannot_be_read_are_passed_over(tmp_path, line):
+def test_checks_that_cannot_be_read_are_named(tmp_path, line):
     a = make(tmp_path / "a", [0])
-    (a / "checks.jsonl").write_text(f"{line}\n")
-    assert checks_in_words(a) is None
     note_checks(a, "0/1", 10, 0)
-    merge([a], tmp_path / "out")
-    assert checks_in_words(tmp_path / "out") == "10 answers evaluated again, 0 differed"
+    append(a / "checks.jsonl", f"{line}\n")
+    with pytest.raises(StoreError, match=r"checks\.jsonl, line 2: expected how many answers"):
+        merge([a], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 def test_checks_are_added_once(tmp_path):
@@ -148,4 +156,4 @@ def test_a_manifest_names_that_several_machines_made_the_rows(shards, tmp_path):
     merge(shards, tmp_path / "out")
     values = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert values["environment"]["merged"] is True
-    assert values["identity"] == IDENTITY
+    assert values["identity"] == {**IDENTITY, "max": INPUTS}

@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.runs import remote_store
+from smoothcert.runs.chain import broken_rows
 from smoothcert.runs.executor import Here
 from smoothcert.runs.remote import Remote, local
 from smoothcert.runs.remote_store import RemoteStore, upload
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore
-from smoothcert.verification.chain import broken_rows
 from tests.cli.commands import fails, run
 from tests.processes import PATIENCE
 from tests.runs.rows import MANIFEST, row

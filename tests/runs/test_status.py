@@ -5,8 +5,8 @@ import json
 import pytest
 
 from tests.results import status_lines
+from tests.runs.rows import IDENTITY
 
-IDENTITY = {"n": 100, "alpha": 0.001, "noise": "quantised"}
 FULL = {"device": "NVIDIA H200", "precision": "tf32", "kernels": "LeNet kernels 2", "skipped": []}
 
 
@@ -43,7 +43,7 @@ def test_a_damaged_record_of_the_environment_hides_nothing_else(run):
 @pytest.mark.parametrize(
     ("identity", "environment", "lines"),
     [
-        ({}, {}, []),  # of a version that did not record it
+        ({}, {}, []),
         (
             {"precision": "float16", "prepared": ["folded", "channels last"]},
             {"device": "NVIDIA H200", "skipped": ["no kernels: another network"]},
@@ -57,11 +57,11 @@ def test_a_damaged_record_of_the_environment_hides_nothing_else(run):
 def test_how_certificates_are_computed(run, identity, environment, lines):
     store = run / "certify" / "test"
     store.mkdir(parents=True)
+    environment = {"values": 784, **environment}
     manifest = {"identity": {**IDENTITY, **identity}, "inputs": 3, "environment": environment}
     (store / "manifest.json").write_text(json.dumps(manifest))
     _, second, *rest = status_lines(run)
     assert (
-        second
-        == "  certify test: 0 of 3 inputs done, 3 missing (n 100, alpha 0.001, quantised noise)"
+        second == "  certify test: 0 of 3 inputs done, 3 missing (n 1000, alpha 0.001, exact noise)"
     )
     assert rest == lines

@@ -19,7 +19,7 @@ def test_a_row_holds_the_fields_columns_first_and_everything_to_judge_it_again(s
         part.add(row(7))
     (cells,) = store.rows()
     (certificate,) = from_counts(
-        np.array([[90, 10, 0]]), np.array([[990, 0, 10]]), sigma=0.5, alpha=0.001
+        np.array([[90, 10, 0]]), np.array([[990, 0, 10]]), sigma=0.5, alpha=0.001, law="gaussian"
     )
     assert list(cells)[:6] == ["idx", "label", "predict", "radius", "correct", "time"]
     assert cells["idx"] == "7"
@@ -40,7 +40,9 @@ def test_the_report_reads_what_the_store_writes(store):
     assert found.predict.tolist() == [-1, 0, 0]
     assert (
         found.radius[1]
-        == from_counts(np.array([[90, 10, 0]]), np.array([[990, 0, 10]]), 0.5, 0.001)[0].radius
+        == from_counts(
+            np.array([[90, 10, 0]]), np.array([[990, 0, 10]]), 0.5, 0.001, law="gaussian"
+        )[0].radius
     )
     assert not found.partial
 

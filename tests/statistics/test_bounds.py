@@ -1,5 +1,6 @@
 """Bounds against exact enumeration, extended precision and SciPy's own distributions."""
 
+import inspect
 import math
 
 import mpmath
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from smoothcert.errors import ConfigError
-from smoothcert.statistics import bounds
+from smoothcert.statistics import bounds, certificate, saturation, sequential
 
 
 @pytest.mark.parametrize("alpha", [0.001, 0.05, 0.3])
@@ -70,7 +71,7 @@ def _upper_tail(k, n, p):
 @pytest.mark.parametrize("p", [0.5000001, 0.6, 0.9, 0.99993092, 1 - 1e-9])
 @pytest.mark.parametrize("sigma", [0.12, 0.25, 1.0])
 def test_radius_is_below_the_exact_quantile(p, sigma):
-    r = float(bounds.radius(p, sigma))
+    r = float(bounds.radius(p, sigma, "gaussian"))
     with mpmath.workdps(60):
         exact = mpmath.mpf(sigma) * mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(p) - 1)
         assert r <= exact
@@ -81,13 +82,15 @@ def test_abstention_threshold_and_saturation_of_the_published_protocol():
     lower = bounds.lower_bound([50_489, 50_490], 100_000, 0.001)
     assert lower[0] < 0.5 <= lower[1]
     saturated = bounds.lower_bound(100_000, 100_000, 0.001)
-    assert float(bounds.radius(saturated, 1.0)) == pytest.approx(3.811457, abs=5e-7)
+    assert float(bounds.radius(saturated, 1.0, "gaussian")) == pytest.approx(3.811457, abs=5e-7)
     for sigma, published in {0.12: 0.457375, 0.25: 0.952864, 0.5: 1.905728}.items():
-        assert float(bounds.radius(saturated, sigma)) == pytest.approx(published, abs=5e-7)
+        assert float(bounds.radius(saturated, sigma, "gaussian")) == pytest.approx(
+            published, abs=5e-7
+        )
 
 
 def test_nothing_is_certified_at_or_below_one_half():
-    assert bounds.radius([0.0, 0.3, 0.5], 1.0).tolist() == [0.0, 0.0, 0.0]
+    assert bounds.radius([0.0, 0.3, 0.5], 1.0, "gaussian").tolist() == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -133,6 +136,16 @@ def test_radii_are_tight_for_a_threshold_on_one_coordinate_and_rounded_down(law,
         assert found == pytest.approx(margin, rel=1e-7)
         assert bounds.probability_at(margin, 0.25, law) > p
         assert float(bounds.probability_at(margin, 0.25, law)) == pytest.approx(float(p), abs=3e-12)
+
+
+@pytest.mark.parametrize("module", [bounds, certificate, saturation, sequential])
+def test_no_caller_can_forget_the_law_of_the_noise(module):
+    """A default would make a radius of other noise Gaussian, and often too large."""
+    own = [f for f in vars(module).values() if getattr(f, "__module__", "") == module.__name__]
+    taken = [inspect.signature(function).parameters for function in own if callable(function)]
+    laws = [parameters["law"] for parameters in taken if "law" in parameters]
+    assert laws
+    assert all(law.default is inspect.Parameter.empty for law in laws)
 
 
 def test_uniform_noise_cannot_certify_beyond_its_own_half_width():
@@ -191,12 +204,12 @@ def test_both_radii_agree_where_only_two_classes_exist(p_a, law):
 )
 def test_multiclass_radius_gains_where_the_rest_is_spread(p_a, p_b, binary, multiclass):
     n = 100_000
-    assert float(bounds.radius(bounds.lower_bound(p_a * n, n, 0.001), 1.0)) == pytest.approx(
-        binary, abs=0.001
-    )
-    assert float(bounds.multiclass_radius(p_a * n, p_b * n, n, 0.001, 1.0)) == pytest.approx(
-        multiclass, abs=0.01
-    )
+    assert float(
+        bounds.radius(bounds.lower_bound(p_a * n, n, 0.001), 1.0, "gaussian")
+    ) == pytest.approx(binary, abs=0.001)
+    assert float(
+        bounds.multiclass_radius(p_a * n, p_b * n, n, 0.001, 1.0, law="gaussian")
+    ) == pytest.approx(multiclass, abs=0.01)
 
 
 @pytest.mark.parametrize(
@@ -207,10 +220,13 @@ def test_multiclass_radius_gains_where_the_rest_is_spread(p_a, p_b, binary, mult
         (lambda: bounds.lower_bound(3, 10, float("nan")), "alpha is a failure probability"),
         (lambda: bounds.lower_bound(11, 10, 0.1), "between 0 and n"),
         (lambda: bounds.lower_bound(-1, 10, 0.1), "between 0 and n"),
-        (lambda: bounds.radius(0.9, 0.0), "sigma, the standard deviation"),
-        (lambda: bounds.radius(0.9, -1.0), "sigma, the standard deviation"),
-        (lambda: bounds.radius(0.9, float("inf")), "sigma, the standard deviation"),
-        (lambda: bounds.multiclass_radius(9, 1, 10, 0.1, 1.0, split=1.0), "share of alpha"),
+        (lambda: bounds.radius(0.9, 0.0, "gaussian"), "sigma, the standard deviation"),
+        (lambda: bounds.radius(0.9, -1.0, "gaussian"), "sigma, the standard deviation"),
+        (lambda: bounds.radius(0.9, float("inf"), "gaussian"), "sigma, the standard deviation"),
+        (
+            lambda: bounds.multiclass_radius(9, 1, 10, 0.1, 1.0, split=1.0, law="gaussian"),
+            "share of alpha",
+        ),
         (lambda: bounds.check_samples(0, 100, 0.1), "n0, the number of selection samples"),
     ],
 )

@@ -37,7 +37,10 @@ def test_every_claim_of_a_radius_test_is_allowed_and_no_larger_one(radii, law):
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.02, 0.2])
 def test_every_claim_of_repeated_bounds_is_allowed_and_no_other(tolerance):
-    test, rng = RepeatedBounds(tolerance, 0.5, 20_000, 0.001, slack=1e-10), np.random.default_rng(1)
+    test, rng = (
+        RepeatedBounds(tolerance, 0.5, 20_000, 0.001, slack=1e-10, law="gaussian"),
+        np.random.default_rng(1),
+    )
     found = [
         walk(test, p, rng)
         for p in np.concatenate([rng.uniform(0.4, 1.0, 300), rng.uniform(0.99, 1.0, 300)])
@@ -55,7 +58,7 @@ def test_every_claim_of_repeated_bounds_is_allowed_and_no_other(tolerance):
 
 
 def test_a_stop_too_early_is_not_allowed():
-    test = RepeatedBounds(0.01, 0.5, 20_000, 0.001)
+    test = RepeatedBounds(0.01, 0.5, 20_000, 0.001, law="gaussian")
     count = np.array([300])  # of 320: all samples could show a much larger radius
     assert test.looks[2] == 320
     assert not bound_claims(test, 2, count, test.bound(2, count)).any()

@@ -93,7 +93,7 @@ def test_a_table_spends_at_most_alpha_by_rational_arithmetic(p0, alpha):
 
 def test_a_long_table_is_accurate_in_its_tails():
     """P(ever certified) at p0, one sample after the other in 64-bit mantissas, at a level that a whole set needs."""
-    p0, alpha = float(bounds.probability_at(0.5, 0.25)), 1e-7
+    p0, alpha = float(bounds.probability_at(0.5, 0.25, "gaussian")), 1e-7
     table = threshold_table(p0, radius_looks(10_000), alpha)
     p, used, before = np.longdouble(p0), np.longdouble(0), 0
     mass = np.zeros(
@@ -117,8 +117,8 @@ def test_a_long_table_is_accurate_in_its_tails():
 @pytest.mark.parametrize("radius", [0.0, 0.1, 0.25, 0.4])
 def test_a_radius_is_falsely_certified_with_probability_at_most_alpha(radius, alpha, beta):
     n, sigma = 2000, 0.25
-    p0 = float(bounds.probability_at(radius, sigma))
-    table = RadiusTest([radius], sigma, n, alpha, beta=beta).tables[0]
+    p0 = float(bounds.probability_at(radius, sigma, "gaussian"))
+    table = RadiusTest([radius], sigma, n, alpha, beta=beta, law="gaussian").tables[0]
     for p in [p0, np.nextafter(p0, 0), *np.linspace(0.01, p0, 12)]:
         without, _ = paths(table, p, futility=False)
         with_stops, _ = paths(table, p)
@@ -131,7 +131,7 @@ def test_a_radius_is_falsely_certified_with_probability_at_most_alpha(radius, al
 @pytest.mark.parametrize("radius", [0.25, 0.5, 0.75])
 def test_the_full_size_test_is_valid_has_power_and_saves_samples(radius):
     n, sigma, alpha = 100_000, 0.25, 0.001
-    test = RadiusTest([radius], sigma, n, alpha)
+    test = RadiusTest([radius], sigma, n, alpha, law="gaussian")
     p0, table = test.probabilities[0], test.tables[0]
     assert paths(table, p0, futility=False)[0] <= alpha
     assert table.spent == pytest.approx(paths(table, p0, futility=False)[0], rel=1e-6)
@@ -166,7 +166,7 @@ def test_futility_never_meets_certification_and_the_last_look_decides():
 def test_a_grid_of_radii_claims_too_much_with_probability_at_most_alpha(stop):
     """Fixed sequence: one alpha for all radii together, at every true p, also between and at the grid's own."""
     alpha = 0.05
-    test = RadiusTest([0.0, 0.1, 0.2, 0.35], 0.25, 300, alpha, beta=0.1)
+    test = RadiusTest([0.0, 0.1, 0.2, 0.35], 0.25, 300, alpha, beta=0.1, law="gaussian")
     worst = 0.0
     for p in [*test.probabilities, *np.linspace(0.05, 0.99, 15)]:
         found = failure(test, p, stop)
@@ -179,7 +179,7 @@ def test_a_grid_of_radii_claims_too_much_with_probability_at_most_alpha(stop):
 
 
 def test_a_grid_stops_as_soon_as_the_next_radius_is_given_up():
-    test = RadiusTest([0.1, 0.2, 0.3], 0.25, 300, 0.05)
+    test = RadiusTest([0.1, 0.2, 0.3], 0.25, 300, 0.05, law="gaussian")
     for state, finished, radius in [
         ((0, 0, 0), False, None),
         ((1, 0, 0), False, 0.1),
@@ -198,7 +198,7 @@ def test_a_grid_stops_as_soon_as_the_next_radius_is_given_up():
 @pytest.mark.parametrize(("n", "alpha"), [(400, 0.05), (20_000, 0.001), (20_000, 0.3)])
 def test_repeated_bounds_hold_all_at_once(n, alpha):
     """P(any look's bound exceeds p) <= alpha, exactly, at p just below values of the bounds: however it stops."""
-    test = RepeatedBounds(0.0, 0.25, n, alpha)
+    test = RepeatedBounds(0.0, 0.25, n, alpha, law="gaussian")
     assert sum(test.alphas) == pytest.approx(alpha)
     values = [
         bounds.lower_bound(np.arange(t + 1), t, a)
@@ -220,7 +220,7 @@ def test_repeated_bounds_hold_all_at_once(n, alpha):
 
 @pytest.mark.parametrize("tolerance", [0.0, 0.05])
 def test_repeated_bounds_with_their_stops_fail_with_probability_at_most_alpha(tolerance):
-    alpha, test = 0.05, RepeatedBounds(tolerance, 0.25, 200, 0.05)
+    alpha, test = 0.05, RepeatedBounds(tolerance, 0.25, 200, 0.05, law="gaussian")
     for p in (0.3, 0.5, 0.55, 0.7, 0.9, 0.97):
         assert failure(test, p) <= alpha
 
@@ -232,9 +232,9 @@ def test_repeated_bounds_save_samples_and_little_radius(p, tolerance, most):
     """Expected over all paths: the radius is at most the tolerance below the one of fixed n, for fewer samples."""
     n, sigma, alpha = 500, 0.25, 0.001
     counts = np.arange(n + 1)
-    fixed = bounds.radius(bounds.lower_bound(counts, n, alpha), sigma)
+    fixed = bounds.radius(bounds.lower_bound(counts, n, alpha), sigma, "gaussian")
     full = float((stats.binom.pmf(counts, n, p) * fixed).sum())
-    found = outcomes(RepeatedBounds(tolerance, sigma, n, alpha), p)
+    found = outcomes(RepeatedBounds(tolerance, sigma, n, alpha, law="gaussian"), p)
     assert sum(t * w for _, t, w in found) < most
     assert (
         full - tolerance - 0.01
@@ -245,14 +245,14 @@ def test_repeated_bounds_save_samples_and_little_radius(p, tolerance, most):
 
 def test_slack_moves_the_threshold_and_the_bound_to_the_safe_side():
     plain, strict = (
-        RadiusTest([0.25], 0.25, 1000, 0.01),
-        RadiusTest([0.25], 0.25, 1000, 0.01, slack=0.01),
+        RadiusTest([0.25], 0.25, 1000, 0.01, law="gaussian"),
+        RadiusTest([0.25], 0.25, 1000, 0.01, slack=0.01, law="gaussian"),
     )
     assert strict.tables[0].certify[-1] > plain.tables[0].certify[-1]
     assert strict.claim((1,)) == plain.claim((1,))
     # samples may be more favourable than the truth by the slack: p0 + slack is then the worst case
     assert paths(strict.tables[0], strict.probabilities[0] + 0.01)[0] <= 0.01
-    sure = [RepeatedBounds(0.0, 0.25, 1000, 0.01, slack=s) for s in (0.0, 0.01)]
+    sure = [RepeatedBounds(0.0, 0.25, 1000, 0.01, slack=s, law="gaussian") for s in (0.0, 0.01)]
     claims = [test.claim(test.advance(test.start, len(test.looks) - 1, 990)) for test in sure]
     assert claims[1].p_lower == pytest.approx(claims[0].p_lower - 0.01)
 
@@ -264,7 +264,7 @@ def test_looks():
     assert len(looks) == 40
     assert radius_looks(20) == (20,)
     assert radius_looks(7) == (7,)
-    assert RepeatedBounds(0.0, 0.25, 100_000, 0.001).looks == (
+    assert RepeatedBounds(0.0, 0.25, 100_000, 0.001, law="gaussian").looks == (
         100,
         400,
         1600,
@@ -272,13 +272,13 @@ def test_looks():
         25_600,
         100_000,
     )
-    one = RepeatedBounds(0.0, 0.25, 30, 0.001)
+    one = RepeatedBounds(0.0, 0.25, 30, 0.001, law="gaussian")
     assert (one.looks, one.alphas) == ((30,), (0.001,))
 
 
 @pytest.mark.parametrize("radius", [0.0, 0.3, 1.0, 2.0])
 def test_the_probability_of_a_radius_is_rounded_up(radius):
-    p = float(bounds.probability_at(radius, 0.25))
+    p = float(bounds.probability_at(radius, 0.25, "gaussian"))
     with mpmath.workdps(50):
         exact = mpmath.ncdf(mpmath.mpf(radius) / mpmath.mpf(0.25))
         assert p > exact
@@ -288,14 +288,26 @@ def test_the_probability_of_a_radius_is_rounded_up(radius):
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: RadiusTest([], 0.25, 100, 0.01), "rising order"),
-        (lambda: RadiusTest([0.5, 0.25], 0.25, 100, 0.01), "rising order"),
-        (lambda: RadiusTest([-0.5], 0.25, 100, 0.01), "at least 0"),
-        (lambda: RadiusTest([float("nan")], 0.25, 100, 0.01), "at least 0"),
-        (lambda: RadiusTest([0.75], 0.25, 1000, 0.001), "cannot be certified with n = 1000"),
-        (lambda: RadiusTest([9.0], 0.25, 1000, 0.001), "cannot be certified with n = 1000"),
-        (lambda: RadiusTest([0.1], 0.25, 100, 1.0), "alpha is a failure probability"),
-        (lambda: RepeatedBounds(-0.1, 0.25, 100, 0.01), "tolerance is a difference of radii"),
+        (lambda: RadiusTest([], 0.25, 100, 0.01, law="gaussian"), "rising order"),
+        (lambda: RadiusTest([0.5, 0.25], 0.25, 100, 0.01, law="gaussian"), "rising order"),
+        (lambda: RadiusTest([-0.5], 0.25, 100, 0.01, law="gaussian"), "at least 0"),
+        (lambda: RadiusTest([float("nan")], 0.25, 100, 0.01, law="gaussian"), "at least 0"),
+        (
+            lambda: RadiusTest([0.75], 0.25, 1000, 0.001, law="gaussian"),
+            "cannot be certified with n = 1000",
+        ),
+        (
+            lambda: RadiusTest([9.0], 0.25, 1000, 0.001, law="gaussian"),
+            "cannot be certified with n = 1000",
+        ),
+        (
+            lambda: RadiusTest([0.1], 0.25, 100, 1.0, law="gaussian"),
+            "alpha is a failure probability",
+        ),
+        (
+            lambda: RepeatedBounds(-0.1, 0.25, 100, 0.01, law="gaussian"),
+            "tolerance is a difference of radii",
+        ),
     ],
 )
 def test_impossible_settings_are_refused(call, message):

@@ -6,7 +6,14 @@ import json
 import pytest
 import torch
 
-from smoothcert.errors import SmoothcertError, StoreError, TrainingDiverged
+from smoothcert.errors import (
+    ConfigError,
+    DataError,
+    ModelError,
+    SmoothcertError,
+    StoreError,
+    TrainingDiverged,
+)
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training.fit import fit
 from tests.training.tiny import CONFIG, HERE, outcome, tiny, train
@@ -59,7 +66,7 @@ def test_a_folder_with_other_files_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("years of work")
     with pytest.raises(StoreError, match=r"holds files but no config.yaml"):
         train(tmp_path)
-    assert [path.name for path in tmp_path.iterdir() if path.name != ".lock"] == ["thesis.tex"]
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_a_folder_in_use_is_refused(tmp_path):
@@ -91,6 +98,96 @@ def test_a_network_that_does_not_fit_is_refused_before_the_folder_is_claimed(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"method": {"name": "smoothmix", "etta": 5}}, "'etta': did you mean eta"),
+        ({"method": {"name": "smoothmx"}}, "did you mean smoothmix"),
+        ({"method": {"name": "smoothmix", "noises": None}}, "noises must be a whole number"),
+        ({"method": {"name": "smoothmix", "warmup": 0}}, "warmup 1 or above"),
+        ({"method": {"name": "catrs"}, "soft_labels": {"method": {"name": "macr"}}}, "macer"),
+        ({"model": "renset20"}, "did you mean resnet20"),
+        ({"normalisation": "cifar"}, "did you mean cifar"),
+        ({"track": ["tensorbord"]}, "did you mean tensorboard"),
+    ],
+)
+def test_wrong_settings_are_refused_before_data_is_loaded(tmp_path, change, message):
+    """Or downloaded, which may take an hour: this data is nowhere, and that is not what is said."""
+    settings = {name: value for name, value in change.items() if name != "track"}
+    config = dataclasses.replace(CONFIG, dataset=f"npz:{tmp_path / 'nowhere.npz'}", **settings)
+    with pytest.raises(ConfigError, match=message):
+        fit(config, tmp_path / "run", track=change.get("track", ()), device="cpu", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_settings_that_do_not_suit_the_data_leave_nothing_behind(tmp_path):
+    with pytest.raises(ConfigError, match="'imagenet' is for image folders"):
+        train(tmp_path / "run", dataclasses.replace(CONFIG, augment="imagenet"))
+    assert not (tmp_path / "run").exists()
+
+
+def pictures(root, **sides):
+    """A folder of training and test pictures: `train_cat=8` is a class of them, and their size."""
+    from tests.data.test_pictures import save  # skips where there is no Pillow
+
+    for name, side in sides.items():
+        for seed in range(8):
+            save(root / name.replace("_", "/") / f"{seed}.png", side, side, seed)
+    return f"folder:{root}"
+
+
+@pytest.mark.parametrize(
+    ("test", "message"),
+    [
+        ({"test_ant": 8, "test_cat": 8}, "'ant' among them, which is none"),
+        ({"test_ant": 8, "test_bee": 8}, r"class names .*\('cat', 'dog'\), found \('ant', 'bee'\)"),
+        ({"test_cat": 12, "test_dog": 12}, r"shape .*\(3, 8, 8\), found \(3, 12, 12\)"),
+    ],
+)
+def test_test_images_of_another_kind_are_refused(tmp_path, test, message):
+    """Their labels would mean other classes, and the network may not take their size."""
+    place = pictures(tmp_path / "pets", train_cat=8, train_dog=8, **test)
+    config = dataclasses.replace(CONFIG, dataset=place)
+    with pytest.raises(DataError, match=message):
+        fit(config, tmp_path / "run", device="cpu", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_test_images_of_another_kind_are_refused_in_python_too(tmp_path):
+    other = tiny("test", 64, 1)
+    for change in ({"images": other.images[:, :, :4]}, {"classes": 5}):
+        with pytest.raises(DataError, match="of the training images"):
+            train(tmp_path / "run", test=dataclasses.replace(other, **change))
+
+
+@pytest.mark.parametrize("part", ["train", "test"])
+def test_a_damaged_picture_is_told_before_training(tmp_path, part):
+    sizes = {f"{split}_{name}": 8 for split in ("train", "test") for name in ("cat", "dog")}
+    place = pictures(tmp_path / "pets", **sizes)
+    (tmp_path / "pets" / part / "dog" / "7.png").write_text("a download that failed")
+    config = dataclasses.replace(CONFIG, dataset=place)
+    with pytest.raises(DataError, match=r"dog/7.png: expected a readable picture"):
+        fit(config, tmp_path / "run", device="cpu", quiet=True)
+    assert not (tmp_path / "run").exists()
+
+
+def test_training_does_not_start_from_weights_that_are_no_numbers(tmp_path):
+    """It was said after a whole epoch."""
+    config = dataclasses.replace(CONFIG, model=f"{HERE}.Broken")
+    with pytest.raises(ModelError, match=r"found NaN or infinity in 1.fc.bias"):
+        train(tmp_path / "run", config)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_lost_metrics_does_not_go_on(tmp_path):
+    config = dataclasses.replace(CONFIG, method={"name": f"{HERE}.Exploding"})
+    with pytest.raises(TrainingDiverged):
+        train(tmp_path / "run", config)
+    (tmp_path / "run" / "metrics.jsonl").write_text("x")
+    with pytest.raises(StoreError, match=r"metrics\.jsonl is damaged"):
+        train(tmp_path / "run", config)
+
+
 def test_a_run_belongs_to_its_data(reference, tmp_path):
     """Finished or not: other data in the same folder is refused, not trained on."""
     with pytest.raises(StoreError, match="was trained on other data"):
@@ -118,9 +215,4 @@ def test_hyperparameters_may_be_tuples(tmp_path):
 def test_model_json_says_what_the_weights_are(reference):
     spec = json.loads((reference.path / "model.json").read_text())
     assert spec["architecture"] == CONFIG.model
-    assert (spec["classes"], spec["sigma"], spec["shape"], spec["input_range"]) == (
-        4,
-        0.25,
-        [1, 8, 8],
-        [0.0, 1.0],
-    )
+    assert (spec["classes"], spec["sigma"], spec["shape"]) == (4, 0.25, [1, 8, 8])

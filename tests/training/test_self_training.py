@@ -182,9 +182,13 @@ def test_a_run_belongs_to_its_pseudo_labelled_data(tmp_path, pseudo):
         (
             {"path": "pseudo.npz", "weight": float("nan")},
             {},
-            "self_training.weight must be a number from 0 on",
+            "weight must be a finite number, found nan",
         ),
-        ({"path": "pseudo.npz", "weight": "much"}, {}, "unusable setting of self_training"),
+        (
+            {"path": "pseudo.npz", "weight": "much"},
+            {},
+            "setting of self_training: weight must be a finite number",
+        ),
         (
             {"path": "nothing.npz"},
             {},

@@ -113,7 +113,7 @@ def test_finished_labels_on_other_noise_are_read_and_parts_are_not_mixed(tmp_pat
     wanted = grey_plan(tmp_path, n=70)
     made = np.array(soft_labels.vote(wanted, Brightness(), grey(), ALONE, quiet=True))
     record = json.loads((tmp_path / "labels.json").read_text())
-    assert record["identity"].pop("noise_stream") == "philox4x32-words-1"
+    assert record["identity"].pop("noise_stream") == "philox4x32-words-2"
     (tmp_path / "labels.json").write_text(json.dumps(record))  # as they were written then
     monkeypatch.setattr(soft_labels, "_make_parts", None)
     assert np.array_equal(soft_labels.vote(wanted, Brightness(), grey(), ALONE, quiet=True), made)
@@ -168,6 +168,17 @@ def test_augmented_images_are_voted_on_in_one_keyed_view(tmp_path):
     assert not torch.equal(views, torch.from_numpy(data.images))
 
 
+def test_as_printed_the_image_itself_is_voted_on(tmp_path):
+    """Equation 10; and labels of another view are refused, though nothing else differs."""
+    data, code = grey(), grey_plan(tmp_path, n=40, augment="crop-flip")
+    printed = dataclasses.replace(code.model, as_printed=True)
+    views = soft_labels._views(printed, data, range(6), torch.device("cpu"))
+    assert torch.equal(torch.stack(list(views)), torch.from_numpy(data.images))
+    soft_labels.vote(code, Brightness(), data, ALONE, quiet=True)
+    with pytest.raises(StoreError, match="augment"):
+        soft_labels.read(dataclasses.replace(code, model=printed), data)
+
+
 def test_images_of_a_folder_are_voted_on_and_batched(tmp_path):
     pillow = pytest.importorskip("PIL.Image")
     rng = np.random.default_rng(0)
@@ -220,7 +231,7 @@ def test_the_plan_of_a_recipe():
         ({"folder": 3}, "soft_labels.folder must be a path, found 3"),
         (
             {"epoch": 3},
-            r"unknown setting of soft_labels \(besides n and folder\) 'epoch': did you mean epochs",
+            r"unknown setting of soft_labels 'epoch': did you mean epochs",
         ),
         ({"lr": -1.0}, "lr must be above 0"),
     ],

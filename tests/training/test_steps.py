@@ -46,7 +46,7 @@ def train(method, device, capture, epochs=3, resnet=None):
     network = (
         InFloat64(model.double())
         if resnet is None
-        else trainable(model, torch.device(device), resnet).network
+        else trainable(model, (3, 32, 32), torch.device(device), resnet).network
     )
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9, weight_decay=1e-4)
     part = data() if resnet is None else coloured()
@@ -68,12 +68,16 @@ def train(method, device, capture, epochs=3, resnet=None):
 
 
 def at_once(name):
-    """A method that does from the first epoch on all that it ever does."""
-    return build_method({"name": name, **({"deferred": 0} if name == "sun" else {})})
+    """A method that does from the first epoch on all that it ever does; or the same as printed."""
+    name, _, printed = name.partition(", ")
+    more = {"as_printed": True} if printed else {}
+    return build_method({"name": name, **({"deferred": 0} if name == "sun" else more)})
 
 
 @pytest.mark.cuda
-@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    "name", [*METHODS, *(f"{name}, printed" for name in METHODS if name != "sun")]
+)
 def test_captured_steps_equal_plain_steps(name):
     method = at_once(name)
     plain, plain_weights, _ = train(method, "cuda", capture=False)
@@ -87,11 +91,13 @@ def test_captured_steps_equal_plain_steps(name):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("precision", ["tf32", "bfloat16"])
-@pytest.mark.parametrize("name", ["gaussian", "smoothadv", "catrs", "sun"])
+@pytest.mark.parametrize(
+    "name", ["gaussian", "smoothadv", "catrs", "sun", "smoothadv, printed", "catrs, printed"]
+)
 def test_captured_steps_of_a_resnet_equal_plain_steps(name, precision):
     """Its kernels read parameters that change between replays, and move statistics."""
     method = at_once(name)
-    with products(precision):
+    with products(torch.device("cuda"), precision):
         plain, plain_weights, _ = train(method, "cuda", capture=False, resnet=precision)
         fast, fast_weights, stepper = train(method, "cuda", capture=True, resnet=precision)
     assert stepper.capture
@@ -162,7 +168,7 @@ def test_on_the_cpu_steps_are_plain_and_means_are_over_images():
         losses[0]["cross_entropy"] + 10 * losses[0]["divergence"] + 0.5 * losses[0]["entropy"],
         rel=1e-5,
     )
-    assert stepper.images == 0
+    assert stepper.state()["images"] == 0
 
 
 def steps(method, device, prepare=lambda stepper: None, rates=(0.01, 0.01, 0.01), **options):
@@ -330,7 +336,7 @@ def test_each_kind_is_captured_with_its_own_weight_and_sums():
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "catrs"])
 def test_captured_steps_of_both_kinds_equal_plain_steps(name):
     method = at_once(name)
-    with products("float32"):
+    with products(torch.device("cuda"), "float32"):
         plain, plain_weights = steps(method, "cuda", capture=False)
         fast, fast_weights = steps(method, "cuda", capture=True)
     # attacks amplify the last bits of sums, the more so on the random images here

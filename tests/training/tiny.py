@@ -236,6 +236,14 @@ class ThreeClasses(TinyNet):
         super().__init__(3)
 
 
+class Broken(Plain):
+    """As a file leaves it that was damaged without a word."""
+
+    def __init__(self, classes=4):
+        super().__init__(classes)
+        self.fc.bias.data[1] = torch.nan
+
+
 class Nothing(nn.Module):
     def __init__(self, classes=4):
         super().__init__()

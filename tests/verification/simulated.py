@@ -4,19 +4,20 @@ import numpy as np
 
 from smoothcert import CertifyConfig
 from smoothcert.certification.certifier import certificate_row
+from smoothcert.config.choices import law_of
 from smoothcert.runs.store import Manifest, ResultStore, clock, first_link, next_link
 from smoothcert.statistics.bounds import NORMS
 from smoothcert.statistics.certificate import from_claim, from_counts
 from smoothcert.statistics.sequential import NO_CLAIM, procedure
+from tests.runs.rows import TAU
 
 CLASSES = 4
-TAU = 784 * (2 * 255 * 4 + 1) / 2**62  # of exact noise with sigma 0.5 on MNIST
 
 
-def simulate(folder, *, rows=40, shards=2, tau=0.0, **settings):
+def simulate(folder, *, rows=40, shards=2, **settings):
     """A complete store of `rows` inputs 5, 8, 11, ..., as if a network had answered at random."""
     config = CertifyConfig(**{"sigma": 0.5, "n": 1000, "noise": "float", "seed": 0, **settings})
-    law = config.noise if config.noise in NORMS else "gaussian"
+    law, tau = law_of(config.noise), 0.0 if config.noise == "float" else TAU
     alpha = config.alpha / rows if config.simultaneous else config.alpha
     test = procedure(
         config.n,
@@ -40,6 +41,7 @@ def simulate(folder, *, rows=40, shards=2, tau=0.0, **settings):
         "max": rows,
         "dataset": "nowhere",
         "split": "test",
+        "noise_seed": 0,
         "model": "",
         "data": "",
     }
@@ -78,6 +80,23 @@ def _certificate(rng, config, alpha, law, tau, test):
         if test.finished(state):
             break
     return from_claim(counts0[0], counts, test.claim(state), config.sigma, alpha, law=law)
+
+
+def invented(folder, source, selected):
+    """A store like `source` whose counts nobody drew: all samples of an input name the class `selected(row)`."""
+    store, manifest = ResultStore(folder), source.manifest()
+    store.claim(manifest)
+    said = manifest.identity
+    with store.writer(0, 1) as part:
+        for row in source.rows():
+            counts = np.zeros((2, 1, said["classes"]), np.int64)
+            counts[:, 0, selected(row)] = said["n0"], said["n"]
+            (made,) = from_counts(
+                *counts, said["sigma"], said["alpha"], slack=said["tau"], law=law_of(said["noise"])
+            )
+            about = {"index": int(row["idx"]), "label": int(row["label"]), "noise": row["noise"]}
+            part.add({**certificate_row(made, **about, seed=row["seed"]), "time": row["time"]})
+    return store
 
 
 def tamper(store, change, where=lambda cells: True):

@@ -1,6 +1,7 @@
 """Packs: the same bytes from the same run, everything to check it inside, and nothing unpacked that is not a pack."""
 
 import io
+import json
 import os
 import shutil
 import stat
@@ -11,7 +12,7 @@ import pytest
 
 from smoothcert import RunFolder, build_model
 from smoothcert.errors import StoreError
-from smoothcert.runs.folder import ModelSpec
+from smoothcert.runs.folder import ModelSpec, described
 from smoothcert.runs.store import ResultStore
 from smoothcert.verification.pack import pack
 from smoothcert.verification.unpack import unpack
@@ -28,9 +29,9 @@ def made(tmp_path_factory):
     )
     store = simulate(folder.path / "certify" / "test")
     manifest = store.folder / "manifest.json"
-    manifest.write_text(
-        manifest.read_text().replace('"model": ""', f'"model": "{folder.spec().weights}"')
-    )
+    about = {"model": folder.spec().weights, **described(store.folder)}
+    written = json.dumps(about)[1:-1]
+    manifest.write_text(manifest.read_text().replace('"model": ""', written))
     for part in store.parts():
         rechain(store, part)
     (folder.path / "state.pt").write_bytes(b"the state of the training")
@@ -50,15 +51,15 @@ def test_a_pack_verifies_and_unpacks_to_the_same_files(run, tmp_path):
     there = unpack(file, tmp_path / "there")
     assert there == tmp_path / "there" / run.name
     for path in there.rglob("*"):
-        if path.is_file() and path.name not in ("report.html", "card.md"):
+        if path.is_file() and path.name not in ("report.html", "card.md", "SHA256SUMS"):
             assert path.read_bytes() == (run / path.relative_to(there)).read_bytes()
     assert not (there / "state.pt").exists()
     assert not list(there.rglob(".*"))
-    card = (there / "card.md").read_text()
+    card, sums = (there / "card.md").read_text(), (there / "SHA256SUMS").read_text()
     for path in there.rglob("*"):
-        if path.is_file() and path.name != "card.md":
+        if path.is_file() and path.name != "SHA256SUMS":
             line = f"{sha256(path.read_bytes()).hexdigest()}  {path.relative_to(there).as_posix()}"
-            assert line in card
+            assert line in sums
     for words in (
         "sigma 0.5, n0 100, n 1000, alpha 0.001, float noise",
         "ACR",
@@ -112,6 +113,87 @@ def test_a_pack_that_was_changed_on_the_way_is_found(run):
     file.write_bytes(content[: len(content) // 2])
     with pytest.raises(StoreError, match="damaged or no pack"):
         verify(file)
+
+
+def repacked(file, change):
+    """The members of a pack after a change of them, as a file that `unpack` takes."""
+    with zipfile.ZipFile(file) as archive:
+        found = {name: archive.read(name) for name in archive.namelist()}
+    change(found)
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, content in found.items():
+            archive.writestr(*member(name, content))
+
+
+ROOT = "gaussian-0.50"
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("card.md", "card.md was altered"),
+        ("report.html", "report.html was altered"),
+        ("model.json", "model.json was altered"),
+        ("certify/test/part-0-of-2.tsv", "part-0-of-2.tsv was altered"),
+        ("SHA256SUMS", " is "),
+        ("notes.txt", "notes.txt is extra"),
+        ("certify/test/x/y", "certify/test/x/y is extra"),
+    ],
+)
+def test_a_member_that_was_altered_or_put_in_is_named(run, name, problem):
+    file = pack(run)
+
+    def change(found):
+        found[f"{ROOT}/{name}"] = found.get(f"{ROOT}/{name}", b"") + b"ACR 9.99\n"
+
+    repacked(file, change)
+    (verdict,) = verify(file)
+    assert verdict.answer == "differs"
+    assert any(problem in text for text in verdict.problems)
+
+
+def test_a_member_that_was_left_out_is_named(run):
+    file = pack(run)
+    repacked(file, lambda found: found.pop(f"{ROOT}/report.html"))
+    assert "report.html is not there" in verify(file)[0].problems[0]
+    repacked(file, lambda found: found.pop(f"{ROOT}/SHA256SUMS"))
+    assert "SHA256SUMS is missing" in verify(file)[0].problems[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"normalisation": "range=-1,1"},
+        {"architecture": "resnet20"},
+        {"options": {"width": 2}},
+        {"sigma": 0.25},
+        {"class_names": list("abcdefghij")},
+    ],
+    ids=str,
+)
+def test_another_model_json_than_was_certified_is_found(run, change):
+    """Without PyTorch: the weights are the same, and only a network made of both would tell."""
+    path = run / "model.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    (verdict,) = verify(run)
+    assert "model.json is not the one that was certified" in verdict.problems[0]
+    with pytest.raises(StoreError, match="cannot be packed, DIFFERS"):
+        pack(run)
+
+
+def test_a_run_whose_place_or_data_has_another_name_is_the_same(run):
+    path = run / "model.json"
+    there = {"dataset": "folder:/elsewhere", "source": "/elsewhere/weights.pt"}
+    path.write_text(json.dumps({**json.loads(path.read_text()), **there}))
+    assert verify(run)[0].answer == "verified"
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "metrics.jsonl", "environment.jsonl"])
+def test_a_damaged_file_of_the_run_is_found(run, name):
+    (run / name).write_text("x\n")
+    (verdict,) = verify(run)
+    assert verdict.answer == "differs"
+    assert name in verdict.problems[0]
 
 
 def member(name, content=b"x", kind=stat.S_IFREG, **fields):

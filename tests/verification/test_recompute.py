@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from smoothcert.runs import recompute
 from smoothcert.statistics import bounds
 from smoothcert.statistics.sequential import radius_looks, threshold_table
-from smoothcert.verification import recompute
 
 LAWS = ("gaussian", "uniform", "laplace")
 

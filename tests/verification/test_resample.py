@@ -17,11 +17,11 @@ from smoothcert import (
 )
 from smoothcert.certification.certifier import certificate_row
 from smoothcert.errors import ConfigError, ModelError, StoreError
-from smoothcert.runs.folder import ModelSpec
+from smoothcert.runs.folder import ModelSpec, described
+from smoothcert.runs.proved import class_counts
 from smoothcert.runs.store import ResultStore
 from smoothcert.statistics.certificate import from_counts
 from smoothcert.verification.resample import Resampling
-from smoothcert.verification.rows import class_counts
 from smoothcert.verification.verify import verify
 from tests.verification.simulated import rechain, tamper
 
@@ -71,7 +71,7 @@ def invented(cells):
     counts0, counts = np.zeros((2, 1, 10), np.int64)
     label = int(cells["label"])
     counts0[0, label], counts[0, label] = 20, 200
-    (certificate,) = from_counts(counts0, counts, 0.5, 0.001)
+    (certificate,) = from_counts(counts0, counts, 0.5, 0.001, law="gaussian")
     row = certificate_row(
         certificate, index=int(cells["idx"]), label=label, noise=cells["noise"], seed=0
     )
@@ -188,7 +188,9 @@ def raised(by, sigma, tau):
         more = min(by, counts.get(other, 0))
         counts |= {top: counts[top] + more, other: counts.get(other, 0) - more}
         arrays = [[[part.get(label, 0) for label in range(10)]] for part in (counts0, counts)]
-        (certificate,) = from_counts(*map(np.array, arrays), sigma, 0.001, slack=tau)
+        (certificate,) = from_counts(
+            *map(np.array, arrays), sigma, 0.001, slack=tau, law="gaussian"
+        )
         row = certificate_row(
             certificate, index=int(cells["idx"]), label=int(cells["label"]), noise="exact", seed=0
         )
@@ -268,7 +270,7 @@ def test_an_input_that_stopped_at_another_look_is_compared_with_as_many_samples(
 
 def test_rows_of_another_stream_of_noise_are_not_sampled_again(store):
     path = store.folder / "manifest.json"
-    path.write_text(path.read_text().replace("philox4x32-words-1", "philox4x32-words-0"))
+    path.write_text(path.read_text().replace("philox4x32-words-2", "philox4x32-words-0"))
     for part in store.parts():
         rechain(store, part)
     with pytest.raises(
@@ -302,7 +304,7 @@ def test_other_weights_and_other_data_are_found_before_anything_is_sampled(store
     other[-1] ^= 1
     for damage, problem in (
         (bytes(other), "holds other weights"),
-        (weights[:100], "or model.json is damaged"),
+        (weights[:100], "weights.safetensors is damaged"),
     ):
         (run / "weights.safetensors").write_bytes(damage)
         (verdict,) = again(store.folder)
@@ -351,9 +353,12 @@ def test_labels_are_those_of_the_data(store):
 
 
 def test_sampling_again_runs_no_code_that_a_stranger_names(store):
-    path = store.folder.parent.parent / "model.json"
+    run = RunFolder(store.folder.parent.parent)
+    path = run.path / "model.json"
     path.write_text(
         json.dumps({**json.loads(path.read_text()), "architecture": "antigravity.open"})
     )
+    assert "model.json is not the one that was certified" in again(store.folder)[0].problems[0]
+    elsewhere(store, **described(store.folder))
     with pytest.raises(ModelError, match="trust"):
         again(store.folder)

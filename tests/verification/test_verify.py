@@ -6,14 +6,14 @@ import pytest
 
 from smoothcert.runs.verified import vouched
 from smoothcert.verification.verify import verify
-from tests.verification.simulated import TAU, rechain, simulate, tamper
+from tests.verification.simulated import rechain, simulate, tamper
 
 PROCEDURES = {
     "fixed": {},
-    "exact": {"noise": "exact", "tau": TAU},
+    "exact": {"noise": "exact"},
     "uniform": {"noise": "uniform"},
     "laplace": {"noise": "laplace"},
-    "radius": {"radii": (0.0, 0.25, 0.5), "noise": "exact", "tau": TAU},
+    "radius": {"radii": (0.0, 0.25, 0.5), "noise": "exact"},
     "radius-laplace": {"radii": (0.0, 0.25), "noise": "laplace"},
     "tolerance": {"tolerance": 0.1, "n": 30_000},
     "skip_wrong": {"skip_wrong": True},
@@ -123,7 +123,7 @@ def test_an_edited_row_is_named_even_if_the_chain_was_mended(store, change, prob
     [
         ({"alpha": 2.0}, "no certification can have alpha 2.0 here"),
         ({"alpha": 1e-9}, "is more than its counts prove"),
-        ({"classes": None}, "manifest.json does not say classes"),
+        ({"classes": None}, "lacks settings of a certification (classes)"),
         ({"sigma": 0.25}, "is more than p_lower"),
         ({"sigma": -1.0}, "no certification can have sigma"),
         ({"tau": 0.01}, "is more than its counts prove"),
@@ -131,21 +131,29 @@ def test_an_edited_row_is_named_even_if_the_chain_was_mended(store, change, prob
         ({"simultaneous": True}, "no certification can have alpha_each"),
         ({"norm": "l1"}, "no certification can have norm"),
         ({"procedure": "mine"}, "no certification can have procedure"),
-        ({"seed": 3}, "expected noise and seed float 3"),
-        ({"seed": -5, "noise_seed": 3}, "noise_seed 3 is not the one that its settings give"),
+        ({"seed": 3, "noise_seed": 3}, "expected noise and seed float 3"),
+        ({"seed": -5, "noise_seed": 3}, "no certification can have noise_seed 3 here"),
+        ({"noise_seed": None}, "lacks settings of a certification (noise_seed)"),
+        ({"every": 0}, "no certification can have every 0 here"),
+        (
+            {"procedure": "tolerance"},
+            "lacks settings of a certification (tolerance, looks, early_alpha)",
+        ),
+        ({"values": -784}, "no certification can have values -784 here"),
         ({"start": 8}, "the manifest has no such input"),
         ({"n": 10**15}, "no certification can have n 1000000000000000 here"),
         ({"noise": "quantum"}, "no certification can have noise 'quantum' here"),
         ({"inputs": 41}, "no certification can have inputs 41 here"),  # max is 40
         ({"every": -1}, "no certification can have every -1 here"),
         ({"inputs": 10**15}, "no certification can have inputs 1000000000000000 here"),
-        ({"inputs": 0, "simultaneous": True}, "expected all settings of a certification"),
+        ({"inputs": 0, "simultaneous": True}, "no certification can have inputs 0 here"),
     ],
 )
 def test_a_manifest_that_does_not_fit_its_rows_is_found(store, change, problem):
     def edit(values):
         values["identity"].update(change)
         values["inputs"] = values["identity"].pop("inputs", values["inputs"])
+        values["environment"]["values"] = values["identity"].pop("values", 784)
         if "alpha" in change:
             values["identity"]["alpha_each"] = change["alpha"]
 
@@ -203,16 +211,13 @@ def test_two_rows_of_one_input_must_say_the_same(tmp_path, change):
     assert any("another result than part-0-of-1.tsv, line" in text for text in problems(store))
 
 
-def test_a_chain_that_was_cut_off_is_no_older_version(store):
-    edited(store, lambda values: values["identity"].update(noise_seed=0))
+def test_a_chain_that_was_cut_off_is_found(store):
     for part in store.parts():
         rows = [part.header, *part.fields]
         part.path.write_text("".join("\t".join(cells[:-1]) + "\n" for cells in rows))
     first, second = problems(store)
-    assert first.startswith(
-        "part-0-of-2.tsv: the column check was cut off: versions that write noise_seed chain"
-    )
-    assert second.startswith("part-1-of-2.tsv: the column check was cut off")
+    assert "part-0-of-2.tsv: the column check, which chains the rows, was cut off" in first
+    assert "part-1-of-2.tsv: the column check" in second
 
 
 def test_damaged_parts_and_manifests_are_problems(store):
@@ -221,7 +226,7 @@ def test_damaged_parts_and_manifests_are_problems(store):
     for damage, problem in (
         (whole.replace(b"\t5\t", b"\t5", 1)[:-1] + b"\nx\ty\n", "columns, found"),
         (b"\xff\xfe\n", "found binary data"),
-        (b"idx\tlabel\tpredict\tradius\tcorrect\n5\t0\t0\t0.5\t1\n", "nothing can be recomputed"),
+        (b"idx\tlabel\tpredict\tradius\tcorrect\n5\t0\t0\t0.5\t1\n", "missing: time n0 n counts0"),
     ):
         part.write_bytes(damage)
         assert any(problem in text for text in problems(store))

@@ -99,7 +99,7 @@ def saturation(c: Certificates) -> float | None:
     if c.sigma is None or c.identity.get("procedure", "fixed") != "fixed" or c.norm == "linf":
         return None
     if c.n is None and c.alpha is None:
-        field = saturation_radius(c.sigma, *budget())
+        field = saturation_radius(c.sigma, *budget(), "gaussian")
         return field if format(float(c.radius.max()), ".3") == format(field, ".3") else None
     return (
         None

@@ -11,6 +11,7 @@ from typing import Any
 from smoothcert import __version__
 from smoothcert.errors import ConfigError
 from smoothcert.files import write_text
+from smoothcert.progress import printable
 from smoothcert.report.charts.chart import chart_svg
 from smoothcert.report.charts.curves import confidence_chart, curve_svg
 from smoothcert.report.charts.line_styles import COLOURS, DARK_COLOURS, LineStyle, run_styles
@@ -216,7 +217,7 @@ def _filled(name: str, context: Mapping[str, Any]) -> str:
         lstrip_blocks=True,
         loader=FunctionLoader(_file),
     )
-    return pages.get_template(name).render(context).lstrip()
+    return printable(pages.get_template(name).render(context).lstrip(), "\n\t")
 
 
 def _charts(

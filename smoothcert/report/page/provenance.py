@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from smoothcert.config import CertifyConfig, as_options
+from smoothcert.progress import printable
 from smoothcert.report.measures.analysis import clean_accuracy, median_radius, proved
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.published_comparison import find_published
@@ -118,7 +119,7 @@ def _options(c: Certificates) -> list[str]:
 
 
 def _line(*words: str) -> str:
-    return shlex.join(["smoothcert", *words])
+    return shlex.join(["smoothcert", *map(printable, words)])
 
 
 def _part(manifest: dict[str, Any] | None, key: str) -> dict[str, Any]:
@@ -128,11 +129,10 @@ def _part(manifest: dict[str, Any] | None, key: str) -> dict[str, Any]:
 
 def _seed(identity: dict[str, Any]) -> str:
     """The number that keyed the noise, and whose choice it was."""
-    seed, asked, beacon = (identity.get(name) for name in ("noise_seed", "seed", "beacon"))
+    seed, asked = (identity.get(name) for name in ("noise_seed", "seed"))
     if seed is None:
         return _shown(asked)
-    origin = "asked for" if asked is not None else "by weights, data and procedure"
-    return f"{seed} ({origin}{f', beacon {beacon!r}' if beacon else ''})"
+    return f"{seed} ({'asked for' if asked is not None else 'by weights, data and procedure'})"
 
 
 def _shown(value: object) -> str:

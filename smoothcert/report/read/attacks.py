@@ -21,7 +21,7 @@ from smoothcert.runs.rows import read_lines
 from smoothcert.runs.store import ResultStore
 
 NO_ATTACK = "attack: none"
-_NEEDED = ("attack", "steps", "noises", "n", "alpha", "radii", "sigma", "classes")
+_NEEDED = ("attack", "steps", "noises", "n", "alpha", "noise", "radii", "sigma", "classes")
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,8 +62,16 @@ class Attacks:
 
     @property
     def kind(self) -> str:
-        """At radius 0 nothing is attacked: a store of it alone says what PREDICT answers, whatever attack it names."""
-        return self.attack if any(self.radii) else NO_ATTACK
+        """The attack, and in what it is not the usual one.
+
+        At radius 0 nothing is attacked: a store of it alone says what PREDICT answers, whatever attack it names.
+        """
+        if not any(self.radii):
+            return NO_ATTACK
+        beta = self.identity.get("beta", 1.0)
+        told = [] if beta == 1 else [f"β={beta:g}"]
+        told += ["as printed"] if self.identity.get("as_printed") else []
+        return ", ".join([self.attack, *told])
 
     @property
     def noises(self) -> int | None:
@@ -107,6 +115,11 @@ def read_attacks(folder: str | Path) -> Attacks:
     if wrong := [name for name, bound in least.items() if identity[name] < bound]:
         raise StoreError(
             f"{folder / 'manifest.json'}: expected {wrong[0]} of at least {least[wrong[0]]}, found {identity[wrong[0]]}"
+        )
+    if identity["noise"] not in ("exact", "float"):
+        raise StoreError(
+            f"{folder / 'manifest.json'}: expected the Gaussian noise of an attack in l2, exact or float, found "
+            f"{identity['noise']!r}"
         )
     parts = [read_lines(path, OLDER_COLUMNS) for path in ResultStore(folder).part_paths()]
     if not any(part.texts for part in parts):

@@ -4,23 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from smoothcert.config.choices import Law
+from smoothcert.config.choices import law_of as law_of  # named here too, for who reads stores
 from smoothcert.errors import DataError
 from smoothcert.runs.rows import nothing_yet
-
-if TYPE_CHECKING:
-    from smoothcert.statistics.bounds import Law
-
-_LAWS: dict[str, Law] = {"uniform": "uniform", "laplace": "laplace"}
-
-
-def law_of(noise: object) -> Law:
-    """The law of a noise mode: all but `uniform` and `laplace` are Gaussian."""
-    return _LAWS.get(str(noise), "gaussian")
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,6 +58,8 @@ class Certificates:
                 f"{self.name}: idx, label, predict, radius and correct must have one entry per input, found "
                 f"{', '.join(str(len(column)) for column in (self.idx, *columns))}"
             )
+        if self.norm not in ("l1", "l2", "linf"):
+            raise DataError(f"{self.source}: expected radii in l1, l2 or linf, found {self.norm!r}")
         if len(self.idx) == 0:
             raise nothing_yet(self.source)
 
@@ -92,7 +86,8 @@ class Certificates:
 
     @property
     def law(self) -> Law:
-        return law_of(self.noise)
+        """Logs of the field do not name it: their noise is Gaussian."""
+        return law_of("exact" if self.noise is None else self.noise)
 
     @property
     def identity(self) -> dict[str, Any]:

@@ -88,7 +88,7 @@ def read_store(folder: str | Path) -> Certificates:
         **_fields(columns),
         name="/".join(_store_place(folder).parts[-2:]),
         **settings,
-        norm=identity.get("norm") or "l2",
+        norm=str(identity.get("norm")),
         expected=manifest.inputs,
         source=folder,
         manifest=vars(manifest),
@@ -225,7 +225,7 @@ def _log_place(path: Path) -> Path:
 def _beyond(columns: dict[str, Column], sigma: float | None, n: int) -> tuple[str, ...]:
     """A word on radii that the field's samples do not give. No log says its alpha, and most do not say n."""
     alpha, largest = budget().alpha, float(max(columns["radius"], default=0.0))
-    limit = saturation_radius(sigma or 1.0, n, alpha)
+    limit = saturation_radius(sigma or 1.0, n, alpha, "gaussian")
     if sigma is None or largest <= 1.005 * limit:  # logs have three digits
         return ()
     return (

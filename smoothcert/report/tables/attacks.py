@@ -151,9 +151,8 @@ def attack_values(
     for a in attacks:
         c = certificates_of(a, results)
         settings = {"attack": a.attack, "steps": a.steps, "noises": a.noises, "n": a.n}
-        about = {
-            name: a.identity.get(name) for name in ("sigma", "alpha", "noise", "dataset", "split")
-        }
+        names = ("sigma", "alpha", "noise", "dataset", "split", "beta", "as_printed")
+        about = {name: a.identity.get(name) for name in names}
         found.append(
             {
                 "name": a.name,
