@@ -17,7 +17,6 @@ from smoothcert.cli.options import (
     print_json,
     read_settings,
 )
-from smoothcert.cli.own_model import DATA_HELP
 from smoothcert.config import CertifyConfig
 from smoothcert.errors import ConfigError, DataError
 
@@ -30,14 +29,14 @@ ABOUT = "Class (or abstention) and certified radius of image files; or pseudo-la
 def add_options(parser: ArgumentParser) -> None:
     add_run(parser)
     parser.add_argument(
-        "images", type=Path, nargs="*", help="image files (PNG, JPEG, ...) or .npy arrays"
+        "images", type=Path, nargs="+", help="image files (PNG, JPEG, ...) or .npy arrays"
     )
     labels = (
-        "no certificates: write the network's answers to --data, for self-training, to this file"
+        "no certificates: write the network's answers to a data set, which is then named in the place of images, to "
+        "this file, for self-training"
     )
     option(parser, "--pseudo-labels", Path, None, labels)
-    option(parser, "--data", str, None, DATA_HELP)
-    option(parser, "--split", Literal["test", "train"], "train", "which images of --data")
+    option(parser, "--split", Literal["test", "train"], "train", "which images of the data set")
     names = ("sigma", "n0", "n", "alpha", "noise", "seed", "precision", "kernels")
     add_settings(parser, CertifyConfig, names, n=10_000)
     add_json(parser)
@@ -45,14 +44,14 @@ def add_options(parser: ArgumentParser) -> None:
 
 
 def run(options: Options) -> None:
-    if (options.pseudo_labels is None) != (options.data is None):
-        raise ConfigError("--pseudo-labels and --data belong together: give both, or neither")
-    if bool(options.images) != (options.data is None):
-        raise ConfigError("expected image files, or --pseudo-labels of --data: give one of the two")
-    if options.data is None:
+    if options.pseudo_labels is None:
         _certify(options)
-    else:
+    elif len(options.images) == 1:
         _label(options)
+    else:
+        raise ConfigError(
+            f"--pseudo-labels are of one data set, such as mnist or folder:PLACE, found {len(options.images)} names"
+        )
 
 
 def _label(options: Options) -> None:
@@ -63,7 +62,7 @@ def _label(options: Options) -> None:
 
     path = options.pseudo_labels
     model, spec = RunFolder(options.run).load_model(trust_code=options.trust_code)
-    data = data_of_run(spec, options.split, options.data_dir, options.data)
+    data = data_of_run(spec, options.split, options.data_dir, str(options.images[0]))
     labels = write_pseudo_labels(model, data, path, pick_device(options.device))
     right = f"; {(labels == data.labels).mean():.1%} are its labels" if data.labelled else ""
     print(f"{path}: {len(labels)} pseudo-labels of {data.name} ({data.split}){right}")

@@ -96,6 +96,8 @@ class RunFolder:
         self.check(config)
 
     def _require_empty(self) -> None:
+        if self.path.exists() and not self.path.is_dir():
+            raise StoreError(f"{self.path} is a file: choose a folder that can be written")
         entries = list(self.path.iterdir()) if self.path.exists() else []
         if any(entry.name != ".lock" and not entry.match(".*.tmp") for entry in entries):
             raise StoreError(

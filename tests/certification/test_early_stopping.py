@@ -239,7 +239,7 @@ def test_another_procedure_is_refused(model, data, tmp_path, first, second, key)
     [
         ({"radii": [0.25], "tolerance": 0.1}, "exclude each other"),
         ({"radii": [5.0]}, "cannot be certified with n = 1000"),
-        ({"radii": []}, "rising order"),
+        ({"radii": []}, "at least one radius"),
         ({"simultaneous": True, "n": 14}, "cannot certify anything at alpha = 5e-05"),
     ],
 )

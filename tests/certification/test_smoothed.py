@@ -150,7 +150,7 @@ def test_bad_sample_numbers_are_refused(arguments, message):
         ({"sigma": -0.5}, "sigma"),
         ({"sigma": float("nan")}, "sigma"),
         ({"classes": 1}, "at least 2 classes"),
-        ({"noise": "gauss"}, "noise mode is one of exact, .*, found 'gauss'"),
+        ({"noise": "gauss"}, "noise is one of exact, .*, found 'gauss'"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
     ],
 )

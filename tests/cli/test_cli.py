@@ -134,7 +134,7 @@ def test_mistakes_are_answered_in_one_line(capsys, certified, tmp_path, argument
         (["trane"], "trane"),
         (["train"], "arguments are required: recipe, --out\n"),
         (["reproduce"], "arguments are required: what\n"),
-        (["predict"], "arguments are required: run\n"),
+        (["predict"], "arguments are required: run, images\n"),
         (["attack", "a"], "arguments are required: --radius\n"),
         (
             ["certify", "a", "--ever", "3"],

@@ -5,6 +5,7 @@ import dataclasses
 import pytest
 
 from smoothcert.errors import ModelError, StoreError
+from smoothcert.methods import build_method, resolved
 from smoothcert.runs.folder import RunFolder
 from tests.processes import Child, kill_at
 from tests.training.tiny import (
@@ -15,6 +16,8 @@ from tests.training.tiny import (
     train_reporting_states,
     train_until_the_disk_is_full,
 )
+
+WHOLE = resolved(CONFIG, build_method(CONFIG.method))  # as a run has it
 
 
 @pytest.mark.usefixtures("one_thread")
@@ -66,7 +69,7 @@ def test_what_a_killed_writer_left_behind_is_no_obstacle(tmp_path, name):
 
 def test_a_flipped_bit_is_noticed(reference, tmp_path):
     run = RunFolder(tmp_path / "run")
-    run.claim(CONFIG)
+    run.claim(WHOLE)
     content = bytearray((reference.path / "state.pt").read_bytes())
     content[len(content) // 2] ^= 1
     (run.path / "state.pt").write_bytes(content)
@@ -83,7 +86,7 @@ def test_a_flipped_bit_is_noticed(reference, tmp_path):
 
 def test_a_damaged_state_is_named_and_kept(reference, tmp_path):
     run = RunFolder(tmp_path / "run")
-    run.claim(CONFIG)
+    run.claim(WHOLE)
     (run.path / "state.pt").write_bytes((reference.path / "state.pt").read_bytes()[:1000])
     with pytest.raises(StoreError, match=r"state.pt is damaged"):
         train(run.path)
