@@ -26,7 +26,7 @@ def pair(write_store, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "again", [[], ["--alpha", 1e-12], ["--bound", "multiclass"], ["--norm", "linf", "--dimension", 4]]
+    "again", [[], ["--alpha", 1e-12], ["--bound", "multiclass"], ["--norm", "linf"]]
 )  # fmt: skip
 def test_it_is_in_every_table_file_and_page(pair, capsys, again):
     told, flagged = ALARM.format("wrong"), "(SOUNDNESS ALARM)"

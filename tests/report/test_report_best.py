@@ -5,7 +5,6 @@ import dataclasses
 import numpy as np
 import pytest
 
-from smoothcert.evaluation.noise_levels import Level, best_sigma
 from smoothcert.report import (
     Corrupted,
     certificate_table,
@@ -102,13 +101,3 @@ def test_no_mean_of_it_over_corruptions_is_bold(runs):
         named = [row[0] for row in table.rows] if place == 0 else table.head[1:]
         best = {named[cell[place] - place] for cell in table.best}
         assert best == {"gaussian"}
-
-
-def test_a_noise_level_at_which_a_network_answers_one_class_is_not_the_best():
-    labels = np.arange(20) % 2
-    knows = np.stack([np.where(labels == k, 90, 10) for k in (0, 1)], axis=1)
-    stuck = np.tile([100, 0], (20, 1))
-    levels = [Level(0.25, 100, knows), Level(1.0, 100, stuck)]
-    assert levels[1].hoped(labels, 1000, 0.001)[1] > levels[0].hoped(labels, 1000, 0.001)[1]
-    assert best_sigma(levels, labels, 1000, 0.001) == 0.25
-    assert best_sigma(levels[1:], labels, 1000, 0.001) is None

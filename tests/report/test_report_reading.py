@@ -107,7 +107,7 @@ def test_store_with_more_than_promised(write_store):
         match="line 5: column idx: expected one of 3 inputs, from 0 on every 20, found '60'",
     ):
         read_store(write_store(ROWS, inputs=3))
-    with pytest.raises(StoreError, match=r"manifest\.json does not say every"):
+    with pytest.raises(StoreError, match=r"lacks settings of a certification \(every\)"):
         read_store(write_store(ROWS, inputs=3, every=None, run="unknown"))
 
 
