@@ -6,11 +6,13 @@ file: adding a command adds one file. Commands call the library and print; only 
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import sys
 from argparse import HelpFormatter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 from pkgutil import iter_modules
@@ -45,13 +47,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(words: Sequence[str]) -> None:
     known = commands()
     try:
+        _check_words(words)
         parsed = build_parser(known, words).parse_args(words)
         options = parsed[parsed.subcommand]
         if (place := options.get("data_dir")) and not place.expanduser().is_dir():
             raise ConfigError(
                 f"--data-dir is a folder with data sets, found none at {place}: make it first"
             )
-        known[parsed.subcommand].run(options)
+        with _names_in_words():
+            known[parsed.subcommand].run(options)
     except SmoothcertError as error:
         if any(word.partition("=")[0] == "--json" for word in words):
             print_json({"error": str(error)})
@@ -62,6 +66,31 @@ def _run(words: Sequence[str]) -> None:
         sys.exit(2)
     except BrokenPipeError:  # the reader of our output has enough, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _check_words(words: Sequence[str]) -> None:
+    for word in words:
+        try:
+            os.fsencode(word)
+        except UnicodeEncodeError as error:
+            raise ConfigError(f"no file can have the name {word!r}: choose another one") from error
+
+
+@contextmanager
+def _names_in_words() -> Iterator[None]:
+    """A name that is too long is met wherever a path is first asked for."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        raise ConfigError(
+            f"no file can have so long a name as '{str(error.filename)[:60]}...': choose another one"
+        ) from error
+    except RuntimeError as error:  # of Path.resolve, before Python 3.13
+        if not str(error).startswith("Symlink loop"):
+            raise
+        raise ConfigError(f"{error}: name another place") from error
 
 
 def commands() -> dict[str, ModuleType]:

@@ -26,7 +26,7 @@ from smoothcert.models import build_model
 from smoothcert.recipes import load_recipe
 from smoothcert.report import read_store
 
-CASES, SECONDS, LONGEST = 2000, 90, 0.5
+CASES, SECONDS, LONGEST = 2000, 75, 0.3
 
 HOSTILE = [
     *("", " ", "-1", "0", "-0.0", "nan", "inf", "-inf", "1e400", "1e-400", "9" * 30, "0x10", "1_0"),
