@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothcert.recipes.tables import load_table
+from smoothcert.published.catalogue import load_table
 from smoothcert.report import average_certified_radius, certified_accuracy, read_log, read_store
 from smoothcert.report.measures.bootstrap import Interval
 from smoothcert.report.measures.pairing import differences, paired

@@ -6,6 +6,7 @@ from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, aligned
 from smoothcert.config import dump_config
+from smoothcert.published.rows import summary_of
 from smoothcert.recipes import load_recipe, recipe_names, templates
 
 ABOUT = "The shipped recipes and what was published for them, or one with all its settings."
@@ -25,7 +26,11 @@ def run(options: Options) -> None:
         return
     loaded = [load_recipe(name) for name in recipe_names()]
     rows = [
-        (recipe.name, str(recipe.published.get("acr", "-")), recipe.about or recipe.config.model)
+        (
+            recipe.name,
+            str(summary_of(recipe.config).get("acr", "-")),
+            recipe.about or recipe.config.model,
+        )
         for recipe in loaded
     ]
     rows += [(name, "-", about) for name, about in templates().items()]

@@ -17,7 +17,7 @@ from smoothcert.progress import noun
 if TYPE_CHECKING:
     from smoothcert.evaluation.collected import Collected, Entry
     from smoothcert.evaluation.reproduce import Job
-    from smoothcert.recipes.tables import Table
+    from smoothcert.published.catalogue import Table
 
 UNLIKE = "Trained with other epochs or on other data than published, so that the values are not comparable."
 
@@ -112,7 +112,7 @@ def _table(
         plan_table,
         table_outcomes,
     )
-    from smoothcert.recipes.tables import load_table
+    from smoothcert.published.catalogue import load_table
 
     table = load_table(options.what)
     if table.reason:
@@ -208,7 +208,7 @@ def _measured(options: Options) -> list[str]:
     given += [f"--n {options.n}"] if options.n != N else []
     if not given:
         return []
-    from smoothcert.recipes.published import budget
+    from smoothcert.published.rows import budget
 
     theirs = f"n = {budget().n:,}, on as many images as the papers say"
     return [f"Ours were certified with {' '.join(given)}; published: {theirs}."]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, aligned
+from smoothcert.published.catalogue import Table, TableRow, load_table, measured, table_names
 from smoothcert.recipes.shipped import change_words
-from smoothcert.recipes.tables import Table, TableRow, load_table, measured, table_names
 
 ABOUT = "List the published tables and figures that can be made again, or print one of them."
 

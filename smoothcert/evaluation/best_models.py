@@ -18,8 +18,8 @@ from smoothcert.data import DATASETS
 from smoothcert.errors import ConfigError
 from smoothcert.evaluation.reproduce import Job, outcome
 from smoothcert.evaluation.tables import RowJob, check_rows, row_job
-from smoothcert.recipes.published import published_row
-from smoothcert.recipes.tables import BestRow, Table, TableRow
+from smoothcert.published.catalogue import BestRow, Table, TableRow
+from smoothcert.published.rows import published_row
 from smoothcert.report import read_store
 from smoothcert.report.measures.envelope import upper_envelope
 

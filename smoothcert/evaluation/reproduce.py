@@ -23,10 +23,10 @@ from smoothcert.data.batches import check_augment
 from smoothcert.data.corruptions import check_corrupted
 from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.methods import build_method
+from smoothcert.published.catalogue import namesakes, unknown_table
+from smoothcert.published.rows import PublishedRow
 from smoothcert.recipes import load_recipe, recipe_names
-from smoothcert.recipes.published import PublishedRow
 from smoothcert.recipes.shipped import change_words, shipped_settings
-from smoothcert.recipes.tables import namesakes, unknown_table
 from smoothcert.report import Certificates, average_certified_radius, certified_accuracy, read_store
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.published_comparison import differences_in_making, find_published

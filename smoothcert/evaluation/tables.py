@@ -21,8 +21,8 @@ from smoothcert.data.corruptions import CORRUPTIONS, SEVERITIES
 from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.evaluation.reproduce import Job, outcome
 from smoothcert.methods import build_method
-from smoothcert.recipes.published import published_row
-from smoothcert.recipes.tables import Table, TableRow
+from smoothcert.published.catalogue import Table, TableRow
+from smoothcert.published.rows import published_row
 
 WORDS = {True: "yes", False: "**no**", None: "-"}
 

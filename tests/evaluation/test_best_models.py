@@ -10,7 +10,7 @@ from smoothcert.cli import main
 from smoothcert.evaluation.best_models import best_outcomes, best_table, plan_best
 from smoothcert.evaluation.reproduce import Job, outcome, plan, run_jobs
 from smoothcert.evaluation.tables import plan_table, row_job
-from smoothcert.recipes.tables import BestRow, Table, TableRow, load_table
+from smoothcert.published.catalogue import BestRow, Table, TableRow, load_table
 from smoothcert.runs.folder import RunFolder
 
 

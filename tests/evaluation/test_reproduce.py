@@ -24,8 +24,8 @@ from smoothcert.evaluation.reproduce import (
     results_table,
     run_jobs,
 )
+from smoothcert.published.rows import published_rows
 from smoothcert.recipes import recipe_names
-from smoothcert.recipes.published import published_rows
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.verification.unpack import unpack
 

@@ -15,8 +15,8 @@ from smoothcert.data import Dataset
 from smoothcert.data.corruptions import CORRUPTIONS
 from smoothcert.errors import ConfigError
 from smoothcert.evaluation.tables import comparison_table, plan_table, table_outcomes
+from smoothcert.published.catalogue import load_table
 from smoothcert.recipes import load_recipe
-from smoothcert.recipes.tables import load_table
 from tests.results import certify_with
 
 SMALL = ["--n", "100", "--max", "4"]

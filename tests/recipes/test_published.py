@@ -5,8 +5,8 @@ import dataclasses
 import pytest
 
 from smoothcert.methods import METHODS, method_class
-from smoothcert.recipes.published import published_rows
-from smoothcert.recipes.tables import method_defaults
+from smoothcert.published.catalogue import method_defaults
+from smoothcert.published.rows import published_rows
 from tests.report.papers import paper_table
 
 

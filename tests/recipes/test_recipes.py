@@ -15,6 +15,7 @@ from smoothcert.data import DATASETS
 from smoothcert.errors import ConfigError
 from smoothcert.methods import build_method
 from smoothcert.models import NORMALISATIONS, build_model
+from smoothcert.published.rows import summary_of
 from smoothcert.recipes import load_recipe, recipe_names, templates
 
 
@@ -56,7 +57,7 @@ def test_every_shipped_recipe_is_usable(name):
         or name == "imagenet/smoothadv-0.25"
         or rest.endswith(("tuned", "trained"))
     )
-    assert ({"acr", "source"} <= recipe.published.keys()) != (ours or without_acr)
+    assert ({"acr", "source"} <= summary_of(config).keys()) != (ours or without_acr)
 
 
 def test_a_recipe_for_any_data_set_says_what_it_lacks():
@@ -244,21 +245,21 @@ def test_an_unknown_recipe_offers_the_nearest():
     ],
 )
 def test_of_several_published_rows_a_recipe_shows_the_main_one(name, published):
-    found = load_recipe(name).published
+    found = summary_of(load_recipe(name).config)
     assert {key: value for key, value in found.items() if key != "source"} == published
     assert ("source" in found) == bool(published)
 
 
 def test_every_source_of_what_a_recipe_shows_is_cited():
-    source = load_recipe("cifar10/catrs-0.50").published["source"]
+    source = summary_of(load_recipe("cifar10/catrs-0.50").config)["source"]
     assert source.startswith("certification logs released with CAT-RS; Jeong et al. 2023, CAT-RS")
     assert source.endswith("table 12")
 
 
 def test_published_values_are_those_of_the_settings_not_of_the_name():
-    assert load_recipe("mnist/gaussian-0.50", {"sigma": 0.25}).published["acr"] == 0.911
-    assert load_recipe("mnist/gaussian-0.50", {"sigma": 0.3}).published == {}
-    assert load_recipe("mnist/gaussian-0.50", {"init_from": "runs/before"}).published == {}
+    assert summary_of(load_recipe("mnist/gaussian-0.50", {"sigma": 0.25}).config)["acr"] == 0.911
+    assert summary_of(load_recipe("mnist/gaussian-0.50", {"sigma": 0.3}).config) == {}
+    assert summary_of(load_recipe("mnist/gaussian-0.50", {"init_from": "runs/before"}).config) == {}
 
 
 def test_a_recipe_is_printed_in_full_with_what_its_paper_says(capsys):
@@ -271,7 +272,7 @@ def test_a_recipe_is_printed_in_full_with_what_its_paper_says(capsys):
 
 def test_recipes_need_neither_torch_nor_numpy():
     code = (
-        "import sys; from smoothcert.recipes import load_recipe; load_recipe('mnist/catrs-0.50').published; "
+        "import sys; from smoothcert.recipes import load_recipe; load_recipe('mnist/catrs-0.50'); "
         "assert not {'torch', 'numpy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

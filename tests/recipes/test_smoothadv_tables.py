@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from smoothcert.recipes.published import method_settings
-from smoothcert.recipes.tables import load_table
+from smoothcert.published.catalogue import load_table
+from smoothcert.published.rows import method_settings
 
 GRIDS = [f"smoothadv/table-{number}" for number in range(7, 16)]
 EPSILON = {

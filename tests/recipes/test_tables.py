@@ -16,9 +16,9 @@ from smoothcert.cli import build_parser, main
 from smoothcert.data.corruptions import CORRUPTIONS
 from smoothcert.errors import ConfigError
 from smoothcert.methods import build_method, method_class
+from smoothcert.published.catalogue import load_table, table_names
+from smoothcert.published.rows import published_row, rows_of
 from smoothcert.recipes import load_recipe
-from smoothcert.recipes.published import published_row, rows_of
-from smoothcert.recipes.tables import load_table, table_names
 from smoothcert.report import average_certified_radius, certified_accuracy, read_log
 from tests.report.authors_logs import LOGS, needs_logs
 from tests.report.papers import paper_columns, paper_table
@@ -341,7 +341,7 @@ def test_the_list_and_a_table_are_printed_without_torch_or_numpy(capsys):
     main(["tables", "smoothmix-supplement/table-7"])
     assert "0.733  57   " in capsys.readouterr().out
     code = (
-        "import sys; from smoothcert.recipes.tables import *; [load_table(name) for name in table_names()]; "
+        "import sys; from smoothcert.published.catalogue import *; [load_table(name) for name in table_names()]; "
         "assert not {'torch', 'numpy', 'yaml'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)

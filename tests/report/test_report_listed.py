@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from smoothcert.errors import ConfigError
-from smoothcert.recipes.published import PublishedRow
+from smoothcert.published.rows import PublishedRow
 from smoothcert.report import (
     abstention_rate,
     average_certified_radius,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from smoothcert.errors import ConfigError
-from smoothcert.recipes.published import PublishedRow
+from smoothcert.published.rows import PublishedRow
 from smoothcert.report import (
     certificate_table,
     curve_svg,

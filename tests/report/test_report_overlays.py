@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from smoothcert.errors import ConfigError
-from smoothcert.recipes.tables import load_table
+from smoothcert.published.catalogue import load_table
 from smoothcert.report import overlays, trade_off_values
 from smoothcert.report.charts.chart import charts_svg
 from smoothcert.report.charts.overlays import overlay_charts

@@ -5,9 +5,9 @@ from dataclasses import asdict, replace
 import numpy as np
 import pytest
 
-from smoothcert.recipes.published import published_row, training_differences
+from smoothcert.published.catalogue import tables_by_preference
+from smoothcert.published.rows import published_row, training_differences
 from smoothcert.recipes.recipe import load_recipe
-from smoothcert.recipes.tables import tables_by_preference
 from smoothcert.report import certificate_table, find_published, report_values
 from smoothcert.report.measures.published_comparison import (
     OF_ROUNDED,

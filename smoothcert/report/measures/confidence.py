@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from smoothcert.errors import ConfigError
-from smoothcert.recipes.published import budget
+from smoothcert.published.rows import budget
 from smoothcert.report.measures.analysis import Floats
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.statistics.saturation import saturation_radius

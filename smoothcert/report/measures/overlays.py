@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from smoothcert.errors import ConfigError
-from smoothcert.recipes.published import method_settings
-from smoothcert.recipes.tables import load_table
+from smoothcert.published.catalogue import load_table
+from smoothcert.published.rows import method_settings
 from smoothcert.report.measures.across_seeds import PROCEDURE
 from smoothcert.report.measures.analysis import (
     average_certified_radius,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from smoothcert.recipes.published import PublishedRow, budget, rows_of, training_differences
+from smoothcert.published.rows import PublishedRow, budget, rows_of, training_differences
 from smoothcert.report.measures.analysis import average_certified_radius, is_rounded
 from smoothcert.report.read.certificates import Certificates
 

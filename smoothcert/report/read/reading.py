@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from smoothcert.errors import StoreError
-from smoothcert.recipes.published import budget
+from smoothcert.published.rows import budget
 from smoothcert.report.read.attacks import attacked_beside
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import distinct_names

@@ -14,9 +14,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from smoothcert.recipes.tables import (
+from smoothcert.published.catalogue import (
     Table,
     TableRow,
     measured,
@@ -24,6 +24,9 @@ from smoothcert.recipes.tables import (
     tables_by_preference,
 )
 from smoothcert.statistics.saturation import saturation_radius
+
+if TYPE_CHECKING:
+    from smoothcert.config import TrainConfig
 
 _TRAINING = {
     *("epochs", "batch_size", "optimizer", "lr", "momentum", "nesterov", "weight_decay"),
@@ -180,6 +183,26 @@ def rows_of(config: Mapping[str, Any]) -> list[PublishedRow]:
     given = _training(config)
     same = [row for row in fits if _equal({name: row.training[name] for name in given}, given)]
     return same or [row for row in fits if row.of_recipe]
+
+
+def summary_of(config: TrainConfig) -> dict[str, Any]:
+    """`acr` of a single run, `acr_mean` over seeds and their `source`, as far as the catalogue has them.
+
+    Of several rows for these settings, each value comes from the first that has it.
+    """
+    rows = rows_of(dataclasses.asdict(config))
+    single = next((row for row in rows if row.acr is not None), None)
+    over_seeds = next((row for row in rows if row.mean is not None), None)
+    found: dict[str, Any] = {}
+    if single:
+        found["acr"] = single.acr
+    if over_seeds:
+        found["acr_mean"] = over_seeds.mean
+    if found:
+        found["source"] = "; ".join(
+            dict.fromkeys(row.source for row in (single, over_seeds) if row)
+        )
+    return found
 
 
 def training_differences(config: Mapping[str, Any], row: PublishedRow) -> list[str]:
