@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, add_machine, add_numbers, option, read_whole_numbers
+from smoothcert.cli.options import (
+    Options,
+    add_machine,
+    add_numbers,
+    on_disk,
+    option,
+    read_whole_numbers,
+)
 from smoothcert.config import ALPHA, N0, N, check_seed
 from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 from smoothcert.progress import noun
@@ -41,10 +49,18 @@ def add_options(parser: ArgumentParser) -> None:
     option(parser, "--every", int, None, every)
     option(parser, "--max", int, None, "certify at most this many")
     option(parser, "--n", int, N, "noise samples per image")
+    judge = "folders with certified runs: measure those that are rows, and run nothing"
+    parser.add_argument("--judge", type=on_disk, nargs="+", default=None, help=judge)
+    logs = "folders with the authors' logs, image by image"
+    parser.add_argument("--logs", type=on_disk, nargs="+", default=[], help=logs)
+    option(parser, "--results", Path, None, "file of lines to add to; default: OUT/results.jsonl")
     add_machine(parser)
 
 
 def run(options: Options) -> None:
+    if options.judge is not None:
+        _judge(options)
+        return
     seeds = tuple(dict.fromkeys(read_whole_numbers(options.seeds, "--seeds"))) or (0,)  # each once
     _check(options, seeds)
     machine = [
@@ -62,6 +78,32 @@ def run(options: Options) -> None:
         )
     if failures:
         raise SmoothcertError("; ".join(failures))
+
+
+def _judge(options: Options) -> None:
+    """Lines of the runs that are there; neither weights nor a GPU are needed."""
+    from smoothcert.evaluation.measure import FREE, measure_runs
+    from smoothcert.published.measured import Measured, add_measured
+
+    def wanted(measured: Measured) -> str:
+        made = measured.made
+        if not made.recipe.startswith(f"{options.what}/"):
+            return f"a run of {made.recipe}, not of {options.what}"
+        other = [f"{name} = {value}" for name, value in made.changes.items() if name not in FREE]
+        return f"not as recipe {made.recipe}: {', '.join(other)}" if other else ""
+
+    found, left_out = measure_runs(options.judge, wanted, options.logs)
+    for reason in left_out:
+        print(f"left out: {reason}")
+    if not found:
+        raise SmoothcertError(f"no certified run of {options.what} was found")
+    path = options.results or options.out / "results.jsonl"
+    add_measured(path, found)
+    for each in found:
+        acr = next((value.value for value in each.values if value.measure == "ACR"), math.nan)
+        printed = ", as printed" if each.made.as_printed else ""
+        print(f"{each.made.recipe}{printed}, seed {each.made.seed}: ACR {acr:.4f}")
+    print(f"added {len(found)} {noun(len(found), 'line')} to {path}")
 
 
 def _check(options: Options, seeds: Sequence[int]) -> None:
