@@ -2,30 +2,44 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from jsonargparse import ArgumentParser
 
-from smoothcert.cli.options import Options, aligned
-from smoothcert.published.catalogue import Table, TableRow, load_table, measured, table_names
+from smoothcert.cli.options import Options, add_json, aligned, on_disk, print_json
+from smoothcert.errors import ConfigError, StoreError
+from smoothcert.published.catalogue import PaperTable, load_table, table_names
+from smoothcert.published.row import ALPHA, DIGITS, N0, N, Row
 from smoothcert.recipes.shipped import change_words
 
-ABOUT = "List the published tables and figures that can be made again, or print one of them."
+ABOUT = "The published tables and figures, one of them, or what our runs say of all of them."
 
 
 def add_options(parser: ArgumentParser) -> None:
     shown = "table or figure to print, e.g. smoothmix-supplement/table-8, or paper whose to list"
     parser.add_argument("name", type=str, nargs="?", default=None, help=shown)
+    results = "files of measured runs, which `reproduce` writes; default: results/*.jsonl"
+    parser.add_argument("--results", type=on_disk, nargs="+", default=None, help=results)
+    ledger = "of each table and figure, what was run and what came out"
+    parser.add_argument("--ledger", action="store_true", help=ledger)
+    add_json(parser)
 
 
 def run(options: Options) -> None:
+    if options.ledger:
+        _ledger(options)
+        return
+    if options.json:
+        raise ConfigError("--json is of the ledger: give --ledger, too")
     names = table_names(options.name)
     if not names:
-        _print(load_table(options.name))
+        _print(load_table(options.name), options)
         return
     rows = [
         (
             table.name,
             ", ".join(table.datasets) or "-",
-            str(len(table.rows) + len(table.best)),
+            str(len(table.rows)),
             table.title + (f"; not made, since {table.reason}" if table.reason else ""),
         )
         for table in map(load_table, names)
@@ -34,13 +48,47 @@ def run(options: Options) -> None:
     print("\n`smoothcert tables NAME` prints one, `smoothcert reproduce NAME` makes it again")
 
 
-def _print(table: Table) -> None:
+def _ledger(options: Options) -> None:
+    from smoothcert.published.ledger import as_json, entries, page
+    from smoothcert.published.measured import read_measured
+    from smoothcert.published.speeds import Speeds
+
+    if options.name is not None:
+        raise ConfigError(f"--ledger is of all tables: leave {options.name} out")
+    measured = read_measured(_results(options))
+    found = entries(measured, Speeds(measured, Path("results").glob("[tc]*-h200.json")))
+    if options.json:
+        print_json(as_json(found))
+    else:
+        print(page(found, measured), end="")
+
+
+def _results(options: Options) -> list[Path]:
+    found = options.results or sorted(Path("results").glob("*.jsonl"))
+    if not found:
+        raise StoreError(
+            "there are no results/*.jsonl in this folder: name files of measured runs by --results"
+        )
+    return list(found)
+
+
+def _print(table: PaperTable, options: Options) -> None:
     print(f"{table.title}\n{table.cited}")
     if table.reason:
         print(f"not made: {table.reason}")
         return
-    print(f"{_measured()}\n")
-    rows = _best(table) if table.best else _models(table)
+    if options.results:
+        from smoothcert.published.compared import compared_table
+        from smoothcert.published.measured import read_measured
+
+        print(compared_table(table, read_measured(options.results)))
+        return
+    print(
+        f"published with n0 = {N0}, n = {N:,}, alpha = {ALPHA:g}, and radii rounded to {DIGITS} "
+        "significant digits\n"
+    )
+    head = ("sigma", "setup", "recipe", "changes", "best of", "inputs", *table.head)
+    rows = [head, *(_cells(table, row) for row in table.rows)]
     columns = [column for column in zip(*rows, strict=True) if {*column[1:]} != {"-"}]
     print(aligned(list(zip(*columns, strict=True))))  # without those that have no value
     for note in table.notes:
@@ -49,35 +97,19 @@ def _print(table: Table) -> None:
         print("\n".join([f"drawn, after `smoothcert reproduce {table.name}`, by", *table.commands]))
 
 
-def _measured() -> str:
-    found = measured()
-    budget = f"n0 = {found['n0']}, n = {found['n']:,}, alpha = {found['alpha']:g}"
-    return f"published with {budget}, and radii rounded to {found['digits']} significant digits"
-
-
-def _best(table: Table) -> list[tuple[str, ...]]:
+def _cells(table: PaperTable, row: Row) -> tuple[str, ...]:
     """Of a row that is quoted neither models nor the number of images are known."""
-    rows = [("setup", "best of", "rows of", "inputs", *table.head)]
-    for row in table.best:
-        known = (str(len(row.models)), ", ".join(row.of), str(row.inputs)) if row.of else "---"
-        cells = row.printed_cells(table.digits) or ["-"] * len(table.head)
-        rows.append((row.label, *known, *cells))
-    return rows
+    sigma = f"{row.settings['sigma']:g}" if row.recipe else "-"
+    tables = ", ".join(dict.fromkeys(model.table for model in row.best_of))
+    best = f"{len(row.best_of)} rows of {tables}" if row.best_of else "-"
+    images = str(row.images) if row.recipe or row.best_of else "-"
+    return (
+        *(sigma, row.label, row.recipe or "-", _changes(row) or "-", best, images),
+        *table.cells(row),
+    )
 
 
-def _models(table: Table) -> list[tuple[str, ...]]:
-    acr = ["ACR"] if any(row.printed_acr() != "-" for row in table.rows) else []
-    changes = ["changes"] if any(map(_changes, table.rows)) else []
-    rows = [("sigma", "setup", "recipe", *changes, "inputs", *acr, *table.head)]
-    for row in table.rows:
-        made = [f"{row.settings['sigma']:g}", row.label, row.recipe]
-        made += [*([_changes(row)] if changes else []), str(row.inputs)]
-        made += [row.printed_acr()] if acr else []
-        rows.append((*made, *(row.printed_cells(table) or ["-"] * len(table.head))))
-    return rows
-
-
-def _changes(row: TableRow) -> str:
+def _changes(row: Row) -> str:
     """As options of `train`, then the run whose weights this one starts from."""
     words, first = change_words(row.change), row.starts_from or {}
     words += ["from", first["recipe"], *change_words(first.get("change", {}))] if first else []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +12,10 @@ import numpy as np
 
 from smoothcert.config import CertifyConfig, as_options, settings_of
 from smoothcert.errors import SmoothcertError, StoreError
-from smoothcert.evaluation.trained_by import named, placeless, run_words, settings_in
-from smoothcert.published.catalogue import TableRow, load_table, tables_by_preference
-from smoothcert.published.measured import SPREAD, Made, Measured
-from smoothcert.published.rows import (
-    _equal,
-    method_settings,
-    published_row,
-    training_differences,
-)
+from smoothcert.evaluation.trained_by import last_parts, named, placeless, settings_in
+from smoothcert.published.catalogue import all_rows, load_table, table_names
+from smoothcert.published.measured import Made, Measured
+from smoothcert.published.row import Row
 from smoothcert.recipes.shipped import change_words
 from smoothcert.report import certified_accuracy, read_log, read_store
 from smoothcert.report.measures.analysis import input_radii
@@ -33,14 +27,11 @@ from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import ResultStore
 from smoothcert.runs.verified import read_record
-from smoothcert.statistics.value import ABSTENTION, ACR, CERTIFIED_ACCURACY, Value
+from smoothcert.statistics.value import ABSTENTION, ACR, CERTIFIED_ACCURACY, SPREAD, Value
 
 SECOND = "eth-acr-weakness/{dataset}/{method}/noise_{sigma}.tsv"
 """Logs of an independent group, of the rows whose authors' logs are those of the table below."""
 SECOND_TABLE = "catrs-logs/cifar10"
-
-FREE = {"precision", "evaluate_every", "kernels"}
-"""Settings of training that no paper is about."""
 
 _NOT_SETTINGS = {"behaviour", "prepared", "network", "model", "model_json", "alpha_each", "classes"}
 
@@ -72,6 +63,8 @@ def measure(store: Path, logs: Sequence[Path] = ()) -> Measured:
         *((CERTIFIED_ACCURACY, share, r) for r, share in zip(radii, shares, strict=True)),
         (ABSTENTION, c.abstained.mean(), None),
     ]
+    settings = {name: v for name, v in c.identity.items() if name not in _NOT_SETTINGS}
+    settings["images"] = c.rows
     made, on = _made(c, run, config), "/".join(filter(None, c.corruption or ()))
     values = (
         Value(made.recipe, measure, float(value), r, on, images=c.rows)
@@ -83,7 +76,7 @@ def measure(store: Path, logs: Sequence[Path] = ()) -> Measured:
         beside.pop("eth", None)  # the authors' own files
     return Measured(
         placeless({**config, "init_from": made.starts_from or None}),
-        placeless({k: v for k, v in c.identity.items() if k not in _NOT_SETTINGS}),
+        placeless(settings),
         tuple(values),
         beside if whole else {},
         made,
@@ -117,27 +110,22 @@ def measure_runs(
 
 def _radii(config: Mapping[str, Any]) -> list[float]:
     """Those of all tables about this data and noise."""
-    found = {0.0}
-    for table in tables_by_preference():
-        models = [*table.rows, *(row for best in table.best for _, row in best.models)]
-        place = config["dataset"].removesuffix("-printed"), config["sigma"]
-        if any((row.dataset, row.settings["sigma"]) == place for row in models):
-            found |= set(table.radii)
-    return sorted(found)
+    place = config["dataset"].removesuffix("-printed"), config["sigma"]
+    tables = map(load_table, table_names())
+    models = ((table, m) for table in tables for row in table.rows for m in row.best_of or (row,))
+    known = {
+        radius
+        for table, model in models
+        if model.recipe and (model.dataset, model.settings["sigma"]) == place
+        for radius in table.radii
+    }
+    return sorted(known | {0.0})
 
 
-def _rows_of(config: Mapping[str, Any]) -> list[TableRow]:
+def _rows_of(config: Mapping[str, Any]) -> list[Row]:
     """The rows of the same method, network, data and noise; first those that were trained as this says."""
-    as_printed = bool(config["as_printed"])
-    dataset, own = config["dataset"].removesuffix("-printed"), method_settings(config)
-    found = []
-    for table in tables_by_preference():
-        for row in table.rows:
-            printed = published_row(table, row, as_printed)
-            place = (printed.dataset, printed.model, printed.sigma)
-            if place == (dataset, config["model"], config["sigma"]) and _equal(printed.method, own):
-                found.append((len(training_differences(config, printed)), row))
-    return [row for _, row in sorted(found, key=itemgetter(0))]
+    found = [row for row in all_rows() if row.is_about(config)]
+    return sorted(found, key=lambda row: len(row.differences(config)))
 
 
 def _made(c: Certificates, run: RunFolder, config: Mapping[str, Any]) -> Made:
@@ -146,7 +134,7 @@ def _made(c: Certificates, run: RunFolder, config: Mapping[str, Any]) -> Made:
     place = "/".join(
         run.path.parts[-2:] if run.path.name.startswith("seed") else run.path.parts[-1:]
     )
-    start = run_words(config["init_from"])
+    start = last_parts(config["init_from"])
     train = ["train", recipe, *change_words(changes), "--seed", str(config["seed"])]
     train += ["--as-printed"] * config["as_printed"] + (["--init-from", start] if start else [])
     commands = ([*train, "--out", place], ["certify", place, *_certify_words(c)])
@@ -204,7 +192,7 @@ def _checked(c: Certificates) -> str:
 
 
 def _beside(
-    c: Certificates, rows: Sequence[TableRow], radii: Sequence[float], logs: Sequence[Path]
+    c: Certificates, rows: Sequence[Row], radii: Sequence[float], logs: Sequence[Path]
 ) -> Iterator[tuple[str, tuple[Value, ...]]]:
     """Ours minus each log that is there, on the images that both have; of several seeds, minus their mean."""
     for name, paths in _references(c, rows, logs).items():
@@ -238,7 +226,7 @@ def _beside(
 
 
 def _references(
-    c: Certificates, rows: Sequence[TableRow], logs: Sequence[Path]
+    c: Certificates, rows: Sequence[Row], logs: Sequence[Path]
 ) -> dict[str, list[Path]]:
     """The files of each group's logs of these rows."""
     config, own = c.config or {}, {row.log for row in rows if row.log}

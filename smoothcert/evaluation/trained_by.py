@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from functools import cache
 from pathlib import PurePath
 from typing import Any
 
 from smoothcert.config import TrainConfig, build_dataclass
-from smoothcert.published.rows import method_settings
+from smoothcert.published.row import method_settings
 from smoothcert.recipes import load_recipe, recipe_names
+
+FREE = {"precision", "evaluate_every", "kernels"}
+"""Settings of training that no paper is about."""
 
 
 def settings_in(config: Mapping[str, Any], place: str) -> dict[str, Any]:
@@ -18,9 +22,17 @@ def settings_in(config: Mapping[str, Any], place: str) -> dict[str, Any]:
     return dataclasses.asdict(build_dataclass(TrainConfig, config, f"setting in {place}"))
 
 
+def training_key(config: TrainConfig) -> str:
+    """The same for trainings that no paper tells apart; another seed is another training."""
+    given = dataclasses.asdict(config)
+    kept = {name: value for name, value in comparable(given).items() if name not in FREE}
+    start = last_parts(config.init_from)
+    return json.dumps([kept, config.seed, config.as_printed, start], sort_keys=True)
+
+
 def named(config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """The recipe that is nearest to these settings, and the changes that lead from it to them."""
-    own = _comparable(config)
+    own = comparable(config)
     apart = {
         name: _changes(settings, own)
         for name, settings in _recipes(bool(config["as_printed"])).items()
@@ -34,10 +46,10 @@ def named(config: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
 def _recipes(as_printed: bool) -> dict[str, dict[str, Any]]:
     """The settings of all recipes."""
     configs = {name: load_recipe(name, as_printed=as_printed).config for name in recipe_names()}
-    return {name: _comparable(dataclasses.asdict(config)) for name, config in configs.items()}
+    return {name: comparable(dataclasses.asdict(config)) for name, config in configs.items()}
 
 
-def _comparable(config: Mapping[str, Any]) -> dict[str, Any]:
+def comparable(config: Mapping[str, Any]) -> dict[str, Any]:
     """With all hyperparameters of the method, and without what is no choice of a recipe."""
     soft = {name: value for name, value in config["soft_labels"].items() if name != "folder"}
     kept = {**config, "method": method_settings(config), "soft_labels": soft}
@@ -72,6 +84,6 @@ def placeless(value: Any) -> Any:
     return value
 
 
-def run_words(path: str | None) -> str | None:
+def last_parts(path: str | None) -> str | None:
     """A run folder as RECIPE/SEED."""
     return None if path is None else "/".join(PurePath(path).parts[-2:])

@@ -14,13 +14,12 @@ from typing import Any
 
 import msgspec
 
-from smoothcert.errors import StoreError
+from smoothcert.config import TrainConfig, build_dataclass
+from smoothcert.errors import ConfigError, StoreError
 from smoothcert.files import write_error
 from smoothcert.statistics.value import Value
 
 FORMAT = 1
-SPREAD = "spread of radii"
-"""Standard deviation over the images of a run; a wrong answer and an abstention have radius 0, as in the ACR."""
 
 
 class Number(
@@ -68,6 +67,18 @@ class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     made: Made
 
 
+class _Certified(msgspec.Struct, frozen=True, kw_only=True):
+    """What is read of the settings of a certification, which may have more."""
+
+    n: int
+    noise: str
+    images: int
+    dataset: str
+    split: str
+    start: int
+    every: int
+
+
 @dataclass(frozen=True)
 class Measured:
     """What one certified run gave, with the settings of its training and of its certification.
@@ -95,8 +106,9 @@ def read_measured(paths: Iterable[Path]) -> list[Measured]:
         except OSError as error:
             raise StoreError(f"{path}: cannot be read ({error.strerror})") from error
         for number, text in enumerate(lines, start=1):
-            measured = _read(text, f"{path}, line {number}")
-            found[measured.key] = measured
+            if text:
+                measured = _read(text, f"{path}, line {number}")
+                found[measured.key] = measured
     return list(found.values())
 
 
@@ -108,7 +120,7 @@ def add_measured(path: Path, measured: Sequence[Measured]) -> None:
         torn = bool(before) and not before.endswith(b"\n")
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         try:
-            for line in map(_written, measured):
+            for line in map(written, measured):
                 data = b"\n" * torn + line
                 if os.write(descriptor, data) != len(data):
                     raise OSError(28, "No space left on device")
@@ -129,7 +141,9 @@ def _read(text: bytes, place: str) -> Measured:
                 f"{place}: made by a newer (or older) smoothcert: expected format {FORMAT}, found {made_by!r}"
             )
         line = msgspec.json.decode(text, type=_Line)
-    except (msgspec.DecodeError, RecursionError) as error:
+        msgspec.convert(line.settings, _Certified)
+        build_dataclass(TrainConfig, line.config, "setting of the training")
+    except (msgspec.DecodeError, ConfigError, RecursionError) as error:
         raise StoreError(f"{place}: expected a measured run, found {error}: {advice}") from error
     values = tuple(number.as_value(line.made.recipe) for number in line.values)
     beside = {
@@ -139,7 +153,8 @@ def _read(text: bytes, place: str) -> Measured:
     return Measured(line.config, line.settings, values, beside, line.made)
 
 
-def _written(measured: Measured) -> bytes:
+def written(measured: Measured) -> bytes:
+    """The line of a run."""
     numbers = tuple(map(_number, measured.values))
     beside = {log: tuple(map(_number, values)) for log, values in measured.beside.items()}
     line = _Line(
