@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from jsonargparse import ArgumentParser
 
 from smoothcert.cli.options import Options, aligned
-from smoothcert.config import dump_config
-from smoothcert.published.rows import summary_of
+from smoothcert.config import TrainConfig, dump_config
+from smoothcert.published.catalogue import rows_for
 from smoothcert.recipes import load_recipe, recipe_names, templates
 
 ABOUT = "The shipped recipes and what was published for them, or one with all its settings."
@@ -25,13 +27,12 @@ def run(options: Options) -> None:
         print("\n".join([*ours, "\nwith --as-printed true, the text of the paper:", *others]))
         return
     loaded = [load_recipe(name) for name in recipe_names()]
-    rows = [
-        (
-            recipe.name,
-            str(summary_of(recipe.config).get("acr", "-")),
-            recipe.about or recipe.config.model,
-        )
-        for recipe in loaded
-    ]
+    rows = [(r.name, _published(r.config), r.about or r.config.model) for r in loaded]
     rows += [(name, "-", about) for name, about in templates().items()]
     print(aligned([("recipe", "published ACR", "about"), *rows]))
+
+
+def _published(config: TrainConfig) -> str:
+    """The ACR of the preferred row of a single run."""
+    single = (row for row in rows_for(asdict(config)) if row.acr and row.acr.seeds == 1)
+    return next((row.text(row.acr) for row in single), "-")

@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-CERTIFIED_ACCURACY = "certified accuracy"
 ACR = "ACR"
+MEAN_ACR = "mean ACR"  # over corruptions: of one severity, or of all
+CERTIFIED_ACCURACY = "certified accuracy"
+MEAN_ACCURACY = "mean certified accuracy"  # likewise
+CLEAN = "accuracy at radius 0"  # of the run that is the best at a radius
 ABSTENTION = "abstention rate"
-UNDER_ATTACK = "accuracy under attack"
-CLEAN = "clean accuracy"
-MEAN_ACCURACY = "mean certified accuracy"
-"""Over the types of corruption, or over their severities too."""
-MEAN_ACR = "mean ACR"
+SPREAD = "spread of radii"
+"""Standard deviation over the images of a run; a wrong answer and an abstention have radius 0, as in the ACR."""
+
+Place = tuple[str, float | None, str]
+"""Measure, radius and part of the data."""
 
 
 class Value(NamedTuple):
@@ -28,3 +31,13 @@ class Value(NamedTuple):
     sd: float = math.nan  # over seeds
     seeds: int = 1
     images: int = 0
+
+    @property
+    def place(self) -> Place:
+        """What it is a value of, whoever has it."""
+        return self.measure, self.r, self.on
+
+    @property
+    def is_share(self) -> bool:
+        """Whether it is printed in percent."""
+        return self.measure not in (ACR, MEAN_ACR, SPREAD)
