@@ -28,7 +28,8 @@ class Entry:
     as_printed: bool
     verdicts: tuple[Verdict, ...]  # one for each printed value
     runs: tuple[Measured, ...]
-    reason: str  # why there is no verdict on any value; else empty
+    reason: str = ""  # why there is no verdict on any value; else empty
+    hours: float = 0.0  # on a GPU, that the lacking runs take
 
     @property
     def word(self) -> str:
@@ -67,6 +68,7 @@ class Entry:
             "older_noise": self.older,
             "checked": self.checked,
             "reason": self.reason,
+            "gpu_hours": round(self.hours, 2),
         }
 
 
@@ -81,10 +83,10 @@ def entry_of(row: Row, measured: Sequence[Measured], as_printed: bool, speeds: S
     ]
     runs = [run for run in near if any(not m.differences(run.config, run.settings) for m in models)]
     have = sum(any(not m.differences(r.config, r.settings) for r in runs) for m in models)
-    reason = row.reason
+    reason, hours = row.reason, 0.0
     if not reason and (not near or (row.best_of and have < len(models))):
-        reason = f"{have} of {len(models)} models were run; " if have else ""
-        reason += not_run(row, models, speeds)
+        reason, hours = not_run(row, models, speeds)
+        reason = f"{have} of {len(models)} models were run; {reason}" if have else reason
     if reason:
         nothing = Verdict("not judged", float("nan"), float("nan"), reason)
         verdicts = [nothing] * len(row.printed)
@@ -92,11 +94,11 @@ def entry_of(row: Row, measured: Sequence[Measured], as_printed: bool, speeds: S
         verdicts = judge_row(row, near)
         if all(verdict.word == "not judged" for verdict in verdicts):
             reason = next((verdict.reason for verdict in verdicts), "")
-    return Entry(row, as_printed, tuple(verdicts), tuple(runs), reason)
+    return Entry(row, as_printed, tuple(verdicts), tuple(runs), reason, hours)
 
 
-def not_run(row: Row, models: Iterable[Row], speeds: Speeds) -> str:
-    """Why nobody has run a row: data that nobody may pass on, or the hours that it takes."""
+def not_run(row: Row, models: Iterable[Row], speeds: Speeds) -> tuple[str, float]:
+    """Why nobody has run a row, data that nobody may pass on or the hours that it takes; and these hours."""
     from smoothcert.data import DATASETS
 
     models = list(models)
@@ -106,11 +108,11 @@ def not_run(row: Row, models: Iterable[Row], speeds: Speeds) -> str:
     if any("self_training" in model.settings for model in models):
         lacking.add("pseudo-labelled images")
     if lacking:
-        return f"data not redistributable: {', '.join(sorted(lacking))}"
+        return f"data not redistributable: {', '.join(sorted(lacking))}", 0.0
     hours = [speeds.hours(_whole(model), row.images) for model in models]
     if None in hours:
-        return "GPU hours not known: no such run was timed"
-    return f"about {sum(filter(None, hours)):.1f} GPU hours"
+        return "hours not known, since no such run was timed", 0.0
+    return "not run", sum(filter(None, hours))
 
 
 def entries(measured: Sequence[Measured], speeds: Speeds) -> list[Entry]:
@@ -177,8 +179,9 @@ def _line(table: PaperTable, own: Sequence[Entry], version: str) -> str:
     runs = {run.key for entry in with_runs for run in entry.runs}
     older = any(entry.older for entry in with_runs)
     reasons = Counter(_short(entry.reason) for entry in own if entry.reason)
-    hours = any("GPU hours" in reason for reason in reasons)
-    command = [f"`smoothcert reproduce {table.name}`"] if hours else []
+    others = [f"{count}: {reason}" for reason, count in reasons.most_common()]
+    if hours := sum(entry.hours for entry in own):
+        others.append(f"about {hours:,.1f} GPU hours by `smoothcert reproduce {table.name}`")
     cells = [
         f"`{table.name}`{version}",
         len(own),
@@ -187,19 +190,9 @@ def _line(table: PaperTable, own: Sequence[Entry], version: str) -> str:
         _range(entry.images for entry in with_runs),
         *(words[word] or "-" for word in WORDS),
         ", ".join(sorted({entry.checked or "no longer" for entry in with_runs})) or "-",
-        "; ".join([*(f"{count}: {why}" for why, count in _shared(reasons)), *command]),
+        "; ".join(others),
     ]
     return f"| {' | '.join(map(str, cells))} |"
-
-
-def _shared(reasons: Mapping[str, int]) -> list[tuple[str, int]]:
-    """The reasons of rows that are not judged; hours are added up."""
-    hours = {why: count for why, count in reasons.items() if why.startswith("about ")}
-    found = Counter({why: count for why, count in reasons.items() if why not in hours})
-    if hours:
-        summed = sum(float(why.split()[1]) * count for why, count in hours.items())
-        found[f"about {summed:.1f} GPU hours"] = sum(hours.values())
-    return found.most_common()
 
 
 def _short(why: str) -> str:
