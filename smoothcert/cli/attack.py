@@ -50,12 +50,15 @@ def run(options: Options) -> None:
     from smoothcert.devices.pick import pick_device
     from smoothcert.evaluation.attack import attack_dataset
     from smoothcert.report import read_results
+    from smoothcert.report.plot import check_suffix
     from smoothcert.report.read.attacks import NothingAttacked, read_attacks
     from smoothcert.runs.attack_rows import unlike
     from smoothcert.runs.data_of import data_of_run
     from smoothcert.runs.folder import RunFolder
     from smoothcert.statistics.printed import doubt
 
+    if options.svg is not None:
+        check_suffix(options.svg)
     folder, name = RunFolder(options.run), check_name(options.name or options.attack)
     model, spec = folder.load_model(trust_code=options.trust_code)
     certificates = _certificates(folder.path, options.against)
@@ -133,15 +136,13 @@ def _print(attacked: Attacks, proved: list[Certificates]) -> None:
 
 
 def _draw(attacked: Attacks, certificates: ResultStore, name: str, path: Path) -> None:
-    from smoothcert.files import write_text
-    from smoothcert.report import attack_families, read_store
-    from smoothcert.report.charts.attacks import attack_chart
-    from smoothcert.report.charts.chart import chart_svg
+    from smoothcert.report import attack_families, read_store, save
+    from smoothcert.report.charts.attacks import attack_figure
 
     if not certificates.exists:
         raise StoreError(
             f"--svg draws certificates too, and {certificates.folder} has none: certify first"
         )
     proved = dataclasses.replace(read_store(certificates.folder), name=name)
-    write_text(path, chart_svg(attack_chart(attack_families([attacked], [proved]))))
+    save(attack_figure(attack_families([attacked], [proved])), path)
     print(f"wrote {path}")

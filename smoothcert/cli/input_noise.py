@@ -32,8 +32,8 @@ def run(options: Options) -> None:
     import numpy as np
 
     from smoothcert.evaluation.input_noise import InputNoiseBound
-    from smoothcert.files import write_text
-    from smoothcert.report.charts.evaluations import dimension_svg
+    from smoothcert.report.charts.evaluations import dimension_figure
+    from smoothcert.report.plot import save
 
     bound = InputNoiseBound(
         options.p, options.sigma, options.tau, options.epsilon, options.fourth_moment
@@ -48,5 +48,5 @@ def run(options: Options) -> None:
     if options.svg is not None:
         dimensions = np.logspace(0, 7, 200)
         title = f"Noise level {options.sigma:g} at an image, {options.tau:g} at its neighbour"
-        write_text(options.svg, dimension_svg(dimensions, bound.at(dimensions), title))
+        save(dimension_figure(dimensions, bound.at(dimensions), title), options.svg)
         print(f"wrote {options.svg}")

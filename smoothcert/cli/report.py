@@ -316,17 +316,17 @@ def _print(
 
 
 def _draw(options: Options, results: list[Certificates], attacks: list[Attacks]) -> None:
-    from smoothcert.report import attack_families, save_figure
+    from smoothcert.report import Scene, attack_families, draw, save
+    from smoothcert.report.plot import check_suffix
 
     name = options.draw or "accuracy"
+    check_suffix(options.figure)
     trainings, left_out = read_epochs(options) if name == "losses" else ([], [])
     if name == "attacks":
         left_out = [note for family in attack_families(attacks, results) for note in family.notes]
     _tell(left_out)
-    save_figure(
+    scene = Scene(
         results,
-        options.figure,
-        drawing=name,
         rounded=options.rounded,
         reference=options.reference,
         radii=asked_radii(options) or (),
@@ -337,6 +337,7 @@ def _draw(options: Options, results: list[Certificates], attacks: list[Attacks])
         epochs=options.epochs,
         trainings=trainings,
     )
+    save(draw(name, scene), options.figure)
 
 
 def _serve(options: Options, pictures: Pictures) -> None:

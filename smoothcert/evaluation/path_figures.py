@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -21,12 +21,16 @@ from smoothcert.evaluation.mixing_ratios import mixing_ratios
 from smoothcert.evaluation.paths import AdversarialPath, adversarial_path
 from smoothcert.files import write_text
 from smoothcert.noise.streams import unit_range
-from smoothcert.report.charts.evaluations import path_svg, ratio_svg
+from smoothcert.report.charts.evaluations import path_figure, ratio_figure
+from smoothcert.report.plot import save
 from smoothcert.report.read.names import distinct_names, one_line
 from smoothcert.runs.data_of import data_of_run
 from smoothcert.runs.environment import device_kind, environment
 from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.selection import Selection
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 
 def explain_runs(
@@ -76,9 +80,9 @@ def explain_runs(
         place = pick_device(device)
         path_of = partial(_path, model.to(place), data, spec.sigma, settings)
         for index in indices:
-            yield _write(
-                out / f"{file}-{index}.svg", _figure(path_of(index), name, spec.class_names)
-            )
+            target = out / f"{file}-{index}.svg"
+            save(_figure(path_of(index), name, spec.class_names), target)
+            yield target
         if ratios:
             chosen = range(0, len(data), max(1, len(data) // ratios))[:ratios]
             about = {**settings, "sigma": spec.sigma, "device_type": device_kind(place)}
@@ -94,8 +98,10 @@ def explain_runs(
             )
     if found:
         rows = [f"{name}\t{ratio:.4f}" for name, values in found.items() for ratio in values]
-        yield _write(out / "mixing-ratios.tsv", "\n".join(["run\tratio", *rows]) + "\n")
-        yield _write(out / "mixing-ratios.svg", ratio_svg(found))
+        write_text(table := out / "mixing-ratios.tsv", "\n".join(["run\tratio", *rows]) + "\n")
+        yield table
+        save(ratio_figure(found), target := out / "mixing-ratios.svg")
+        yield target
 
 
 def _labels(names: Sequence[str]) -> list[str]:
@@ -129,12 +135,12 @@ def _path(
     return adversarial_path(model, image, label, sigma, index=index, **settings)
 
 
-def _figure(path: AdversarialPath, run: str, names: tuple[str, ...]) -> str:
+def _figure(path: AdversarialPath, run: str, names: tuple[str, ...]) -> Figure:
     def name(label: int) -> str:
         return names[label] if names else f"class {label}"
 
     mixed = [(1 - ratio) * path.clean + ratio * path.adversarial for ratio in np.linspace(0, 1, 6)]
-    return path_svg(
+    return path_figure(
         path.ratios,
         (path.confidences[:, path.answer], path.confidences[:, path.target]),
         (name(path.answer), name(path.target)),
@@ -142,8 +148,3 @@ def _figure(path: AdversarialPath, run: str, names: tuple[str, ...]) -> str:
         path.equal_confidence_ratio,
         f"{run}, image {path.index} ({name(path.label)}): l2 distance {path.distance:.2f}",
     )
-
-
-def _write(path: Path, text: str) -> Path:
-    write_text(path, text)
-    return path

@@ -4,8 +4,7 @@ Nothing here needs PyTorch. It must not know how certificates are sampled: it re
 stored counts prove it.
 """
 
-from smoothcert.report.charts.curves import curve_svg
-from smoothcert.report.charts.figure import save_figure
+from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.across_seeds import seed_groups, seed_summary
 from smoothcert.report.measures.analysis import (
     abstention_rate,
@@ -30,8 +29,8 @@ from smoothcert.report.measures.intervals import run_intervals, share_intervals
 from smoothcert.report.measures.norms import log_in_linf
 from smoothcert.report.measures.overlays import overlays
 from smoothcert.report.measures.published_comparison import find_published
-from smoothcert.report.measures.tradeoff import trade_offs
 from smoothcert.report.page.page import write_report
+from smoothcert.report.plot import save
 from smoothcert.report.read.attacks import Attacks, read_attack_stores, read_attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.reading import read_log, read_results, read_store
@@ -75,6 +74,7 @@ __all__ = [
     "Certificates",
     "Corrupted",
     "Material",
+    "Scene",
     "Training",
     "abstention_rate",
     "abstention_table",
@@ -98,9 +98,9 @@ __all__ = [
     "corruption_types_table",
     "corruption_types_tables",
     "corruption_values",
-    "curve_svg",
     "difference_table",
     "difference_values",
+    "draw",
     "empirical_rows",
     "envelope_curve",
     "envelope_values",
@@ -128,13 +128,12 @@ __all__ = [
     "report_values",
     "run_intervals",
     "saturation_radius",
-    "save_figure",
+    "save",
     "seed_groups",
     "seed_summary",
     "share_intervals",
     "texts_together",
     "trade_off_values",
-    "trade_offs",
     "upper_envelope",
     "write_report",
     "write_tables",

@@ -22,7 +22,7 @@ from smoothcert.report import (
     read_store,
     write_report,
 )
-from smoothcert.report.charts.curves import curve_svg
+from smoothcert.report.charts.curves import accuracy_figure
 from smoothcert.runs.store import ResultStore
 from smoothcert.training.fit import fit
 from smoothcert.verification.verify import verify
@@ -117,7 +117,9 @@ def test_the_page_speaks_of_shares(store, tmp_path):
         ">wrong<",
     ):
         assert word not in body
-    assert "certified accuracy" not in curve_svg([read_store(store.folder)])
+    figure = accuracy_figure([read_store(store.folder)])
+    assert figure.axes[0].get_ylabel() == "certified share"
+    assert "certified accuracy" not in figure.get_label()
 
 
 def test_runs_with_labels_beside_runs_without(store, make, tmp_path):
@@ -127,7 +129,7 @@ def test_runs_with_labels_beside_runs_without(store, make, tmp_path):
     assert table.columns[-1] == "r=0.00"
     write_report([labelled, bare], tmp_path / "page.html")  # the charts leave it out
     with pytest.raises(SmoothcertError, match="have no curves in common"):
-        curve_svg([labelled, bare])
+        accuracy_figure([labelled, bare])
 
 
 @pytest.fixture

@@ -3,10 +3,10 @@
 import re
 
 import pytest
+from smoothcert.published.rows import summary_of
 
 from smoothcert.config import dump_config
 from smoothcert.published.catalogue import load_table
-from smoothcert.published.rows import summary_of
 from smoothcert.recipes import load_recipe, recipe_names
 
 # Consistency, appendix A.1, and SmoothMix, appendix B.3, "every model"; SmoothAdv, appendices D and E.1; CAT-RS,

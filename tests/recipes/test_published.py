@@ -3,10 +3,10 @@
 import dataclasses
 
 import pytest
+from smoothcert.published.rows import published_rows
 
 from smoothcert.methods import METHODS, method_class
 from smoothcert.published.catalogue import method_defaults
-from smoothcert.published.rows import published_rows
 from tests.report.papers import paper_table
 
 

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from smoothcert.published.rows import summary_of
 
 from smoothcert.cli import main
 from smoothcert.config import PRETRAINED, SoftLabels, TrainConfig, dump_config
@@ -15,7 +16,6 @@ from smoothcert.data import DATASETS
 from smoothcert.errors import ConfigError
 from smoothcert.methods import build_method
 from smoothcert.models import NORMALISATIONS, build_model
-from smoothcert.published.rows import summary_of
 from smoothcert.recipes import load_recipe, recipe_names, templates
 
 

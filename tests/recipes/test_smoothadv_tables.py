@@ -3,9 +3,9 @@
 import re
 
 import pytest
+from smoothcert.published.rows import method_settings
 
 from smoothcert.published.catalogue import load_table
-from smoothcert.published.rows import method_settings
 
 GRIDS = [f"smoothadv/table-{number}" for number in range(7, 16)]
 EPSILON = {

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from smoothcert.published.rows import published_row, rows_of
 
 from smoothcert.cli import build_parser, main
 from smoothcert.data.corruptions import CORRUPTIONS
 from smoothcert.errors import ConfigError
 from smoothcert.methods import build_method, method_class
 from smoothcert.published.catalogue import load_table, table_names
-from smoothcert.published.rows import published_row, rows_of
 from smoothcert.recipes import load_recipe
 from smoothcert.report import average_certified_radius, certified_accuracy, read_log
 from tests.report.authors_logs import LOGS, needs_logs

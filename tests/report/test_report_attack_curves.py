@@ -11,58 +11,35 @@ import pytest
 from smoothcert.errors import ConfigError
 from smoothcert.report import (
     attack_families,
-    save_figure,
+    save,
     write_report,
 )
-from smoothcert.report.charts.attacks import attack_chart
-from smoothcert.report.charts.axes import draw_charts
-from smoothcert.report.charts.chart import chart_svg
+from smoothcert.report.charts.attacks import attack_figure
 from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.attack_curves import setting_labels, setting_of
 from tests.cli.commands import ends
 from tests.report.attack_stores import ABOUT, RIGHT, WRONG, both, write_attacks
-
-
-def points(svg):
-    lines = ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}polyline")
-    return [
-        np.array([[float(v) for v in p.split(",")] for p in line.get("points").split()])
-        for line in lines
-    ]
+from tests.report.drawn import labels, lines
 
 
 def test_the_attacked_accuracy_is_drawn_over_the_certified_curve(run):
     attacks, results = both(run)
-    (chart,) = draw("attacks", Scene(results, attacks=attacks))
-    certified, empirical = points(chart_svg(chart))
-    assert empirical[0, 1] == certified[0, 1]  # both start at the clean accuracy
-    assert (
-        empirical[-1, 0] > certified[-1, 0]
-    )  # what is left at the last radius is left beyond it at most
-    bound = [empirical[empirical[:, 0] <= x, 1].max() for x in certified[:-1, 0]]
-    assert all(certified[:-1, 1] >= np.array(bound) - 1e-9)  # y grows downwards
-    assert "pgd: 75.0 % at 0, 75.0 % at 0.25, 50.0 % at 0.75." in chart.description
-    assert [line.label for line in chart.lines] == ["run/test: certified, 4 inputs", "pgd"]
+    figure = draw("attacks", Scene(results, attacks=attacks))
+    certified, empirical = lines(figure)
+    assert empirical.y[0] == certified.y[0]  # both start at the clean accuracy
+    assert empirical.x[-1] > certified.x[-1]  # what is left at the last radius is left beyond it
+    for x, y in zip(certified.x, certified.y, strict=True):
+        assert y <= empirical.y[empirical.x <= x].min()
+    assert "pgd: 75.0 % at 0, 75.0 % at 0.25, 50.0 % at 0.75." in figure.get_label()
+    assert labels(figure) == ["run/test: certified, 4 inputs", "pgd"]
 
 
-def test_attacked_radii_have_points(run, tmp_path):
+def test_attacked_radii_have_points(run):
     """0 has none: nothing was attacked there. Nor have the corners where a line goes down to the next radius."""
     attacks, results = both(run)
-    (chart,) = draw("attacks", Scene(results, attacks=attacks))
-    certified, pgd = chart.lines
-    assert (certified.marker, pgd.marker) == ("", "full")
+    certified, pgd = lines(draw("attacks", Scene(results, attacks=attacks)))
+    assert (certified.marker, pgd.marker) == ("", "o")
     assert [(pgd.x[i], pgd.y[i]) for i in pgd.marked] == [(0.25, 0.75), (0.75, 0.5)]
-    (axes, *_) = draw_charts([chart], "", None).axes
-    assert [line.get_markevery() for line in axes.lines] == [None, [2, 4]]
-    write_report(results, tmp_path / "page.html", attacks=attacks)
-    page = (tmp_path / "page.html").read_text().partition('id="attacks-head"')[2]
-    for text in (chart_svg(chart), page.partition("</section>")[0]):
-        (line,) = re.findall(r'<polyline[^>]*points="([^"]*)"/>(?=<circle)', text)
-        drawn, corners = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', text), line.split()
-        assert [",".join(point) for point in drawn[:-1]] == [
-            corners[2],
-            corners[4],
-        ]  # the last is in the legend
 
 
 @pytest.fixture
@@ -88,7 +65,7 @@ def test_of_several_models_the_best_certified_one_is_attacked(two_models):
     assert curve.accuracy.tolist() == [1.0, 1.0, 0.5]
     radii, share = family.certified
     assert [float(share[np.searchsorted(radii, r)]) for r in (0.1, 0.3, 1.0)] == [1.0, 1.0, 0.5]
-    assert "the best certified of 2 models at each radius" in attack_chart([family]).description
+    assert "the best certified of 2 models at each radius" in attack_figure([family]).get_label()
 
 
 def _of_gaussian(c):
@@ -114,15 +91,15 @@ def test_methods_have_curves_of_their_own(two_models):
     attacks, results = both(two_models / "near", two_models / "far")
     families = attack_families(attacks, results)
     assert [(f.name, len(f.models)) for f in families] == [("near", 1), ("far", 1)]
-    chart = attack_chart(families)
+    drawn = lines(attack_figure(families))
     certified = [f"{name}: certified, 4 inputs" for name in ("near", "far")]
-    assert [line.label for line in chart.lines] == [
+    assert [line.label for line in drawn] == [
         certified[0],
         "near: pgd",
         certified[1],
         "far: pgd",
     ]
-    assert chart.lines[0].style.colour == chart.lines[1].style.colour != chart.lines[2].style.colour
+    assert drawn[0].colour == drawn[1].colour != drawn[2].colour
 
 
 def test_curves_are_about_the_inputs_that_all_attacks_share(run):
@@ -176,7 +153,7 @@ def test_a_store_that_shares_no_input_is_left_out_and_named(run, tmp_path, capsy
         capsys, "report", run, "--draw", "attacks", "--figure", figure, "--html", page
     )
     assert (status, said.err) == (0, f"note: {note}\n")
-    assert len(points(figure.read_text())) == 3  # certified, pgd and few
+    assert len({*re.findall(r'id="run-(\d)', figure.read_text())}) == 3  # certified, pgd and few
     assert f"Note: {note}." in figure.read_text()
     assert f"<li>{note}</li>" in page.read_text()
     assert 'aria-labelledby="attacks-title' in page.read_text()
@@ -232,14 +209,13 @@ def test_inputs_that_are_not_certified_have_no_curves(run):
     page = (run / "page.html").read_text()
     assert "<li>curves of attacks need inputs" in page
     assert 'id="attacks-head"' in page  # its table stands without them
-    assert 'aria-labelledby="attacks-title' not in page
+    assert "Certified and empirical accuracy" not in page
 
 
 def test_a_store_of_radius_0_alone_is_called_no_attack(run):
     """As in the table of what the network itself answers. Its steps and noises tell it from nothing."""
     write_attacks(run / "attack" / "clean", {(i, 0.0): RIGHT for i in (0, 1)}, noises=1, steps=5)
-    (chart,) = draw("attacks", Scene(both(run)[1], attacks=both(run)[0]))
-    assert sorted(line.label for line in chart.lines) == [
+    assert sorted(labels(draw("attacks", Scene(both(run)[1], attacks=both(run)[0])))) == [
         "attack: none",
         "pgd",
         "run/test: certified, 2 inputs",
@@ -258,11 +234,10 @@ def test_labels_of_attacks_say_what_differs():
 def test_figures_of_attacks(run, tmp_path):
     attacks, results = both(run)
     for kind in ("svg", "png"):
-        save_figure(results, tmp_path / f"a.{kind}", drawing="attacks", attacks=attacks)
+        save(draw("attacks", Scene(results, attacks=attacks)), tmp_path / f"a.{kind}")
         assert (tmp_path / f"a.{kind}").stat().st_size > 1000
     with pytest.raises(ConfigError, match="found no attack: `smoothcert attack` makes one"):
-        save_figure(results, tmp_path / "b.svg", drawing="attacks")
-    assert not (tmp_path / "b.svg").exists()
+        draw("attacks", Scene(results))
 
 
 def _change(folder, **identity):
@@ -277,14 +252,15 @@ def test_the_page_keeps_its_lines_apart_from_those_of_the_runs(run, tmp_path):
     write_report(results, tmp_path / "page.html", attacks=attacks)
     page = (tmp_path / "page.html").read_text()
     section = page[page.index('id="attacks-head"') :].split("</section>")[0]
-    assert re.findall(r'data-run="(\d+)"', section) == ["1", "2"]
+    assert {*re.findall(r'data-run="(\d+)"', section)} == {"1", "2"}
 
 
 def test_a_manifest_writes_no_control_characters_into_a_drawing(run):
     answers = {(i, 0.25): RIGHT for i in range(4)}
     write_attacks(run / "attack" / "other", answers, attack="pgd\x00\n<b>" + "x" * 500)
     attacks, results = both(run)
-    text = chart_svg(attack_chart(attack_families(attacks, results)))
+    save(attack_figure(attack_families(attacks, results)), run / "a.svg")
+    text = (run / "a.svg").read_text()
     ET.fromstring(text)
     assert "x" * 50 not in text
 
@@ -330,7 +306,7 @@ def test_an_index_is_another_image_in_another_data_set(tmp_path, write_store, ca
     ]
     assert [f.curves[0].accuracy.tolist() for f in families] == [[1.0, 0.75], [1.0, 2 / 3]]
     assert "both on 4 inputs of set-a test and 3 inputs of set-b test." in figure.read_text()
-    assert [line.label for line in attack_chart(families).lines][::2] == [
+    assert labels(attack_figure(families))[::2] == [
         "a set-a test: certified, 4 inputs",
         "b set-b test: certified, 3 inputs",
     ]

@@ -16,8 +16,9 @@ from smoothcert.report import (
     group_envelope_table,
     upper_envelope,
 )
-from smoothcert.report.charts.envelopes import envelope_chart
+from smoothcert.report.charts.envelopes import envelope_figure
 from tests.report.chromium import tab
+from tests.report.drawn import labels
 from tests.report.page import Page, report
 
 RADII = [0.0, 0.5, 1.0, 3.0]
@@ -61,7 +62,7 @@ def test_it_is_in_no_envelope(runs):
     assert {row for row, _ in table.best} == {0}
     assert envelope_curve(runs[2:]) is None
     assert [entry["best"] == [] for entry in envelope_values(runs, RADII)] == [False, False, True]
-    assert [line.label for line in envelope_chart(runs).lines] == ["gaussian", "macer"]
+    assert labels(envelope_figure(runs)) == ["gaussian", "macer"]
 
 
 def test_a_group_of_partial_runs_is_not_the_best(runs):

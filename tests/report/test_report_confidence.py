@@ -14,7 +14,7 @@ from smoothcert.report import (
     p_lower,
     saturation_radius,
 )
-from smoothcert.report.charts.curves import confidence_chart
+from smoothcert.report.charts.curves import confidence_figure
 from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.confidence import normal_cdf, p_curve, saturation
 from smoothcert.report.measures.norms import log_in_linf
@@ -141,9 +141,10 @@ def test_answers_without_labels_are_not_called_correct(make):
     unlabelled, labelled = make([0.5, 1.0], name="bare", **bare), make([0.5, 1.0], sigma=0.5)
     assert confidence_table([unlabelled]).group == "answered (%) with confidence of at least p"
     assert confidence_table([labelled]).group == "correct (%) with confidence of at least p"
-    assert confidence_chart([unlabelled]).labels[1] == "answered with confidence ≥ p"
+    shown = confidence_figure([unlabelled]).axes[0].get_ylabel()
+    assert shown == "answered with confidence ≥ p"
     with pytest.raises(ConfigError, match="draw them apart"):
-        confidence_chart([unlabelled, labelled])
+        confidence_figure([unlabelled, labelled])
 
 
 def test_where_no_confidence_is_known_the_reason_is_told(make):

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from smoothcert.report import (
     abstention_table,
     certificate_table,
-    curve_svg,
     group_envelope_table,
     save_figure,
     write_report,
 )
-from smoothcert.report.charts.attacks import attack_chart
+from smoothcert.report.charts.attacks import attack_figure
+from smoothcert.report.charts.curves import accuracy_figure
 from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.attack_curves import AttackCurve, Family
 from smoothcert.report.page.gallery import build_gallery
@@ -26,6 +26,7 @@ from smoothcert.report.tables.differences import difference_table
 from smoothcert.report.tables.formats import Table
 from smoothcert.report.tables.tables import class_table, envelope_table
 from smoothcert.statistics.printed import at_least, at_most
+from tests.report.drawn import labels, words
 
 WORDS = "float noise: not formally sound"
 
@@ -73,13 +74,10 @@ def test_drawings_tell_it_in_their_legends_and_descriptions(make, name):
         make([0.5, 0.6], name=run, noise=noise, sigma=0.5, n=1000, alpha=0.001)
         for run, noise in kinds.items()
     ]
-    (chart,) = draw(name, Scene(runs, reference="theirs/b"))
-    words = [line.label for line in chart.lines] + [
-        segment.text for s in chart.strips for segment in s.segments
-    ]
-    assert any("mine" in text and WORDS in text for text in words)
-    assert not any("theirs" in text and WORDS in text for text in words)
-    assert WORDS in chart.description
+    figure = draw(name, Scene(runs, reference="theirs/b"))
+    assert any("mine" in text and WORDS in text for text in words(figure))
+    assert not any("theirs" in text and WORDS in text for text in words(figure))
+    assert WORDS in figure.get_label()
 
 
 @pytest.mark.parametrize(
@@ -91,13 +89,12 @@ def test_drawings_tell_of_partial_runs_too(make, name):
         make([0.5, 0.6], name=run, expected=n, sigma=0.5, n=1000, alpha=0.001)
         for run, n in sizes.items()
     ]
-    (chart,) = draw(name, Scene(runs, reference="theirs/b"))
-    labels = [line.label for line in chart.lines]
-    assert any("mine" in text and "(partial" in text for text in labels)
-    assert not any("theirs" in text and "(partial" in text for text in labels)
-    assert "(partial" in chart.description
+    figure = draw(name, Scene(runs, reference="theirs/b"))
+    assert any("mine" in text and "(partial" in text for text in labels(figure))
+    assert not any("theirs" in text and "(partial" in text for text in labels(figure))
+    assert "(partial" in figure.get_label()
     if name == "accuracy":
-        assert labels[0] == "mine/a (partial, 2 of 9 inputs)"
+        assert labels(figure)[0] == "mine/a (partial, 2 of 9 inputs)"
 
 
 def test_trade_offs_tell_of_collapsed_networks(make):
@@ -117,20 +114,20 @@ def test_trade_offs_tell_of_collapsed_networks(make):
 
     good, collapsed = run(1.0, label), run(9.0, np.zeros(24, np.int64))
     assert "COLLAPSED" in " ".join(certificate_table([good, collapsed]).notes)
-    (chart,) = draw("trade-offs", Scene([good, collapsed]))
-    assert [line.label for line in chart.lines] == ["consistency by lam (COLLAPSED at 9)"]
-    (alone,) = draw("trade-offs", Scene([collapsed]))
-    assert [line.label for line in alone.lines] == ["run9.0 (COLLAPSED)"]
-    (chart,) = draw("trade-offs", Scene([good]))
-    assert "COLLAPSED" not in chart.lines[0].label
+    for runs, shown in (
+        ([good, collapsed], "consistency by lam (COLLAPSED at 9)"),
+        ([collapsed], "run9.0 (COLLAPSED)"),
+        ([good], "run1.0"),
+    ):
+        assert labels(draw("trade-offs", Scene(runs))) == [shown]
 
 
 def test_figures_and_pages_tell_it(runs, tmp_path):
-    assert f"a ({WORDS})" in curve_svg(runs)
+    assert labels(accuracy_figure(runs))[0] == f"a ({WORDS})"
     pgd = AttackCurve("pgd", np.array([0.5]), np.array([0.5]), (0.5,))
-    attacked = attack_chart([Family("a", (runs[0],), (pgd,))])
-    assert f"of a ({WORDS})" in attacked.title
-    assert attacked.lines[0].label.startswith(f"a ({WORDS}): certified, ")
+    attacked = attack_figure([Family("a", (runs[0],), (pgd,))])
+    assert f"of a ({WORDS})" in attacked.get_label()
+    assert labels(attacked)[0].startswith(f"a ({WORDS}): certified, ")
     write_report(runs, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     assert page.count(f"a ({WORDS})") >= 5  # legend, notes, comparison, histogram, provenance

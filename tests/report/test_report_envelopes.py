@@ -16,8 +16,8 @@ from smoothcert.report import (
     group_envelope_table,
     groups_of,
 )
-from smoothcert.report.charts.chart import charts_svg
-from smoothcert.report.charts.envelopes import envelope_chart
+from smoothcert.report.charts.envelopes import envelope_figure
+from tests.report.drawn import labels, words
 
 GRID = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25]
 RUN = st.lists(st.tuples(st.sampled_from(GRID), st.booleans()), min_size=1, max_size=12)
@@ -139,8 +139,8 @@ def test_radii_that_were_not_tested_stay_blank(runs, make):
         [runs[2], make([0.5, 0.5], name="mine", manifest=tested)], [0.25, 0.5]
     )
     assert table.rows[1] == ("mine", "", "100.0")
-    chart = envelope_chart([runs[2], make([0.5, 0.5], name="mine", manifest=tested)])
-    assert [line.label for line in chart.lines] == ["macer"]
+    figure = envelope_figure([runs[2], make([0.5, 0.5], name="mine", manifest=tested)])
+    assert labels(figure) == ["macer"]
 
 
 def test_a_group_without_a_sigma_that_others_have_says_so(runs, make):
@@ -149,9 +149,9 @@ def test_a_group_without_a_sigma_that_others_have_says_so(runs, make):
         assert [note for note in table_of(runs, [0.5]).notes if "has no run of" in note] == [told]
         for by in ("sigma", "all"):  # groups that differ in sigma by their making, and a single one
             assert not any("has no run of" in note for note in table_of(runs, [0.5], by=by).notes)
-    svg = charts_svg([envelope_chart(runs)])
-    assert svg.count(">macer (no σ=0.5)</text>") == 1
-    assert "no σ=" not in charts_svg([envelope_chart(runs, "sigma"), envelope_chart(runs, "all")])
+    assert words(envelope_figure(runs)).count("macer (no σ=0.5)") == 1
+    for by in ("sigma", "all"):
+        assert "no σ=" not in " ".join(words(envelope_figure(runs, by)))
     third = make([0.5], name="stab", sigma=1.0)
     assert (
         "gaussian has no run of σ = 1, which"
@@ -170,31 +170,50 @@ def test_nothing_is_said_of_sigmas_that_logs_do_not_name(runs, make):
         for note in group_envelope_table([*runs, unknown], [0.5]).notes
         if "no run" in note
     )
-    assert [line.label for line in envelope_chart([*runs, unknown]).lines][2] == "stability"
+    assert labels(envelope_figure([*runs, unknown]))[2] == "stability"
 
 
 def test_norms_are_not_mixed(runs, make):
     mixed = [*runs, make([0.1], norm="linf")]
-    for make_it in (lambda: group_envelope_table(mixed, [0.5]), lambda: envelope_chart(mixed)):
+    for make_it in (lambda: group_envelope_table(mixed, [0.5]), lambda: envelope_figure(mixed)):
         with pytest.raises(ConfigError, match="in one norm, found l2 and linf"):
             make_it()
 
 
 def test_the_drawing_names_the_best_run_of_each_stretch(runs):
-    chart = envelope_chart(runs)
-    assert [line.label for line in chart.lines] == ["gaussian", "macer (no σ=0.5)"]
-    assert [(s.text, s.start, s.end) for s in chart.strips[0].segments] == [
-        ("σ=0.25", 0.0, 0.5),
-        ("σ=0.5", 0.5, 1.0),
+    figure = envelope_figure(runs)
+    assert labels(figure) == labels(figure, 1) == ["gaussian", "macer (no σ=0.5)"]
+    bars = [path.vertices for bar in figure.axes[1].collections for path in bar.get_paths()]
+    assert [(bar[:, 0].min(), bar[:, 0].max()) for bar in bars] == [(0, 0.5), (0.5, 1), (0, 0.75)]
+    assert [text for text in words(figure) if text.startswith("σ=")] == [
+        "σ=0.25",
+        "σ=0.5",
+        "σ=0.25",
     ]
-    svg = charts_svg([chart])
-    assert ">σ=0.25</text>" in svg
-    assert "<title>σ=0.25: 0 to 0.75</title>" in svg
-    assert (
-        envelope_chart(runs, "sigma").strips == ()
-    )  # groups of one run each: a legend says it all
+    assert "macer (no σ=0.5): σ=0.25 from 0 to 0.75." in figure.get_label()
+    figure = envelope_figure(runs, "sigma")  # groups of one run each: a legend says it all
+    assert len(figure.axes) == 1
+    assert figure.axes[0].get_legend()
     with pytest.raises(ConfigError, match="found none"):
-        envelope_chart([r for r in runs if r.sigma == 7])
+        envelope_figure([r for r in runs if r.sigma == 7])
+
+
+def test_a_word_in_a_bar_fits_or_is_left_out(make):
+    """The first is the best up to a radius of 0.01 to 0.2, the second from there to 1."""
+    named = set()
+    for end in np.linspace(0.01, 0.2, 20).tolist():
+        runs = [
+            make([end] * 4, name="cohen", sigma=0.25),
+            make([1.0] * 4, [1, 0, 0, 0], name="cohen", sigma=0.5),
+        ]
+        figure = envelope_figure(runs)
+        figure.draw_without_rendering()
+        below = figure.axes[1]
+        found = [text for text in below.texts if text.get_text() == "σ=0.25"]
+        left, right = below.transData.transform([(0, 0), (end, 0)])[:, 0]
+        assert all(text.get_window_extent().width < 1.05 * (right - left) for text in found)
+        named.add(len(found))
+    assert named == {0, 1}
 
 
 def test_a_run_still_being_certified_is_no_best_run_beside_complete_ones(make):
@@ -228,8 +247,8 @@ def test_the_best_of_seeds_is_told_and_the_best_of_data_sets_is_refused(make):
     with pytest.raises(
         ConfigError, match=r"one data set, and a and b were certified on .*, mnist and cifar10"
     ):
-        envelope_chart(others)
-    envelope_chart(others, "folder")
+        envelope_figure(others)
+    envelope_figure(others, "folder")
 
 
 def test_programs_are_told_the_best_runs_by_their_places(make, runs):

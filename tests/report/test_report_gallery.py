@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from smoothcert.report.charts.png import data_uri, encode_png, shrink
 
 from smoothcert.errors import DataError
-from smoothcert.report.charts.png import data_uri, encode_png, shrink
 from smoothcert.report.page.gallery import BUDGET, KINDS, build_gallery, pick
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow judges our PNG files")

@@ -1,16 +1,10 @@
-"""Radius histograms and the trade-off chart: true to the numbers."""
-
-import xml.etree.ElementTree as ET
+"""Radius histograms: true to the numbers."""
 
 import numpy as np
 import pytest
 
-from smoothcert.report.charts.histogram import histogram_svg, radius_edges, radius_histogram
-from smoothcert.report.charts.line_styles import LineStyle
-from smoothcert.report.charts.scatter import trade_off_svg
-from smoothcert.report.measures.tradeoff import Point, TradeOff
-
-SVG = "{http://www.w3.org/2000/svg}"
+from smoothcert.report.charts.histogram import histogram_figure, radius_edges, radius_histogram
+from tests.report.drawn import words
 
 
 def test_histogram_known_answers(make):
@@ -32,47 +26,26 @@ def test_saturated_share(make):
     assert radius_histogram(c, edges).saturated == 0.5
 
 
-def test_bars_and_the_saturation_line_in_pixels(make):
-    c = make([0.2, 0.6, 0.6, 1.2], sigma=0.5, n=1000, alpha=0.001)
-    edges = np.linspace(0, 1.25, 6)
-    text = histogram_svg(radius_histogram(c, edges), "a & b", LineStyle(3), 0.5, "radii-0")
-    root = ET.fromstring(text)
-    left, right, bottom = (float(root.get(f"data-{key}")) for key in ("left", "right", "bottom"))
-    bars = [bar for bar in root.iter(f"{SVG}rect") if "run-3" in (bar.get("style") or "")]
-    heights = [float(bar.get("height")) for bar in bars]
-    assert heights[1] == pytest.approx(2 * heights[0], abs=0.2)
-    assert heights[1] == pytest.approx(bottom - float(root.get("data-top")), abs=0.2)
-    (limit,) = (path for path in root.iter(f"{SVG}path") if path.get("class") == "limit")
-    x = float(limit.get("d")[1:].split()[0])
-    assert (x - left) / (right - left) * 1.25 == pytest.approx(1.2316, abs=5e-3)
-    assert "25.0 % correct at the saturation radius 1.232" not in text
-    assert "saturation 1.232" in text
-    (last,) = (label for label in root.iter(f"{SVG}text") if label.text == "1.25")
-    assert float(last.get("x")) + 4 * 8 / 2 <= float(
-        root.get("width")
-    )  # four letters of 8 pixels are not cut
+def test_bars_and_the_saturation_line(make):
+    c = make([0.2, 0.6, 0.6, 1.2], [1, 1, 0, 1], predict=np.array([0, 0, 3, 0]), sigma=0.5, n=1000)
+    known = make([0.2, 0.6, 0.6, 1.2], sigma=0.5, n=1000, alpha=0.001, name="known")
+    figure = histogram_figure([c, known])
+    right, wrong = figure.axes[0].patches
+    found = radius_histogram(c, radius_edges([c, known]))
+    assert right.get_data().values.tolist() == found.correct.tolist()
+    values, _, below = wrong.get_data()  # on top of the correct ones
+    assert (values - below).tolist() == pytest.approx(found.wrong.tolist())
+    assert figure.axes[0].get_ylim() == figure.axes[1].get_ylim()
+    assert len(figure.axes[0].get_lines()) == 0  # its alpha is not known
+    (limit,) = figure.axes[1].get_lines()
+    assert limit.get_xdata()[0] == pytest.approx(1.2316, abs=1e-3)
+    assert "saturation 1.232" in words(figure)
+    assert "25.0 % wrong" in figure.get_label()
 
 
 @pytest.mark.parametrize("radius", [[0.0], [5e-5], [400.0]])
-def test_extreme_radii_are_drawn(make, radius):
-    c = make(radius)
-    ET.fromstring(
-        histogram_svg(radius_histogram(c, radius_edges([c])), "x", LineStyle(0), 1.0, "r")
-    )
-
-
-def test_trade_off_chart():
-    points = (Point(1.0, 0.95, 1.6, 0), Point(5.0, 0.93, 1.7, 1))
-    text = trade_off_svg(TradeOff("smoothmix", "eta", points), [LineStyle(6), LineStyle(6, 1)], "t")
-    root = ET.fromstring(text)
-    (first, second) = root.iter(f"{SVG}circle")
-    assert float(first.get("cx")) > float(second.get("cx"))  # more accurate: further right
-    assert float(first.get("cy")) > float(second.get("cy"))  # less robust: lower
-    assert "eta = 5: accuracy 93.0 %, ACR 1.700" in [
-        title.text for title in root.iter(f"{SVG}title")
-    ]
-
-
-def test_trade_off_of_equal_values_is_drawn():
-    points = (Point(1.0, 0.0, 0.0, 0), Point(2.0, 0.0, 0.0, 0))
-    ET.fromstring(trade_off_svg(TradeOff("m", "p", points), [LineStyle(0)], "t"))
+@pytest.mark.parametrize("count", [1, 4, 30])
+def test_any_radii_of_any_number_of_runs_are_drawn(make, radius, count):
+    figure = histogram_figure([make(radius, name=f"r{place}") for place in range(count)])
+    figure.draw_without_rendering()
+    assert sum(bool(axes.patches) for axes in figure.axes) == min(count, 24)

@@ -1,31 +1,28 @@
 """Stores of `certify --radius`: they speak at the radii they tested, and nowhere else."""
 
 import math
-import re
 
 import numpy as np
 import pytest
+from smoothcert.published.rows import PublishedRow
 
 from smoothcert.errors import ConfigError
-from smoothcert.published.rows import PublishedRow
 from smoothcert.report import (
     abstention_rate,
     average_certified_radius,
     certificate_table,
     certified_accuracy,
     clean_accuracy,
-    curve_svg,
     median_radius,
+    overlays,
     paired_bootstrap,
-    save_figure,
-    trade_offs,
+    save,
     upper_envelope,
     write_report,
 )
-from smoothcert.report.charts.attacks import attack_chart
-from smoothcert.report.charts.chart import chart_svg
-from smoothcert.report.charts.curves import confidence_chart
-from smoothcert.report.charts.differences import difference_chart
+from smoothcert.report.charts.attacks import attack_figure
+from smoothcert.report.charts.curves import accuracy_figure, confidence_figure
+from smoothcert.report.charts.differences import difference_figure
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.attack_curves import AttackCurve, Family
 from smoothcert.report.measures.confidence import has_confidence, saturation
@@ -34,6 +31,7 @@ from smoothcert.report.page.sections import comparison, histograms, readings
 from smoothcert.report.tables.differences import difference_table
 from smoothcert.report.tables.notes import comparison_notes
 from smoothcert.report.tables.tables import class_table
+from tests.report.drawn import lines
 
 
 @pytest.fixture
@@ -106,13 +104,13 @@ def test_differences_are_known_at_common_radii_only(listed, usual):
     table = difference_table([listed(), usual], 1, [0.5, 0.75])
     assert table.rows == (("listed", "4", "", "+0.0", ""),)
     assert table.intervals == {(0, 3): ("-52.7", "+52.7")}  # 1 - 0.05^(1/4)
-    (line,) = difference_chart([listed(radii=(0.5, 1, 2)), usual], 1).lines
-    assert line.dots
+    (line,) = lines(difference_figure([listed(radii=(0.5, 1, 2)), usual], 1))
+    assert (line.marker, line.dashed) == ("o", "None")
     assert line.x.tolist() == [0.5, 1, 2]  # what both know
     apart = [listed(), listed(radii=(0.75,), name="other")]
     assert difference_table(apart, 0, [0.5, 0.75]) is None
     with pytest.raises(ConfigError, match="other: no radius that both have tested"):
-        difference_chart(apart, 0)
+        difference_figure(apart, 0)
 
 
 def test_the_envelope_asks_those_who_know(listed, usual):
@@ -124,27 +122,26 @@ def test_the_envelope_asks_those_who_know(listed, usual):
 def test_no_averages_from_a_list(listed, usual):
     assert class_table([listed()]) is None
     assert [row[0] for row in class_table([listed(), usual]).rows] == ["usual"]
-    assert [chart["label"] for chart in histograms([listed(), usual])] == ["usual"]
-    assert confidence_chart([listed()]) is None
+    assert [axes.get_title("left") for axes in histograms([listed(), usual]).axes] == ["usual"]
+    assert histograms([listed()]) is None
+    assert confidence_figure([listed()]) is None
     config = {"method": {"name": "gaussian"}}
-    assert trade_offs([listed(config=config | {"sigma": sigma}) for sigma in (0.25, 0.5)]) == []
+    assert overlays([listed(config=config | {"sigma": sigma}) for sigma in (0.25, 0.5)], ()) == []
     row = PublishedRow("mnist", "lenet", {}, 0.5, 4, "a paper", acr=1.0)
     assert "radii = some here, all there" in measurement_differences(listed(), row)
 
 
 def test_charts_show_points_and_no_line(listed, usual, tmp_path):
-    svg = curve_svg([listed(radii=(0.5, 1, 2))])
-    assert "<polyline" not in svg
-    places = np.array(re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)"', svg), float)[:3]
-    assert np.diff(places[:, 0]) == pytest.approx([156.8, 2 * 156.8], abs=0.2)  # radii 0.5, 1 and 2
-    assert np.diff(places[:, 1]) == pytest.approx([98.1, 2 * 98.1], abs=0.2)  # 75, 50 and 0 %
-    assert "listed: 75.0 % at radius 0.5, 50.0 % at radius 1, 0.0 % at radius 2." in svg
+    figure = accuracy_figure([listed(radii=(0.5, 1, 2))])
+    (line,) = lines(figure)
+    assert (line.marker, line.dashed) == ("o", "None")
+    assert (line.x.tolist(), line.y.tolist()) == ([0.5, 1, 2], [0.75, 0.5, 0])
+    told = "listed: 75.0 % at radius 0.5, 50.0 % at radius 1, 0.0 % at radius 2."
+    assert told in figure.get_label()
     pgd = AttackCurve("pgd", np.array([0.5]), np.array([0.5]), (0.5,))
-    attacked = attack_chart([Family("listed", (listed(),), (pgd,))])
-    assert "nan" not in chart_svg(attacked)
-    assert attacked.lines[0].dots
-    assert attacked.lines[0].y.tolist() == [0.75, 0.5]
-    save_figure([listed(), usual], tmp_path / "points.png")
+    certified, _ = lines(attack_figure([Family("listed", (listed(),), (pgd,))]))
+    assert (certified.dashed, certified.y.tolist()) == ("None", [0.75, 0.5])
+    save(accuracy_figure([listed(), usual]), tmp_path / "points.png")
     assert (tmp_path / "points.png").stat().st_size > 1000
 
 

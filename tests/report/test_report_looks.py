@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smoothcert.report.charts.line_styles import (
+from smoothcert.report.plot import (
     COLOURS,
     DARK_COLOURS,
     DASHES,

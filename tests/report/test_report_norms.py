@@ -6,19 +6,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from smoothcert.published.rows import PublishedRow
 
 from smoothcert.errors import ConfigError
-from smoothcert.published.rows import PublishedRow
 from smoothcert.report import (
     certificate_table,
-    curve_svg,
     log_in_linf,
     p_lower,
     read_log,
     read_store,
-    save_figure,
+    save,
     write_report,
 )
+from smoothcert.report.charts.curves import accuracy_figure
 from smoothcert.report.measures.confidence import has_confidence, saturation
 from smoothcert.report.measures.published_comparison import measurement_differences
 from smoothcert.report.page.sections import comparison
@@ -68,10 +68,10 @@ def test_the_page_names_the_norm(laplace, make, tmp_path):
 
 
 def test_figures_name_the_norm(laplace, make, tmp_path):
-    assert "radius r (ℓ₁ or ℓ₂)" in curve_svg([laplace, make([0.5])])
-    assert "radius r (ℓ₂)" in curve_svg([make([0.5])])
+    for runs, shown in (([laplace, make([0.5])], "ℓ₁ or ℓ₂"), ([make([0.5])], "ℓ₂")):
+        assert accuracy_figure(runs).axes[0].get_xlabel() == f"radius r ({shown})"
     for norm in ("l1", "l2"):
-        save_figure([make([0.5], norm=norm)], tmp_path / f"{norm}.png")
+        save(accuracy_figure([make([0.5], norm=norm)]), tmp_path / f"{norm}.png")
     assert (tmp_path / "l1.png").read_bytes() != (tmp_path / "l2.png").read_bytes()
 
 

@@ -8,8 +8,8 @@ import pytest
 from smoothcert.errors import ConfigError
 from smoothcert.published.catalogue import load_table
 from smoothcert.report import overlays, trade_off_values
-from smoothcert.report.charts.chart import charts_svg
-from smoothcert.report.charts.overlays import overlay_charts
+from smoothcert.report.charts.overlays import overlay_figure
+from tests.report.drawn import labels, lines
 
 TABLE = "catrs-supplement/table-7"
 
@@ -120,14 +120,15 @@ def test_published_rows_beside_ours(run):
     spot = next(spot for spot in published["CAT-RS"].spots if spot.value == 2)
     assert spot.values[:3] == (row.accuracy[0] / 100, row.acr, row.accuracy[2] / 100)
     assert np.isnan(spot.values[3])  # a radius that the table does not have
-    charts = overlay_charts(found, [1.0, 0.3])
-    assert [chart.labels[1] for chart in charts] == [
+    figure = overlay_figure(found, [1.0, 0.3])
+    assert [axes.get_ylabel() for axes in figure.axes] == [
         "average certified radius",
         "certified accuracy at r = 1",
         "certified accuracy at r = 0.3",
     ]
-    assert [line.marker for line in charts[0].lines] == ["full"] + ["hollow"] * 4
-    assert len(charts[2].lines) == 1
+    fillings = [line.get_markerfacecolor() for line in figure.axes[0].get_lines()]
+    assert [filling == "none" for filling in fillings] == [False] + [True] * 4
+    assert len(lines(figure, 2)) == 1
     with pytest.raises(ConfigError, match="table"):
         overlays([run([0.5])], [], ["catrs-supplement/table-77"])
 
@@ -136,8 +137,7 @@ def test_series_on_other_data_or_of_another_sigma_say_so(make):
     log = make(
         [0.5], name="cohen", sigma=0.5, source=Path("/logs/cifar10/noise_0.5/cohen/noise_0.5.tsv")
     )
-    (chart,) = overlay_charts(overlays([log], [], [TABLE]), [])
-    assert [line.label for line in chart.lines[:3]] == [
+    assert labels(overlay_figure(overlays([log], [], [TABLE]), []))[:3] == [
         "cohen (cifar10, σ=0.5)",
         "published: Gaussian (mnist, σ=1)",
         "published: Consistency by lam (mnist, σ=1)",
@@ -156,10 +156,10 @@ def test_series_on_other_data_or_of_another_sigma_say_so(make):
 def numbers_of_rings(runs, name):
     """The numbers beside the published spots of a series in the chart of the ACR, by where they stand."""
     found = overlays(runs, [], [TABLE])
-    (chart,) = overlay_charts(found, [])
+    (axes,) = overlay_figure(found, []).axes
     (published,) = [entry for entry in found if entry.published and entry.name == name]
     spots = {(spot.values[0], spot.values[1]) for spot in published.spots}
-    return [text.text for text in chart.texts if (text.x, text.y) in spots]
+    return [text.get_text() for text in axes.texts if text.xy in spots]
 
 
 def test_published_numbers_are_left_out_only_where_ours_carry_them(run, make):
@@ -199,16 +199,16 @@ def test_a_table_without_acr_needs_radii_that_it_prints(run):
         overlays([run([0.5])], [], [table])
     with pytest.raises(ConfigError, match=r"name some by --radii, found 0.3$"):
         overlays([run([0.5])], [0.3], [table])
-    charts = overlay_charts(overlays([run([0.5])], [0.5], [table]), [0.5])
-    assert [len(chart.lines) for chart in charts] == [1, 18]
+    figure = overlay_figure(overlays([run([0.5])], [0.5], [table]), [0.5])
+    assert [len(lines(figure, place)) for place in (0, 1)] == [1, 18]
 
 
 def test_points_that_are_left_out_are_counted(run):
     series = overlays([run([0.5])], [], [TABLE])
-    (chart,) = overlay_charts(series, [], least=0.9)
-    assert chart.labels[0] == "accuracy at r = 0 (2 below 90 % left out)"
+    (axes,) = overlay_figure(series, [], least=0.9).axes
+    assert axes.get_xlabel() == "accuracy at r = 0 (2 below 90 % left out)"
     with pytest.raises(ConfigError, match="clean accuracy of at least 2, found none"):
-        overlay_charts(series, [], least=2)
+        overlay_figure(series, [], least=2)
 
 
 def test_seeds_of_logs_are_averaged_and_series_of_one_method_told_apart(make):
@@ -236,10 +236,8 @@ def test_values_that_differ_by_rounding_have_an_axis_as_equal_ones_have(run):
         run([radius, 0.6], lam=lam) for lam, radius in ((1.0, 0.7), (2.0, np.nextafter(0.7, 1)))
     ]
     assert overlays(almost, [])[0].spots[0].values[1] != overlays(almost, [])[0].spots[1].values[1]
-    (chart,) = overlay_charts(overlays(almost, []), [])
-    low, high = chart.frame.y
-    assert (low, high) == pytest.approx((0.65 * 0.95, 0.65 * 1.05))
-    assert len(charts_svg([chart])) < 10_000
+    (axes,) = overlay_figure(overlays(almost, []), []).axes
+    assert axes.get_ylim() == pytest.approx((0.65 * 0.95, 0.65 * 1.05))
 
 
 def test_programs_are_told_the_spots_and_how_many_are_left_out(run):

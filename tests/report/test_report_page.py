@@ -20,7 +20,7 @@ def test_page_has_everything_and_loads_nothing(make, tmp_path, write_store):
     page = Page(text)
     assert page.loads == []
     assert "@import" not in text
-    assert "url(" not in text
+    assert not [place for place in re.findall(r"url\((.)", text) if place != "#"]
     assert len(page.ids) == len(set(page.ids))
     for part in (
         "A & B",
@@ -38,10 +38,10 @@ def test_page_has_everything_and_loads_nothing(make, tmp_path, write_store):
         "with a certified radius of at least r.",
         "with a lower bound of p_A of at least p.",
     ):
-        (told,) = [part for part in page.text if chart in part]
+        (told,) = [part for part in re.findall('aria-label="([^"]*)"', text) if chart in part]
         assert "run/test (partial, 2 of 4 inputs): " in told
         assert "log: " in told
-    assert "log: 1 to 0.2" in page.text  # the loss
+    assert "log: 1 to 0.2" in text  # the loss
     assert "default-src 'none'" in text
     assert "prefers-color-scheme: dark" in text
     assert "@media print" in text
@@ -86,7 +86,7 @@ def test_every_section_is_there_and_linked(make, tmp_path, pictures):
     assert page.loads == []
     for part in ("Best run for each radius", "Differences to mix-1.0-0", "Over seeds",
                  "Accuracy against robustness", "smoothmix by eta", "1.6932 ± 0.0007", "saturation 1.232",
-                 "Accuracy on noisy test images", "class 3"):  # fmt: skip
+                 "accuracy on noisy test images", "class 3"):  # fmt: skip
         assert part in page.text, part
     assert page.data["colours"] == [6, 6, 6]
     assert page.data["gallery"]["names"][3] == "class 3"

@@ -9,11 +9,13 @@ import pytest
 from smoothcert.errors import ConfigError
 from smoothcert.report import (
     Material,
+    Scene,
     Training,
     certificate_table,
+    draw,
     read_attacks,
     report_tables,
-    save_figure,
+    save,
     texts_together,
     write_tables,
 )
@@ -139,32 +141,29 @@ def test_every_table_of_the_registry_can_be_made(make, runs, attacked):
 @pytest.mark.parametrize("name", DRAWINGS)
 @pytest.mark.parametrize("kind", ["svg", "pdf", "png"])
 def test_every_drawing_in_every_format(attacked, tmp_path, name, kind):
-    if kind != "svg":
-        pytest.importorskip("matplotlib")
     for file in ("a", "b"):
-        given = {"attacks": attacked[1], "trainings": [TRAINING]}
-        save_figure(attacked[0], tmp_path / f"{file}.{kind}", drawing=name, **given)
+        scene = Scene(attacked[0], attacks=attacked[1], trainings=[TRAINING])
+        save(draw(name, scene), tmp_path / f"{file}.{kind}")
     content = (tmp_path / f"a.{kind}").read_bytes()
     assert len(content) > 1000
     assert content == (tmp_path / f"b.{kind}").read_bytes()
 
 
 def test_a_name_is_no_formula(make, tmp_path):
-    pytest.importorskip("matplotlib")
     runs = [make([0.5, 0.6], name="$\\broken"), make([0.5, 0.7], name="$a$ and $")]
-    save_figure(
-        runs, tmp_path / "a.png", drawing="differences"
-    )  # matplotlib raises where a formula cannot be read
+    # matplotlib raises where a formula cannot be read
+    save(draw("differences", Scene(runs)), tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1000
 
 
-def test_a_drawing_that_cannot_be_made(make, tmp_path):
+def test_a_drawing_that_cannot_be_made(make):
     with pytest.raises(
         ConfigError, match=r"a drawing is one of accuracy, confidence.* found 'tail'"
     ):
-        save_figure([make([0.5])], tmp_path / "a.svg", drawing="tail")
+        draw("tail", Scene([make([0.5])]))
     with pytest.raises(ConfigError, match="p_A is known, found none"):
-        save_figure([make([0.5])], tmp_path / "a.svg", drawing="confidence")
+        draw("confidence", Scene([make([0.5])]))
     with pytest.raises(ConfigError, match="differences need a run"):
-        save_figure([make([0.5])], tmp_path / "a.svg", drawing="differences")
-    assert not list(tmp_path.iterdir())
+        draw("differences", Scene([make([0.5])]))
+    with pytest.raises(ConfigError, match="at least one run"):
+        draw("accuracy", Scene([]))

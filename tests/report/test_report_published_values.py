@@ -4,9 +4,9 @@ from dataclasses import asdict, replace
 
 import numpy as np
 import pytest
+from smoothcert.published.rows import published_row, training_differences
 
 from smoothcert.published.catalogue import tables_by_preference
-from smoothcert.published.rows import published_row, training_differences
 from smoothcert.recipes.recipe import load_recipe
 from smoothcert.report import certificate_table, find_published, report_values
 from smoothcert.report.measures.published_comparison import (

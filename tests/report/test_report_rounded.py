@@ -18,12 +18,13 @@ from smoothcert.report import (
     report_tables,
     write_report,
 )
-from smoothcert.report.charts.differences import difference_chart
+from smoothcert.report.charts.differences import difference_figure
 from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.tables.corruptions import Corrupted
 from smoothcert.report.tables.differences import ALL_ROUNDED
 from smoothcert.report.tables.formats import Table
 from smoothcert.report.tables.notes import ROUNDED
+from tests.report.drawn import bands, lines
 
 OF_RADII = ("certified", "differences", "envelope", "abstentions", "corruptions")
 
@@ -59,10 +60,9 @@ def test_the_note_is_in_every_format_that_has_notes(runs, form):
 @pytest.mark.parametrize("name", ["accuracy", "differences", "envelope", "trade-offs"])
 def test_an_axis_of_rounded_radii_says_so(runs, name):
     for rounded in (False, True):
-        for chart in draw(name, Scene(runs, rounded)):
-            assert (
-                any("3 digits" in label or "3-digit" in label for label in chart.labels) == rounded
-            )
+        for axes in draw(name, Scene(runs, rounded)).axes:
+            shown = axes.get_xlabel() + axes.get_ylabel()
+            assert not shown or ("3 digits" in shown or "3-digit" in shown) == rounded
 
 
 @pytest.fixture(params=["l2", "linf"])
@@ -90,12 +90,11 @@ def test_a_store_and_its_own_rows_as_a_log_do_not_differ(store_and_log, referenc
     values = difference_values(store_and_log, reference, radii)
     assert values["rounded"]
     assert {each["difference"] for each in values["compared"][0]["accuracies"]} == {0.0}
-    chart = difference_chart(store_and_log, reference)
-    assert not chart.lines[0].y.any()
-    assert [*-chart.lines[0].band[0], *chart.lines[0].band[1]] == [1 - 0.05 ** (1 / 40)] * 2 * len(
-        chart.lines[0].x
-    )
-    assert "rounded to 3 digits" in chart.labels[0]
+    figure = difference_figure(store_and_log, reference)
+    assert not lines(figure)[0].y.any()
+    ((low, high),) = bands(figure)
+    assert {*-low, *high} == {1 - 0.05 ** (1 / 40)}
+    assert "rounded to 3 digits" in figure.axes[0].get_xlabel()
     write_report(store_and_log, tmp_path / "page.html")
     assert ALL_ROUNDED in (tmp_path / "page.html").read_text()
 
@@ -114,11 +113,11 @@ def test_radii_in_l_infinity_norm_are_those_of_rounded_l2_radii(make):
         ).tolist()
         == at
     )
-    (chart,) = draw("accuracy", Scene([log_in_linf(c)], rounded=True))
-    assert chart.labels[0] == "radius r (ℓ∞, ℓ₂ radii rounded to 3 digits)"
+    (axes,) = draw("accuracy", Scene([log_in_linf(c)], rounded=True)).axes
+    assert axes.get_xlabel() == "radius r (ℓ∞, ℓ₂ radii rounded to 3 digits)"
 
 
 def test_differences_of_runs_of_one_kind_stay_as_they_are(store_and_log):
     for c in store_and_log:
         assert ALL_ROUNDED not in difference_table([c, c], 0, [0.5]).notes
-        assert "rounded" not in difference_chart([c, c], 0).labels[0]
+        assert "rounded" not in difference_figure([c, c], 0).axes[0].get_xlabel()

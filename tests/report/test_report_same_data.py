@@ -13,7 +13,7 @@ from smoothcert.report import (
     group_envelope_table,
     write_report,
 )
-from smoothcert.report.charts.envelopes import envelope_chart
+from smoothcert.report.charts.envelopes import envelope_figure
 from smoothcert.report.measures.same_data import comparable, data_apart, labels_apart
 
 MNIST, CIFAR10 = (
@@ -23,7 +23,7 @@ ENVELOPES = [
     lambda runs: group_envelope_table(runs, [0.0]),
     lambda runs: abstention_table(runs, [0.0]),
     lambda runs: envelope_values(runs, [0.0]),
-    envelope_chart,
+    envelope_figure,
 ]
 
 

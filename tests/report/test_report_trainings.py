@@ -4,13 +4,13 @@ import json
 import re
 
 import pytest
+from smoothcert.report.charts.chart import charts_svg
+from smoothcert.report.charts.svg import ticks
+from smoothcert.report.charts.training import training_svg
 
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import Training, is_training_log, read_training_log, read_trainings
-from smoothcert.report.charts.chart import charts_svg
 from smoothcert.report.charts.losses import loss_charts
-from smoothcert.report.charts.svg import ticks
-from smoothcert.report.charts.training import training_svg
 
 HEADER = "epoch\ttime\tlr\ttrain loss\ttrain acc\ttestloss\ttest acc\n"
 LINES = "0\t3.54e+02\t0.1\t0.658\t15.0\t2.22\t28.4\n1\t356\t0.01\t0.59\t19.7\t2.1\t34.5\n"

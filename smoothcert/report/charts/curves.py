@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.charts.chart import Chart, chart_svg
-from smoothcert.report.charts.line_styles import run_styles
-from smoothcert.report.charts.svg import Frame, Line, percent
 from smoothcert.report.measures.analysis import (
     Floats,
     average_certified_radius,
@@ -20,49 +18,37 @@ from smoothcert.report.measures.analysis import (
     proved,
 )
 from smoothcert.report.measures.confidence import has_confidence, p_curve, p_ecdf
+from smoothcert.report.plot import Marker, legend, line, looks, new_figure, percent, run_styles
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import drawn_labels, norm_names
 from smoothcert.statistics.printed import in_percent, number
 
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-def accuracy_chart(
-    runs: Sequence[Certificates], *, title: str | None = None, rounded: bool = False
-) -> Chart:
+
+@looks()
+def accuracy_figure(runs: Sequence[Certificates], *, rounded: bool = False) -> Figure:
     """The certified-accuracy curves of the runs, or those of certified shares where there are no labels."""
     if not runs:
         raise ConfigError("a figure needs at least one run, found none")
     labels, shown = drawn_labels(runs), curve_name(runs)
-    top = axis_top(runs)
-    lines = [
-        Line(label, *step_corners(c, rounded), style, place, dots=c.tested_radii is not None)
-        for place, (label, c, style) in enumerate(zip(labels, runs, run_styles(runs), strict=True))
-    ]
+    figure, (axes,) = new_figure()
+    for place, (label, c, style) in enumerate(zip(labels, runs, run_styles(runs), strict=True)):
+        marker: Marker = "" if c.tested_radii is None else "dots"
+        line(axes, *step_corners(c, rounded), label, style, place, marker=marker)
+    right, top = axis_top(runs)
+    axes.set(xlim=(0.0, right), ylim=(0.0, top), xlabel=radius_label(runs, rounded), ylabel=shown)
+    percent(axes.yaxis)
+    legend(figure)
     summary = "; ".join(
         f"{label}: {_summary(c, rounded, proved(runs, rounded))}"
         for label, c in zip(labels, runs, strict=True)
     )
-    return Chart(
-        tuple(lines),
-        Frame((0.0, top[0]), (0.0, top[1]), ticks=(9, 11), y_format=percent),
-        title=title or shown.capitalize(),
-        description=f"Share of inputs {_answered(runs)} with a certified radius of at least r. {summary}.",
-        labels=(radius_label(runs, rounded), shown),
-        name="curves",
+    figure.set_label(
+        f"{shown.capitalize()}. Share of inputs {_answered(runs)} with a certified radius of at least r. {summary}."
     )
-
-
-def curve_svg(
-    runs: Sequence[Certificates],
-    *,
-    title: str | None = None,
-    rounded: bool = False,
-    legend: bool = True,
-    points: int = 400,
-) -> str:
-    """The certified-accuracy curves of the runs as one SVG; `legend=False` if the page around it has its own."""
-    return chart_svg(
-        accuracy_chart(runs, title=title, rounded=rounded), legend=legend, points=points
-    )
+    return figure
 
 
 def curve_name(runs: Sequence[Certificates]) -> str:
@@ -84,30 +70,31 @@ def _answered(runs: Sequence[Certificates]) -> str:
     return "classified correctly" if runs[0].labelled else "answered, right or wrong,"
 
 
-def confidence_chart(runs: Sequence[Certificates]) -> Chart | None:
+@looks()
+def confidence_figure(runs: Sequence[Certificates]) -> Figure | None:
     """P(p_A >= p) of the runs whose p_A is known, from p = 1/2 to 1; None if there is none."""
     labels, styles = drawn_labels(runs), run_styles(runs)
     known = [place for place, c in enumerate(runs) if has_confidence(c)]
     if not known:
         return None
     curve_name([runs[place] for place in known])  # refuses those with labels beside those without
+    figure, (axes,) = new_figure()
+    for i in known:
+        line(axes, *p_curve(runs[i]), labels[i], styles[i], i)
+    answered = "correct" if runs[0].labelled else "answered"
     top = axis_top([runs[place] for place in known])[1]
-    lines = [Line(labels[i], *p_curve(runs[i]), styles[i], i) for i in known]
+    axes.set(xlim=(0.5, 1.0), ylim=(0.0, top), xlabel="confidence p")
+    axes.set_ylabel(f"{answered} with confidence ≥ p")
+    percent(axes.yaxis)
+    legend(figure)
     summary = "; ".join(
         f"{labels[i]}: {in_percent(float(p_ecdf(runs[i], 0.99)), proved(runs))} % have p of at least 0.99"
         for i in known
     )
-    return Chart(
-        tuple(lines),
-        Frame((0.5, 1.0), (0.0, top), ticks=(9, 11), y_format=percent),
-        title="Confidence",
-        description=f"Share of inputs {_answered(runs)} with a lower bound of p_A of at least p. {summary}.",
-        labels=(
-            "confidence p",
-            f"{'correct' if runs[0].labelled else 'answered'} with confidence ≥ p",
-        ),
-        name="confidence",
+    figure.set_label(
+        f"Confidence. Share of inputs {_answered(runs)} with a lower bound of p_A of at least p. {summary}."
     )
+    return figure
 
 
 def _summary(c: Certificates, rounded: bool, down: bool) -> str:

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from html import escape
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothcert.report.charts.line_styles import LineStyle
-from smoothcert.report.charts.svg import Frame, drawing, fill, percent
+from smoothcert.errors import ConfigError
 from smoothcert.report.measures.analysis import Floats, proved
 from smoothcert.report.measures.confidence import saturation
+from smoothcert.report.plot import COLOURS, INK, WRONG, looks, new_figure, percent, run_styles, word
 from smoothcert.report.read.certificates import Certificates
+from smoothcert.report.read.names import labels_of
 from smoothcert.statistics.printed import in_percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST, BESIDE = 24, 3  # so many histograms, and so many side by side: nobody reads more of them
 
 
 @dataclass(frozen=True)
@@ -50,25 +57,53 @@ def radius_histogram(c: Certificates, edges: Floats) -> Histogram:
     return Histogram(edges, correct, wrong, limit, full, proved([c]), c.labelled)
 
 
-def histogram_svg(
-    histogram: Histogram, label: str, style: LineStyle, y_top: float, name: str
-) -> str:
-    """Correct answers in the colour of the run, wrong ones grey on top of them."""
-    h = histogram
-    frame = Frame(
-        (0.0, float(h.edges[-1])), (0.0, y_top), 340, 200, left=44, top=22, margin_bottom=44,
-        margin_right=20, ticks=(6, 5), y_format=percent,  # a number may stand at the very end of the axis
-    )  # fmt: skip
-    bars = []
-    for low, high, right, wrong in zip(h.edges, h.edges[1:], h.correct, h.wrong, strict=False):
-        x, width = frame.px(low) + 0.5, frame.px(high) - frame.px(low) - 1
-        for start, share, paint in ((0.0, right, fill(style)), (right, wrong, _GREY)):
-            if share > 0:
-                y, height = frame.py(start + share), frame.py(start) - frame.py(start + share)
-                bars.append(
-                    f'<rect x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" {paint}/>'
-                )
-    inside = [f"<g><title>{escape(label)}</title>", *bars, "</g>"]
+@looks()
+def histogram_figure(runs: Sequence[Certificates], most: int = MOST) -> Figure:
+    """A small histogram for each of the first runs that measured radii, all on the same axes.
+
+    Correct answers have the colour of the run, wrong ones are grey on top of them.
+    """
+    shown = [i for i, c in enumerate(runs) if c.tested_radii is None][:most]
+    if not shown:
+        raise ConfigError(
+            "histograms of radii need a run with radii of its own, found none: each tested some radii alone"
+        )
+    labels, styles = labels_of(runs), run_styles(runs)
+    edges = radius_edges([runs[i] for i in shown])
+    found = {i: radius_histogram(runs[i], edges) for i in shown}
+    top = max(0.02, *(1.05 * histogram.top for histogram in found.values()))
+    beside = min(len(shown), BESIDE)
+    lines = -(-len(shown) // beside)
+    figure, _ = new_figure(size=(2.8 * beside, 1.9 * lines))
+    figure.clear()
+    every = figure.subplots(lines, beside, squeeze=False, sharex=True, sharey=True).flat
+    told = []
+    for axes, (i, histogram) in zip(every, found.items(), strict=False):
+        _bars(axes, histogram, COLOURS[styles[i].colour])
+        axes.set_title(labels[i], fontsize="small", loc="left", wrap=True)
+        told.append(_words(histogram, labels[i]))
+    for axes in list(every)[len(shown) :]:
+        axes.set_axis_off()
+    first = figure.axes[0]
+    first.set(xlim=(0.0, float(edges[-1])), ylim=(0.0, top))
+    percent(first.yaxis)
+    figure.supxlabel("radius", fontsize="medium")
+    figure.set_label(f"{'; '.join(told)}.")
+    return figure
+
+
+def _bars(axes: Axes, h: Histogram, colour: str) -> None:
+    axes.stairs(h.correct, h.edges, fill=True, color=colour, linewidth=0)
+    axes.stairs(
+        h.correct + h.wrong, h.edges, baseline=h.correct, fill=True, color=WRONG, linewidth=0
+    )
+    if h.saturation is not None:
+        axes.axvline(h.saturation, color=INK, linewidth=0.8, linestyle="--")
+        text, top = f"saturation {h.saturation:.3f}", ("data", "axes fraction")
+        word(axes, text, (h.saturation, 1), (-2, -1), xycoords=top, ha="right", va="top")
+
+
+def _words(h: Histogram, label: str) -> str:
     word, wrong = (
         ("correct", f", {in_percent(h.wrong.sum())} % wrong") if h.labelled else ("answered", "")
     )
@@ -76,18 +111,6 @@ def histogram_svg(
         f"Radii of {label}: {in_percent(h.correct.sum(), h.proved)} % of the inputs {word}{wrong}"
     )
     if h.saturation is not None:
-        x = frame.px(h.saturation)
-        inside.append(
-            f'<path class="limit" d="M{x:.1f} {frame.top - 4}V{frame.bottom}" stroke="#555" '
-            'style="stroke:var(--ink,#222)" stroke-dasharray="4 3"/>'
-            f'<text x="{x + 3:.1f}" y="{frame.top - 8}" text-anchor="end" font-size="12" fill="#555" '
-            f'style="fill:var(--ink,#222)">saturation {h.saturation:.3f}</text>'
-        )
         full = in_percent(h.saturated, h.proved)
-        text += f"; {full} % {word} at the saturation radius {h.saturation:.3f}"
-    return drawing(
-        frame, inside, title=label, description=f"{text}.", labels=("radius", ""), name=name
-    )
-
-
-_GREY = 'fill="#aaa" style="fill:var(--wrong,#aaa)"'
+        text += f", {full} % {word} at the saturation radius {h.saturation:.3f}"
+    return text

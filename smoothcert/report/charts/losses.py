@@ -5,23 +5,51 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.charts.chart import Chart, Mark
-from smoothcert.report.charts.line_styles import LineStyle, styles_of
-from smoothcert.report.charts.svg import Frame, Line, percent
-from smoothcert.report.charts.training import MEASURES, whole_ticks
 from smoothcert.report.measures.analysis import Floats
+from smoothcert.report.plot import (
+    SOFT,
+    LineStyle,
+    legend,
+    line,
+    looks,
+    new_figure,
+    percent,
+    styles_of,
+    word,
+)
 from smoothcert.report.read.trainings import Training, finite
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-def loss_charts(trainings: Sequence[Training], epochs: int | None = None) -> list[Chart]:
+# entry of metrics.jsonl -> title of its chart
+MEASURES = {"loss": "Training loss", "noisy_test_accuracy": "Accuracy on noisy test images"}
+
+
+class Mark(NamedTuple):
+    """Where the learning rate drops, with a word that may be empty."""
+
+    epochs: float
+    text: str
+    about: str
+
+
+@looks()
+def loss_figure(
+    trainings: Sequence[Training],
+    epochs: int | None = None,
+    runs: Mapping[str, tuple[int, LineStyle]] | None = None,
+) -> Figure:
     """A chart of each measure that any training has, over the number of finished epochs; drops of the rate are marked.
 
-    Each training has one style in both. Of a repeated epoch the last counts. `epochs` shows only so many.
+    Each training has one style in both, on a page that of its run: `runs` has its place and style by name. Of a
+    repeated epoch the last counts. `epochs` shows only so many.
     """
     if epochs is not None:
         if epochs < 1:
@@ -32,32 +60,68 @@ def loss_charts(trainings: Sequence[Training], epochs: int | None = None) -> lis
     keys = [training.key for training in trainings]
     # where all are of one method, there is no other to be told from: each has a colour of its own
     styles = styles_of(keys if len(set(keys)) > 1 else [str(place) for place in range(len(keys))])
-    lines = {measure: _lines(trainings, styles, measure) for measure in MEASURES}
-    if not lines["loss"]:
+    known = {
+        measure: [t for t in trainings if len(_series(t, _entry(t, measure))[0])]
+        for measure in MEASURES
+    }
+    if not known["loss"]:
         raise ConfigError(
             "a drawing of losses needs a training of one epoch or more, found none: name run folders with a "
             "metrics.jsonl, or training logs with the columns epoch and train loss"
         )
-    marks = _drops(trainings)
     titles = dict(MEASURES)
     if any(training.loss != "loss" for training in trainings):
         titles["loss"] += " without regularisers"
-    return [
-        _chart(measure, titles[measure], found, marks) for measure, found in lines.items() if found
-    ]
+    shown = [measure for measure, own in known.items() if own]
+    figure, every = new_figure(len(shown))
+    told = []
+    for axes, measure in zip(every, shown, strict=True):
+        for place, (training, style) in enumerate(zip(trainings, styles, strict=True)):
+            if training in known[measure]:
+                x, y = _series(training, _entry(training, measure))
+                run, look = (runs or {}).get(training.name, (len(runs or ()) + place, style))
+                line(axes, x, y, training.name, look, run, marker="dots" if len(x) == 1 else "")
+                told.append(f"{titles[measure]}: {training.name}: {y[0]:.3g} to {y[-1]:.3g}")
+        _frame(axes, measure)
+        axes.set(xlabel="epochs", ylabel=titles[measure].lower())
+        _mark(axes, _drops(trainings))
+    legend(figure)
+    told += [mark.about for mark in _drops(trainings)]
+    figure.set_label("; ".join(told) + ".")
+    return figure
+
+
+def _entry(training: Training, measure: str) -> str:
+    return training.loss if measure == "loss" else measure
+
+
+def _frame(axes: Axes, measure: str) -> None:
+    """Around the values: shares between 0 and 1, losses from 0 if that is near, and ticks at whole epochs."""
+    from matplotlib.ticker import MaxNLocator
+
+    values = np.concatenate([np.asarray(drawn.get_ydata()) for drawn in axes.get_lines()])
+    last = max(float(np.max(drawn.get_xdata())) for drawn in axes.get_lines())
+    low, high = float(values.min()), float(values.max())
+    if measure == "loss":
+        low = min(low, 0.0) if low < 0.3 * high else low
+    pad = 0.06 * (high - low) or 0.5
+    if measure == "loss":
+        axes.set_ylim(low if low == 0 else low - pad, high + pad)
+    else:
+        axes.set_ylim(max(low - pad, 0.0), min(high + pad, 1.0))
+        percent(axes.yaxis)
+    axes.set_xlim(0.0, last)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _mark(axes: Axes, marks: Sequence[Mark]) -> None:
+    for mark in marks:
+        axes.axvline(mark.epochs, color=SOFT, linewidth=0.8, linestyle=":")
+        word(axes, mark.text, (mark.epochs, axes.get_ylim()[1]), (2, -2), va="top", color=SOFT)
 
 
 def _within(epoch: Mapping[str, Any], epochs: int) -> bool:
     return finite(epoch, "epoch") and bool(epoch["epoch"] < epochs)
-
-
-def _lines(trainings: Sequence[Training], styles: Sequence[LineStyle], measure: str) -> list[Line]:
-    lines = []
-    for place, (training, style) in enumerate(zip(trainings, styles, strict=True)):
-        x, y = _series(training, training.loss if measure == "loss" else measure)
-        if len(x):
-            lines.append(Line(training.name, x, y, style, place, dots=len(x) == 1))
-    return lines
 
 
 def _series(training: Training, entry: str) -> tuple[Floats, Floats]:
@@ -94,37 +158,3 @@ def _drops(trainings: Sequence[Training]) -> list[Mark]:
         )
         marks.append(Mark(finished, word, about))
     return marks
-
-
-def _chart(measure: str, title: str, lines: Sequence[Line], marks: Sequence[Mark]) -> Chart:
-    last = max(float(line.x.max()) for line in lines)
-    values = np.concatenate([line.y for line in lines])
-    low, high = float(values.min()), float(values.max())
-    if measure == "loss":
-        low, high = min(low, 0.0) if low < 0.3 * high else low, high
-    pad = 0.06 * (high - low) or 0.5
-    share = measure != "loss"
-    y = (
-        (max(low - pad, 0.0), min(high + pad, 1.0))
-        if share
-        else (low if low == 0 else low - pad, high + pad)
-    )
-    frame = Frame(
-        (0.0, last),
-        y,
-        width=540,
-        height=340,
-        left=78,
-        ticks=(whole_ticks(last), 7),
-        y_format=percent if share else "{:g}".format,
-    )
-    told = "; ".join(f"{line.label}: {line.y[0]:.3g} to {line.y[-1]:.3g}" for line in lines)
-    return Chart(
-        tuple(lines),
-        frame,
-        title=title,
-        description=f"{told}.",
-        labels=("epochs", title.lower()),
-        name=f"losses-{measure}",
-        marks=tuple(marks),
-    )

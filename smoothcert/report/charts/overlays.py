@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.charts.chart import Chart, Text
-from smoothcert.report.charts.line_styles import LineStyle, styles_of
-from smoothcert.report.charts.scatter import axis_around
-from smoothcert.report.charts.svg import Frame, Line, percent
 from smoothcert.report.measures.overlays import Series, Spot, at_least
+from smoothcert.report.plot import (
+    LineStyle,
+    around,
+    legend,
+    line,
+    looks,
+    new_figure,
+    percent,
+    styles_of,
+    word,
+)
 from smoothcert.statistics.printed import in_percent, number
 
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-def overlay_charts(
+
+@looks()
+def overlay_figure(
     series: Sequence[Series],
     radii: Sequence[float],
     least: float = 0.0,
     rounded: bool = False,
     down: bool = False,
-) -> list[Chart]:
+) -> Figure:
     """Clean accuracy against the ACR, then against the certified accuracy at each radius: right and up is better.
 
-    Spots of a method are joined in the order of what varies, and have its values beside them, where there is room.
-    Those of published rows are hollow, and have no value where a spot of ours has the same one beside it (`_carried`).
-    Spots with a clean accuracy below `least` are left out, and counted below the axis. The words round `down`.
+    Spots of a method are joined in the order of what varies, and have its values beside them. Those of published rows
+    are hollow, and have no value where a spot of ours has the same one beside it (`_carried`). Spots with a clean
+    accuracy below `least` are left out, and counted below the axis. The words round `down`.
     """
     series, left_out = at_least(series, least)
     if not any(entry.spots for entry in series):
@@ -34,67 +47,57 @@ def overlay_charts(
             f"a drawing of trade-offs needs a run with labels, radii of its own and a clean accuracy of at least "
             f"{least:g}, found none"
         )
-    styles = styles_of([entry.key for entry in series])
     measures = ["average certified radius", *(f"certified accuracy at r = {r:g}" for r in radii)]
-    measures = [name + ", 3-digit radii" * rounded for name in measures]
-    clean = "accuracy at r = 0" + (
-        f" ({left_out} below {100 * least:g} % left out)" if left_out else ""
-    )
-    width = 460 if radii else 720
-    charts = [
-        _chart(series, styles, column, (clean, name), width, down)
+    shown = [
+        (column, name + ", 3-digit radii" * rounded)
         for column, name in enumerate(measures, start=1)
+        if any(_drawn(entry, column) for entry in series)
     ]
-    return [chart for chart in charts if chart is not None]
-
-
-def _chart(
-    series: Sequence[Series],
-    styles: Sequence[LineStyle],
-    column: int,
-    labels: tuple[str, str],
-    width: int,
-    down: bool,
-) -> Chart | None:
-    lines, words, told = [], [], []
-    for place, (entry, style) in enumerate(zip(series, styles, strict=True)):
-        spots = _drawn(entry, column)
-        if not spots:
-            continue
-        x, y = (np.array([spot.values[k] for spot in spots]) for k in (0, column))
-        lines.append(
-            Line(_label(entry), x, y, style, place, marker="hollow" if entry.published else "full")
+    figure, every = new_figure(len(shown))
+    clean = f" ({left_out} below {100 * least:g} % left out)" if left_out else ""
+    styles, told = styles_of([entry.key for entry in series]), []
+    for axes, (column, name) in zip(every, shown, strict=True):
+        words = []
+        for place, (entry, style) in enumerate(zip(series, styles, strict=True)):
+            if spots := _drawn(entry, column):
+                words.append(_draw(axes, entry, spots, column, style, place, down))
+                _values(axes, entry, spots, column, _carried(entry, series, column))
+        x, y = (
+            np.concatenate([np.asarray(drawn.get_data()[axis]) for drawn in axes.get_lines()])
+            for axis in (0, 1)
         )
-        spoken = (_told(*each, down) for each in zip(spots, x, y, strict=True))
-        told.append(f"{_label(entry)}: " + ", ".join(spoken))
-        if entry.parameter:
-            carried = _carried(entry, series, column)
-            named = [spot for spot in spots if spot.value not in carried]
-            words += [
-                Text(spot.values[0], spot.values[column], f"{spot.value:g}") for spot in named
-            ]
-    if not lines:
-        return None
-    x, y = (np.concatenate([getattr(line, axis) for line in lines]) for axis in ("x", "y"))
-    frame = Frame(
-        axis_around(x),
-        axis_around(y),
-        width=width,
-        height=360,
-        left=78,
-        ticks=(6, 7),
-        x_format=percent,
-        y_format=percent if column > 1 else "{:g}".format,
-    )
-    return Chart(
-        tuple(lines),
-        frame,
-        title=f"Accuracy and {labels[1]}",
-        description=f"Clean accuracy and {labels[1]}. {'; '.join(told)}.",
-        labels=labels,
-        name=f"trade-off-{column}",
-        texts=tuple(words),
-    )
+        axes.set(xlim=around(x), ylim=around(y), xlabel=f"accuracy at r = 0{clean}", ylabel=name)
+        percent(axes.xaxis)
+        if column > 1:
+            percent(axes.yaxis)
+        told.append(f"Clean accuracy and {name}. {'; '.join(words)}.")
+    legend(figure)
+    figure.set_label(" ".join(told))
+    return figure
+
+
+def _draw(
+    axes: Axes,
+    entry: Series,
+    spots: Sequence[Spot],
+    column: int,
+    style: LineStyle,
+    place: int,
+    down: bool,
+) -> str:
+    x, y = (np.array([spot.values[k] for spot in spots]) for k in (0, column))
+    line(axes, x, y, _label(entry), style, place, marker="hollow" if entry.published else "full")
+    spoken = (_told(*each, down) for each in zip(spots, x, y, strict=True))
+    return f"{_label(entry)}: " + ", ".join(spoken)
+
+
+def _values(
+    axes: Axes, entry: Series, spots: Sequence[Spot], column: int, carried: Collection[float | None]
+) -> None:
+    for spot in spots:
+        if entry.parameter and spot.value not in carried:
+            at = spot.values[0], spot.values[column]
+            word(axes, f"{spot.value:g}", at, (0, 5), ha="center")
 
 
 def _drawn(entry: Series, column: int) -> list[Spot]:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from smoothcert.errors import ConfigError
+from smoothcert.published.row import method_settings
 from smoothcert.report.measures.analysis import average_certified_radius, certified_accuracy
 from smoothcert.report.read.certificates import Certificates
 
@@ -75,3 +77,13 @@ def seed_groups(results: Sequence[Certificates]) -> list[list[int]]:
         experiment = json.dumps([training, procedure], sort_keys=True, default=str)
         groups.setdefault(experiment, {}).setdefault(repr(c.config.get("seed", 0)), place)
     return [list(group.values()) for group in groups.values() if len(group) > 1]
+
+
+def flat(config: dict[str, Any] | None) -> dict[str, Any]:
+    """`{"sigma": 0.5, "method": {"lam": 5}}` -> `{"sigma": 0.5, "method.lam": 5}`, with the method's defaults."""
+    rest = {key: value for key, value in (config or {}).items() if key != "method"}
+    return rest | {f"method.{key}": value for key, value in method_settings(config).items()}
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

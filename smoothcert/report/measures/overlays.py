@@ -12,7 +12,7 @@ import numpy as np
 from smoothcert.errors import ConfigError
 from smoothcert.published.catalogue import load_table
 from smoothcert.published.row import method_settings
-from smoothcert.report.measures.across_seeds import PROCEDURE
+from smoothcert.report.measures.across_seeds import PROCEDURE, flat, is_number
 from smoothcert.report.measures.analysis import (
     average_certified_radius,
     certified_accuracy,
@@ -21,7 +21,6 @@ from smoothcert.report.measures.analysis import (
 from smoothcert.report.measures.collapse import collapsed
 from smoothcert.report.measures.groups import caveats
 from smoothcert.report.measures.same_data import known_data
-from smoothcert.report.measures.tradeoff import flat, is_number
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import method_in, method_of
 from smoothcert.report.read.names import one_line

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.charts.attacks import attack_chart
-from smoothcert.report.charts.chart import chart_svg
+from smoothcert.report.charts.attacks import attack_figure
 from smoothcert.report.measures.attack_curves import attack_families
+from smoothcert.report.plot import inline_svg
 from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.tables.attacks import alarms, attack_table, base_table
@@ -33,7 +33,9 @@ def attack_section(attacks: Sequence[Attacks], results: Sequence[Certificates]) 
         notes = [str(error)]
     else:
         # lines that are no runs of the page's legends stay when a run is switched off
-        chart = Markup(chart_svg(attack_chart(families, first_run=len(results))))
+        chart = Markup(
+            inline_svg(attack_figure(families, first_run=len(results)), "attack-chart", keys=True)
+        )
         notes = [note for family in families for note in family.notes]
     table, known = attack_table(attacks, results), any(a.base_predict is not None for a in attacks)
     return {

@@ -12,11 +12,8 @@ from smoothcert import __version__
 from smoothcert.errors import ConfigError
 from smoothcert.files import write_text
 from smoothcert.progress import printable
-from smoothcert.report.charts.chart import chart_svg
-from smoothcert.report.charts.curves import confidence_chart, curve_svg
-from smoothcert.report.charts.line_styles import COLOURS, DARK_COLOURS, LineStyle, run_styles
-from smoothcert.report.charts.svg import fill, stroke
-from smoothcert.report.charts.training import Epochs
+from smoothcert.report.charts.curves import accuracy_figure, confidence_figure
+from smoothcert.report.charts.histogram import MOST
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.pairing import reference_place
@@ -26,7 +23,9 @@ from smoothcert.report.page import sections
 from smoothcert.report.page.attacks import attack_section
 from smoothcert.report.page.gallery import Gallery, Images, build_gallery
 from smoothcert.report.page.provenance import provenance
+from smoothcert.report.page.sections import Epochs
 from smoothcert.report.page.verified import verified
+from smoothcert.report.plot import COLOURS, DARK_COLOURS, inline_svg, key_svg, run_styles
 from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
@@ -147,6 +146,7 @@ def render_report(
         "doubtful": any(doubt(c.noise) for c in results),
         "together": any(c.identity.get("simultaneous") for c in results),
         "measured": sum(c.tested_radii is None for c in results),
+        "most": MOST,
         "saturated": any(saturation(c) is not None for c in results),
         "verified": verified(results, labels),
         "runs": [
@@ -226,21 +226,17 @@ def _charts(
     """Charts go into the page unescaped (Markup): they are made here, not by a user."""
     from markupsafe import Markup
 
-    confidence = confidence_chart(results)
+    confidence = confidence_figure(results)
+    histograms, trained = sections.histograms(results), sections.training_chart(results, training)
     return {
-        "curves": Markup(curve_svg(results, rounded=rounded, legend=False)),
-        "confidence": None
-        if confidence is None
-        else Markup(chart_svg(confidence, legend=False, points=300)),
+        "curves": Markup(inline_svg(accuracy_figure(results, rounded=rounded), "curves")),
+        "confidence": confidence and Markup(inline_svg(confidence, "confidence-chart")),
         "keys": [
-            Markup(_key(c, style)) for c, style in zip(results, run_styles(results), strict=True)
+            Markup(key_svg(style, dots=c.tested_radii is not None))
+            for c, style in zip(results, run_styles(results), strict=True)
         ],
-        "histograms": [
-            {**chart, "svg": Markup(chart["svg"])} for chart in sections.histograms(results)
-        ],
-        "training": [
-            (text, Markup(chart)) for text, chart in sections.training_charts(results, training)
-        ],
+        "histograms": histograms and Markup(inline_svg(histograms, "histograms")),
+        "training": trained and Markup(inline_svg(trained, "trainings")),
     }
 
 
@@ -253,8 +249,10 @@ def _comparison(
     return {
         **compared,
         "reference": labels_of(results)[reference],
-        "difference_chart": Markup(compared["difference_chart"] or ""),
-        "trade_offs": [(text, Markup(chart)) for text, chart in compared["trade_offs"] or ()],
+        **{
+            name: compared[name] and Markup(inline_svg(compared[name], name, keys=keys))
+            for name, keys in (("difference_chart", False), ("trade_offs", True))
+        },
     }
 
 
@@ -293,15 +291,6 @@ def _style_sheet() -> str:
         variables = " ".join(f"--run-{place}: {colour};" for place, colour in enumerate(colours))
         sheet = sheet.replace("{{ " + name + " }}", variables)
     return sheet
-
-
-def _key(c: Certificates, style: LineStyle) -> str:
-    """The entry of a run in the legend: a line, or a point where only some radii were tested."""
-    return (
-        f'<path d="M0 4h30" {stroke(style)}/>'
-        if c.tested_radii is None
-        else f'<circle cx="15" cy="4" r="4" {fill(style)}/>'
-    )
 
 
 def _heat_style(share: float | None) -> str:

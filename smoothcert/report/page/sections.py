@@ -5,25 +5,26 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import cycle
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from smoothcert.progress import noun
-from smoothcert.report.charts.chart import chart_svg
 from smoothcert.report.charts.curves import axis_top
-from smoothcert.report.charts.differences import difference_chart
-from smoothcert.report.charts.histogram import histogram_svg, radius_edges, radius_histogram
-from smoothcert.report.charts.line_styles import LineStyle, run_styles
-from smoothcert.report.charts.scatter import trade_off_svg
-from smoothcert.report.charts.training import MEASURES, Epochs, training_svg
+from smoothcert.report.charts.differences import difference_figure
+from smoothcert.report.charts.histogram import histogram_figure
+from smoothcert.report.charts.losses import loss_figure
+from smoothcert.report.charts.overlays import overlay_figure
 from smoothcert.report.measures.analysis import Floats, certified_accuracy, curve_values, proved
 from smoothcert.report.measures.confidence import has_confidence, p_ecdf
+from smoothcert.report.measures.overlays import overlays
+from smoothcert.report.measures.pairing import paired
 from smoothcert.report.measures.same_data import comparable, contenders
-from smoothcert.report.measures.tradeoff import trade_offs
 from smoothcert.report.page.gallery import Gallery
+from smoothcert.report.plot import run_styles
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import doubted, labels_of
+from smoothcert.report.read.names import labels_of, one_line
+from smoothcert.report.read.trainings import Training, finite
 from smoothcert.report.tables.corruptions import (
     Corrupted,
     corruption_table,
@@ -33,6 +34,11 @@ from smoothcert.report.tables.differences import difference_table
 from smoothcert.report.tables.formats import Table
 from smoothcert.report.tables.tables import envelope_table, radius_labels, seed_table
 from smoothcert.statistics.printed import at_least, in_percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+Epochs = Sequence[Mapping[str, Any]]
 
 SURE = 0.99  # the confidence that the head of the page asks for
 MOST_RUNS = (
@@ -170,29 +176,24 @@ def comparison(
     results: Sequence[Certificates], radii: Sequence[float], rounded: bool, reference: int = 0
 ) -> dict[str, Any]:
     """Differences with intervals, best run by radius, seeds, trade-offs; empty where there is nothing to compare."""
-    styles = run_styles(results)
     if len(results) == 1 or len({c.norm for c in results}) > 1 or not results[0].labelled:
         return dict.fromkeys(
             ("envelope", "differences", "difference_chart", "compared", "seeds", "trade_offs")
         )
     compared = radii_to_compare(results[:MOST_RUNS], results[reference], radii, rounded)
     differences = difference_table(results, reference, compared, rounded, most=MOST_RUNS)
-    chart = differences and difference_chart(results, reference, rounded, most=MOST_RUNS)
+    chart = differences and difference_figure(results, reference, rounded, most=MOST_RUNS)
+    series = overlays(results, (), (), rounded)
+    joined = any(entry.parameter and len(entry.spots) > 1 for entry in series)
     return {
         "envelope": envelope_table(results, radii, rounded) if comparable(results) else None,
         "differences": differences,
-        "difference_chart": chart and chart_svg(chart, legend=False),
-        "compared": chart and [line.run for line in chart.lines],
+        "difference_chart": chart,
+        "compared": chart and [pair.place for pair in paired(results, reference)[0][:MOST_RUNS]],
         "seeds": seed_table(results, radii, rounded),
-        "trade_offs": [
-            (
-                doubted(
-                    f"{found.method} by {found.parameter}", *(results[p.run] for p in found.points)
-                ),
-                trade_off_svg(found, styles, f"trade-off-{number}", proved(results, rounded)),
-            )
-            for number, found in enumerate(trade_offs(results, rounded))
-        ],
+        "trade_offs": overlay_figure(series, (), rounded=rounded, down=proved(results, rounded))
+        if joined
+        else None,
     }
 
 
@@ -215,31 +216,24 @@ def radii_to_compare(
     return [radii[place] for place in sorted(extremes | set(even))]
 
 
-def histograms(results: Sequence[Certificates]) -> list[dict[str, str]]:
-    """One small chart for each of the first runs that measured radii, all on the same axes."""
-    first = [i for i, c in enumerate(results) if c.tested_radii is None][:MOST_RUNS]
-    labels, styles = labels_of(results), run_styles(results)
-    edges = radius_edges([results[i] for i in first])
-    found = {i: radius_histogram(results[i], edges) for i in first}
-    top = max([1.05 * h.top for h in found.values()], default=0.0)
-    return [
-        {
-            "label": labels[i],
-            "svg": histogram_svg(h, labels[i], styles[i], max(top, 0.02), f"radii-{i}"),
-        }
-        for i, h in found.items()
-    ]
+def histograms(results: Sequence[Certificates]) -> Figure | None:
+    """One small chart for each of the first runs that measured radii; None where none did."""
+    measured = any(c.tested_radii is None for c in results)
+    return histogram_figure(results, MOST_RUNS) if measured else None
 
 
-def training_charts(
+def training_chart(
     results: Sequence[Certificates], training: Mapping[str, Epochs]
-) -> list[tuple[str, str]]:
-    runs: dict[str, tuple[int, LineStyle]] = {
-        c.name: (place, style)
-        for place, (c, style) in enumerate(zip(results, run_styles(results), strict=True))
-    }
-    charts = [(title, training_svg(training, measure, runs)) for measure, title in MEASURES.items()]
-    return [(title, chart) for title, chart in charts if chart is not None]
+) -> Figure | None:
+    """Lines look as those of the runs; None where no run has two epochs or more."""
+    styles = enumerate(run_styles(results))
+    runs = {one_line(c.name): place for c, place in zip(results, styles, strict=True)}
+    known = [
+        Training(one_line(name), name, epochs)
+        for name, epochs in training.items()
+        if sum(finite(epoch, "epoch", "loss") for epoch in epochs) > 1
+    ]
+    return loss_figure(known, runs=runs) if known else None
 
 
 def corruptions(

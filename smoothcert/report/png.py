@@ -1,9 +1,8 @@
-"""Small images as PNG data URIs, with zlib alone."""
+"""Small images as PNG data URIs."""
 
 from __future__ import annotations
 
-import struct
-import zlib
+import io
 from base64 import b64encode
 from typing import Any
 
@@ -17,28 +16,14 @@ Pixels = NDArray[np.uint8]
 
 def data_uri(image: NDArray[np.generic], largest: int = 64) -> str:
     """An image [C, H, W], uint8 or in [0, 1], as `data:image/png;base64,...`; larger ones are averaged down."""
-    return (
-        "data:image/png;base64," + b64encode(encode_png(shrink(as_bytes(image), largest))).decode()
-    )
+    from PIL import Image
 
-
-def encode_png(pixels: Pixels) -> bytes:
-    """PNG of uint8 [1, H, W] (grey) or [3, H, W] (RGB); of three row filters the one that packs best."""
-    channels, height, width = pixels.shape
-    rows = np.ascontiguousarray(pixels.transpose(1, 2, 0)).reshape(height, width * channels)
-    left = np.concatenate([np.zeros((height, channels), np.uint8), rows[:, :-channels]], axis=1)
-    above = np.concatenate([np.zeros((1, rows.shape[1]), np.uint8), rows[:-1]])
-    filtered = ((0, rows), (1, rows - left), (2, rows - above))  # modulo 256, as PNG defines it
-    packed = [
-        zlib.compress(np.insert(data, 0, kind, axis=1).astype(np.uint8).tobytes(), 9)
-        for kind, data in filtered
-    ]
-    header = struct.pack(">IIBBBBB", width, height, 8, 0 if channels == 1 else 2, 0, 0, 0)
-    chunks = (b"IHDR", header), (b"IDAT", min(packed, key=len)), (b"IEND", b"")
-    return b"\x89PNG\r\n\x1a\n" + b"".join(
-        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-        for kind, data in chunks
+    pixels = shrink(as_bytes(image), largest)
+    file = io.BytesIO()
+    Image.fromarray(pixels[0] if len(pixels) == 1 else pixels.transpose(1, 2, 0)).save(
+        file, "png", optimize=True
     )
+    return "data:image/png;base64," + b64encode(file.getvalue()).decode()
 
 
 def as_bytes(image: NDArray[np.generic]) -> Pixels:
