@@ -128,9 +128,10 @@ def _judge(options: Options, wanted: Sequence[Target]) -> None:
     from smoothcert.evaluation.measure import measure_runs
 
     def reason(measured: Measured) -> str:
+        if any(target.row.is_about(measured.config) for target in wanted):
+            return ""
         unlike = [target.row.differences(measured.config) for target in wanted]
-        nearest: list[str] = min(unlike, key=len)
-        return "; ".join(nearest)
+        return "; ".join(sorted(unlike, key=len)[0])
 
     found, left_out = measure_runs(options.judge, reason, options.logs)
     for why in left_out:
