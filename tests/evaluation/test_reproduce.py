@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from smoothcert.published.rows import published_rows
 
 from smoothcert.cli import main
 from smoothcert.errors import ConfigError, DataError
@@ -24,7 +25,6 @@ from smoothcert.evaluation.reproduce import (
     results_table,
     run_jobs,
 )
-from smoothcert.published.rows import published_rows
 from smoothcert.recipes import recipe_names
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.verification.unpack import unpack

@@ -61,8 +61,15 @@ def settings_of(c: Certificates) -> dict[str, Any]:
     tested = None if c.tested_radii is None else list(c.tested_radii)
     return {
         **c.identity,
-        **{"sigma": c.sigma, "n": c.n, "alpha": c.alpha_each, "simultaneous": False},
-        **{"bound": c.bound, "norm": c.norm, "radii": tested, "images": c.rows, "idx": c.idx},
+        "sigma": c.sigma,
+        "n": c.n,
+        "alpha": c.alpha_each,
+        "simultaneous": False,
+        "bound": c.bound,
+        "norm": c.norm,
+        "radii": tested,
+        "images": c.rows,
+        "idx": c.idx,
     }
 
 
