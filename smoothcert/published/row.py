@@ -137,7 +137,8 @@ class Row:
         found = dict(settings or {})
         if found.get("simultaneous"):
             found["alpha"] /= found["images"]  # of one certificate
-        found["dataset"] = str(found.get("dataset", self.dataset)).removesuffix("-printed")
+        if "dataset" in found:
+            found["dataset"] = str(found["dataset"]).removesuffix("-printed")
         given = {name: found[name] for name in certified if found.get(name) is not None}
         return [
             *_unlike(_subject(config), subject),
