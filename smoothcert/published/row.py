@@ -209,7 +209,7 @@ def _subject(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _training(config: Mapping[str, Any]) -> dict[str, Any]:
     """What papers fix of it, as far as it is given; of the model behind soft labels together."""
-    given = {name: config[name] for name in _TRAINING if name in config}
+    given = {name: config[name] for name in sorted(_TRAINING) if name in config}
     soft = config.get("soft_labels")
     if isinstance(soft, Mapping):
         beside = {**soft, **(soft.get("settings") or {})}
