@@ -81,6 +81,9 @@ def run(options: Options) -> None:
     wanted = targets(options.what, options.rows)
     _check_places(options)
     if options.judge is not None:
+        other = ("seeds", "data", "train", "certify", "as_printed", "dry_run")
+        if given_too := [f"--{name.replace('_', '-')}" for name in other if options[name]]:
+            raise ConfigError(f"--judge runs nothing: leave {', '.join(given_too)} out")
         _judge(options, wanted)
         return
     seeds, given = _seeds(options.seeds), _given(options)
