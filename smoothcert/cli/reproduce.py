@@ -81,6 +81,9 @@ def run(options: Options) -> None:
     wanted = targets(options.what, options.rows)
     _check_places(options)
     if options.judge is not None:
+        other = ("seeds", "data", "train", "certify", "as_printed", "dry_run")
+        if given_too := [f"--{name.replace('_', '-')}" for name in other if options[name]]:
+            raise ConfigError(f"--judge runs nothing: leave {', '.join(given_too)} out")
         _judge(options, wanted)
         return
     seeds, given = _seeds(options.seeds), _given(options)
@@ -128,9 +131,10 @@ def _judge(options: Options, wanted: Sequence[Target]) -> None:
     from smoothcert.evaluation.measure import measure_runs
 
     def reason(measured: Measured) -> str:
+        if any(target.row.is_about(measured.config) for target in wanted):
+            return ""
         unlike = [target.row.differences(measured.config) for target in wanted]
-        nearest: list[str] = min(unlike, key=len)
-        return "; ".join(nearest)
+        return "; ".join(sorted(unlike, key=len)[0])
 
     found, left_out = measure_runs(options.judge, reason, options.logs)
     for why in left_out:

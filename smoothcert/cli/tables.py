@@ -89,7 +89,7 @@ def _print(table: PaperTable, options: Options) -> None:
     )
     head = ("sigma", "setup", "recipe", "changes", "best of", "inputs", *table.head)
     rows = [head, *(_cells(table, row) for row in table.rows)]
-    columns = [column for column in zip(*rows, strict=True) if {*column[1:]} != {"-"}]
+    columns = [column for column in zip(*rows, strict=True) if {*column[1:]} - {"-", ""}]
     print(aligned(list(zip(*columns, strict=True))))  # without those that have no value
     for note in table.notes:
         print(f"note on {note}")
@@ -104,7 +104,7 @@ def _cells(table: PaperTable, row: Row) -> tuple[str, ...]:
     best = f"{len(row.best_of)} rows of {tables}" if row.best_of else "-"
     images = str(row.images) if row.recipe or row.best_of else "-"
     return (
-        *(sigma, row.label, row.recipe or "-", _changes(row) or "-", best, images),
+        *(sigma, row.label, row.recipe or "-", _changes(row), best, images),
         *table.cells(row),
     )
 

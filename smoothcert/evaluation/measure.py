@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import reduce
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,7 @@ def measure_runs(
     """
     found, left_out = [], []
     for run in (run for place in places for run in find_results(place)):
-        stores = stores_of(run)
+        stores = stores_of(run) or ([run] if ResultStore(run).exists else [])
         if not stores:
             left_out.append(f"{run} has no certificates: certify it")
         for store in stores:
@@ -197,8 +198,8 @@ def _beside(
     """Ours minus each log that is there, on the images that both have; of several seeds, minus their mean."""
     for name, paths in _references(c, rows, logs).items():
         theirs = [log for log in map(read_log, paths) if not paired([log, c], 0)[1]]
-        shared = [i for i in c.idx if all(i in log.idx for log in theirs)]
-        if not theirs or not shared:
+        shared = reduce(np.intersect1d, [log.idx for log in theirs], c.idx)
+        if not theirs or not len(shared):
             continue
         ours, *others = (one.where(np.isin(one.idx, shared)) for one in (c, *theirs))
         rng = np.random.default_rng(0)

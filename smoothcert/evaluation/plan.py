@@ -161,7 +161,7 @@ def _job(
     shared, first = None, None
     if build_method(row.settings["method"]).uses_soft_labels:
         # another network or other data have soft labels of their own
-        others = {key: changes[key] for key in ("model", "dataset") if key in changes}
+        others: dict[str, Any] = {k: changes[k] for k in ("model", "dataset") if k in changes}
         shared = out / row.dataset / ",".join(["soft-labels", *_words(others, as_printed)])
     if row.starts_from:
         recipe, before = row.starts_from["recipe"], {**row.starts_from.get("change", {}), **other}

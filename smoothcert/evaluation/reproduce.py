@@ -225,7 +225,7 @@ def done_stores(jobs: Sequence[Job], lost: Mapping[Path, str]) -> list[Path]:
 def _side_by_side(work: Sequence[tuple[Job, list[str], Path]], parallel: int) -> dict[Path, str]:
     """What went wrong with each command, by the place that it writes to."""
     with ThreadPoolExecutor(parallel) as pool:
-        failures = pool.map(lambda entry: _run(*entry, parallel), work)
+        failures = pool.map(lambda entry: _run(entry[0], entry[1], entry[2], parallel), work)
         return {place: said for (_, _, place), said in zip(work, failures, strict=True) if said}
 
 

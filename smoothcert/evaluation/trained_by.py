@@ -10,11 +10,9 @@ from pathlib import PurePath
 from typing import Any
 
 from smoothcert.config import TrainConfig, build_dataclass
+from smoothcert.published.compared import FREE
 from smoothcert.published.row import method_settings
 from smoothcert.recipes import load_recipe, recipe_names
-
-FREE = {"precision", "evaluate_every", "kernels"}
-"""Settings of training that no paper is about."""
 
 
 def settings_in(config: Mapping[str, Any], place: str) -> dict[str, Any]:

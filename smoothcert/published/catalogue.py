@@ -171,11 +171,11 @@ def _of_corruptions(head: str, content: Mapping[str, Any]) -> Column:
 
 def _row(table: PaperTable, entry: Mapping[str, Any], whole: bool) -> Row:
     """One entry of a file: its percentages become shares, and `digits` says how many of them were printed."""
-    label, best = str(entry["label"]), "recipe" not in entry
+    label, images, best = str(entry["label"]), entry["inputs"], "recipe" not in entry
     place = f"table {table.name}, row {label}"
     if unknown := entry.keys() - _KEPT - _MELTED:
         raise DataError(f"{place}: no entry is called {' or '.join(sorted(unknown))}")
-    spread = {"seeds": entry.get("seeds", 1), "images": entry["inputs"]}
+    spread = {"seeds": entry.get("seeds", 1), "images": images}
     digits = dict.fromkeys((CERTIFIED_ACCURACY, CLEAN, ABSTENTION), 0 if whole else 1)
     printed = []
     for key in ("acr", "mean"):
@@ -200,8 +200,10 @@ def _row(table: PaperTable, entry: Mapping[str, Any], whole: bool) -> Row:
                 printed.append(value._replace(value=cell / unit, sd=sd / unit))
     if entry.get("values"):
         digits |= {CERTIFIED_ACCURACY: 1, MEAN_ACCURACY: 1, ACR: 3, MEAN_ACR: 3}
+    if images < 1:
+        raise DataError(f"{place}: expected the number of images under inputs, found {images}")
     several = any(not math.isnan(value.sd) for value in printed)
-    if several != (spread["seeds"] > 1) or any(not _possible(value) for value in printed):
+    if several != (spread["seeds"] > 1) or not all(map(_possible, printed)):
         raise DataError(
             f"{place}: expected shares from 0 to 100 %, radii and standard deviations from 0 on, and a standard "
             "deviation wherever seeds are several, and only there"
@@ -211,7 +213,7 @@ def _row(table: PaperTable, entry: Mapping[str, Any], whole: bool) -> Row:
         table.cited,
         printed=tuple(printed),
         digits=digits,
-        images=entry["inputs"],
+        images=images,
         corruptions=table.corruptions,
         best_of=tuple(_models(entry)) if best else (),
         reason=QUOTED if best and "of" not in entry else "" if printed else SILENT,

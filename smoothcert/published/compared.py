@@ -12,7 +12,10 @@ from smoothcert.published.judge import Verdict
 from smoothcert.published.ledger import OLDER, Entry, entry_of
 from smoothcert.published.measured import Measured
 from smoothcert.published.speeds import Speeds
-from smoothcert.statistics.value import ACR, Value
+from smoothcert.statistics.value import ACR
+
+FREE = {"seed", "precision", "evaluate_every", "kernels"}
+"""Settings of a training that no paper is about."""
 
 
 def compared_table(table: PaperTable, measured: Sequence[Measured]) -> str:
@@ -68,12 +71,12 @@ def _shown(verdict: Verdict | None, share: bool) -> str:
 
 
 def compared_recipes(measured: Sequence[Measured], recipes: Iterable[str] = ()) -> str:
-    """A line for each training, over its seeds: its ACR beside the first table that prints one."""
+    """A line for each training, over its seeds: its ACR beside a printed one, of most seeds if possible."""
     head = ("recipe", "seeds", "images", "ACR", "published", "difference", "verdict")
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     groups: dict[str, list[Measured]] = {}
     for run in measured:
-        kept = {name: value for name, value in run.config.items() if name != "seed"}
+        kept = {name: value for name, value in run.config.items() if name not in FREE}
         about = {
             name: run.settings.get(name) for name in ("n", "every", "start", "images", "split")
         }
@@ -97,20 +100,18 @@ def _line(runs: Sequence[Measured]) -> str:
     acrs = [value.value for value in values if value.place == (ACR, None, "")]
     own = f"{fmean(acrs):.4f}" if acrs else "-"
     own += f" ± {stdev(acrs):.4f}" if len(acrs) > 1 else ""
-    printed = [row for row in rows_for(runs[0].config) if row.acr]
     images = runs[0].settings["images"]
-    row = next((r for r in printed if r.images == images), printed[0] if printed else None)
+    printed = [(row, row.acr) for row in rows_for(runs[0].config) if row.acr]
+    same = [entry for entry in printed if entry[0].images == images] or printed
+    row, acr = max(same, key=lambda entry: entry[1].seeds, default=(None, None))
     name = f"`{made.recipe}`" + " as printed" * made.as_printed
     name += " †" * any(run.settings["noise"] == OLDER for run in runs)
     cells = [name, str(len(runs)), f"{images:,}", own]
-    if row is None:
+    if row is None or acr is None:
         return f"| {' | '.join([*cells, '-', '-', '-'])} |"
     entry = entry_of(row, runs, made.as_printed, Speeds(()))
     verdict = entry.verdicts[[value.place for value in row.printed].index((ACR, None, ""))]
     word = verdict.word if verdict.word != "not judged" else f"not judged: {verdict.reason}"
+    theirs = row.text(acr) + (f" ({acr.seeds} seeds)" if acr.seeds > 1 else "")
     shown = _shown(verdict._replace(word="reproduced"), share=False)
-    return f"| {' | '.join([*cells, _text(row.acr, row.text(row.acr)), shown, word])} |"
-
-
-def _text(value: Value | None, text: str) -> str:
-    return text if value is None or value.seeds == 1 else f"{text} ({value.seeds} seeds)"
+    return f"| {' | '.join([*cells, theirs, shown, word])} |"

@@ -143,21 +143,15 @@ def pooled(row: Row, printed: Value) -> Spread:
 
 
 def pool(spreads: Sequence[Spread]) -> Spread:
-    """One for a row of a table whose rows have these.
+    """One for a row of a table whose rows have these: what is typical of them.
 
-    If some rows vary more than others, more than chance explains, it has fewer degrees of freedom, by the first two
-    moments of the F distribution: the row may be one of those that vary much.
+    Each row adds one degree of freedom, not one for each seed but the first: rows differ more than chance explains,
+    so that the row in question may be one of those whose spread is large.
     """
-    dof = sum(spread.dof for spread in spreads)
-    variances = [spread.sd**2 for spread in spreads]
-    if not any(variances):
-        return Spread(0.0, dof)
-    mean, each = fmean(variances), dof / len(spreads)
-    unlike = fmean((v / mean) ** 2 for v in variances) * each / (each + 2)
-    fewer = 4 + 2 / (unlike - 1) if unlike > 1 else math.inf
-    if fewer >= dof:
-        return Spread(math.sqrt(mean), dof)
-    return Spread(math.sqrt(mean * (fewer - 2) / fewer), fewer)
+    if not spreads:
+        return Spread()
+    variance = fmean(spread.sd**2 for spread in spreads)
+    return Spread(math.sqrt(variance), max(len(spreads), min(spread.dof for spread in spreads)))
 
 
 def judge_row(row: Row, measured: Sequence[Measured]) -> list[Verdict]:

@@ -10,12 +10,12 @@ from typing import Any
 
 from smoothcert.config import TrainConfig, build_dataclass
 from smoothcert.published.catalogue import PaperTable, load_table, table_names
-from smoothcert.published.judge import Verdict, judge_row, of_row
+from smoothcert.published.judge import Verdict, Word, judge_row, of_row
 from smoothcert.published.measured import Measured
 from smoothcert.published.row import Row
 from smoothcert.published.speeds import Speeds
 
-WORDS = ("reproduced", "different", "not judged")
+WORDS: tuple[Word, ...] = ("reproduced", "different", "not judged")
 OLDER = "quantised"
 """Noise of an older version, whose certificates need more than the exact noise of today's."""
 
@@ -32,7 +32,7 @@ class Entry:
     hours: float = 0.0  # on a GPU, that the lacking runs take
 
     @property
-    def word(self) -> str:
+    def word(self) -> Word:
         return of_row(self.verdicts)
 
     @property

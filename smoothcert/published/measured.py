@@ -41,7 +41,9 @@ class Number(
         return Value(of, **{name: value for name, value in given.items() if value is not None})
 
 
-class Made(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class Made(
+    msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True, kw_only=True
+):
     """How a run was made; no place of the machine stands in it."""
 
     recipe: str

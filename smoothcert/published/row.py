@@ -137,7 +137,8 @@ class Row:
         found = dict(settings or {})
         if found.get("simultaneous"):
             found["alpha"] /= found["images"]  # of one certificate
-        found["dataset"] = str(found.get("dataset", self.dataset)).removesuffix("-printed")
+        if "dataset" in found:
+            found["dataset"] = str(found["dataset"]).removesuffix("-printed")
         given = {name: found[name] for name in certified if found.get(name) is not None}
         return [
             *_unlike(_subject(config), subject),
@@ -208,7 +209,7 @@ def _subject(config: Mapping[str, Any]) -> dict[str, Any]:
 
 def _training(config: Mapping[str, Any]) -> dict[str, Any]:
     """What papers fix of it, as far as it is given; of the model behind soft labels together."""
-    given = {name: config[name] for name in _TRAINING if name in config}
+    given = {name: config[name] for name in sorted(_TRAINING) if name in config}
     soft = config.get("soft_labels")
     if isinstance(soft, Mapping):
         beside = {**soft, **(soft.get("settings") or {})}

@@ -172,13 +172,14 @@ def shortened(name: str, longest: int) -> str:
 def legend(figure: Figure) -> None:
     """Among the curves if it is small, else below the charts, which keep their size; each label stands there once."""
     found = {
-        label: handle
+        str(drawn.get_label()): drawn
         for axes in figure.axes
-        for handle, label in zip(*axes.get_legend_handles_labels(), strict=True)
+        for drawn in axes.get_lines()
+        if not re.fullmatch(r"_child\d+", str(drawn.get_label()))  # matplotlib's name for no name
     }
     longest = max(map(len, found), default=1)
     if len(figure.axes) == 1 and len(found) <= _INSIDE and longest <= _LONGEST_INSIDE:
-        figure.axes[0].legend(found.values(), found)  # given, or names like "_a" would be left out
+        figure.axes[0].legend(found.values(), found)
     elif found:
         width, height = figure.get_size_inches()
         fitting = int((0.95 * width - 0.6) / _LETTER)

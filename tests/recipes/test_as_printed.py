@@ -1,12 +1,12 @@
 """Recipes as printed: what the texts of the papers say, written out here a second time."""
 
 import re
+from dataclasses import asdict
 
 import pytest
-from smoothcert.published.rows import summary_of
 
 from smoothcert.config import dump_config
-from smoothcert.published.catalogue import load_table
+from smoothcert.published.catalogue import load_table, rows_for
 from smoothcert.recipes import load_recipe, recipe_names
 
 # Consistency, appendix A.1, and SmoothMix, appendix B.3, "every model"; SmoothAdv, appendices D and E.1; CAT-RS,
@@ -140,7 +140,10 @@ def test_rows_of_tables_have_a_text_too():
 
 def test_what_is_published_is_found_for_the_text_as_well():
     name = "mnist/smoothmix-0.25-eta1"
-    assert summary_of(load_recipe(name, as_printed=True).config) == summary_of(
-        load_recipe(name).config
-    )
-    assert summary_of(load_recipe(name, {"method": {"steps": 2}}).config) == {}  # neither of both
+    own, printed = (load_recipe(name, as_printed=text).config for text in (False, True))
+    assert [row.label for row in rows_for(asdict(own))] == [
+        row.label for row in rows_for(asdict(printed))
+    ]
+    assert rows_for(asdict(own))
+    changed = load_recipe(name, {"method": {"steps": 2}}).config
+    assert rows_for(asdict(changed)) == []  # neither of both

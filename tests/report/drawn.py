@@ -31,7 +31,7 @@ def lines(figure, axes=0):
             marked=drawn.get_markevery(),
         )
         for drawn in figure.axes[axes].get_lines()
-        if not drawn.get_label().startswith("_child")
+        if not drawn.get_label().startswith("_child")  # what matplotlib calls those without a name
     ]
 
 

@@ -11,11 +11,11 @@ from smoothcert.errors import ConfigError
 from smoothcert.report import (
     average_certified_radius,
     certified_accuracy,
+    overlays,
     paired_bootstrap,
     per_class,
     seed_groups,
     seed_summary,
-    trade_offs,
     upper_envelope,
 )
 from smoothcert.report.measures.across_seeds import spread
@@ -280,32 +280,25 @@ def test_trade_off_along_one_hyperparameter(run):
         return run(radius, {"name": "smoothmix", "eta": eta, **more}, seed=seed, correct=correct)
 
     runs = [mix(5.0), mix(1.0), mix(1.0, seed=1), run([1.0])]
-    (found,) = trade_offs(runs)
-    assert (found.method, found.parameter) == ("smoothmix", "eta")
-    assert [(p.value, p.run, p.clean) for p in found.points] == [
-        (1.0, 1, 1.0),
-        (1.0, 2, 1.0),
-        (5.0, 0, 0.75),
-    ]
-    assert [p.acr for p in found.points] == pytest.approx([0.1, 0.1, 0.375])
-    both = trade_offs(
-        [*runs, mix(5.0, steps=8), mix(1.0, steps=8)]
-    )  # the others have the default, 4
-    assert [(t.parameter, len(t.points)) for t in both] == [
-        ("eta", 3),
+    joined, alone = overlays(runs, ())
+    assert (joined.name, joined.parameter) == ("smoothmix", "eta")
+    assert [(spot.value, spot.values[0]) for spot in joined.spots] == [(1.0, 1.0), (5.0, 0.75)]
+    assert [spot.values[1] for spot in joined.spots] == pytest.approx([0.1, 0.375])
+    assert (alone.parameter, len(alone.spots)) == ("", 1)
+    both = overlays([*runs, mix(5.0, steps=8), mix(1.0, steps=8)], ())  # else the default, 4
+    assert [(entry.parameter, len(entry.spots)) for entry in both] == [
         ("eta", 2),
-        ("steps", 2),
-        ("steps", 3),
+        ("", 1),
+        ("eta", 2),
     ]
 
 
 def test_sigma_can_be_the_hyperparameter(run):
-    (found,) = trade_offs(
-        [run([0.5], sigma=0.25), run([0.7], sigma=1.0), run([0.7], sigma=1.0, n=50)]
+    joined, _ = overlays(
+        [run([0.5], sigma=0.25), run([0.7], sigma=1.0), run([0.7], sigma=1.0, n=50)], ()
     )
-    assert (found.parameter, [p.value for p in found.points]) == ("sigma", [0.25, 1.0])
+    assert (joined.parameter, [spot.value for spot in joined.spots]) == ("sigma", [0.25, 1.0])
 
 
-def test_no_configuration_no_trade_off(make):
-    assert trade_offs([make([0.5]), make([0.6])]) == []
+def test_no_configuration_no_seeds(make):
     assert seed_groups([make([0.5]), make([0.6])]) == []

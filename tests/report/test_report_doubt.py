@@ -12,7 +12,7 @@ from smoothcert.report import (
     abstention_table,
     certificate_table,
     group_envelope_table,
-    save_figure,
+    save,
     write_report,
 )
 from smoothcert.report.charts.attacks import attack_figure
@@ -134,7 +134,7 @@ def test_figures_and_pages_tell_it(runs, tmp_path):
     assert f"b ({WORDS})" not in page
     pictures = []
     for noise in ("float", "exact"):
-        save_figure([dataclasses.replace(runs[0], noise=noise)], tmp_path / "curves.png")
+        save(accuracy_figure([dataclasses.replace(runs[0], noise=noise)]), tmp_path / "curves.png")
         pictures.append((tmp_path / "curves.png").read_bytes())
     assert pictures[0] != pictures[1]
 

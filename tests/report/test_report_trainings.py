@@ -1,16 +1,15 @@
 """Trainings of run folders and of released logs, read and drawn in one picture."""
 
 import json
-import re
 
 import pytest
-from smoothcert.report.charts.chart import charts_svg
-from smoothcert.report.charts.svg import ticks
-from smoothcert.report.charts.training import training_svg
 
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import Training, is_training_log, read_training_log, read_trainings
-from smoothcert.report.charts.losses import loss_charts
+from smoothcert.report.charts.losses import loss_figure
+from smoothcert.report.page.sections import training_chart
+from smoothcert.report.plot import run_styles
+from tests.report.drawn import lines, words
 
 HEADER = "epoch\ttime\tlr\ttrain loss\ttrain acc\ttestloss\ttest acc\n"
 LINES = "0\t3.54e+02\t0.1\t0.658\t15.0\t2.22\t28.4\n1\t356\t0.01\t0.59\t19.7\t2.1\t34.5\n"
@@ -80,18 +79,20 @@ def test_runs_and_logs_together(log, unfinished, write_log, tmp_path):
 
 
 def test_both_measures_over_finished_epochs_with_the_drops_of_the_rate(log, unfinished):
-    loss, accuracy = loss_charts(read_trainings(log, unfinished))
-    assert [(line.x.tolist(), line.y.tolist()) for line in loss.lines] == [
+    figure = loss_figure(read_trainings(log, unfinished))
+    assert [(line.x.tolist(), line.y.tolist()) for line in lines(figure)] == [
         ([1, 2], [0.658, 0.59]),
         ([1, 2], [2.0, 1.0]),
     ]
-    assert [line.y[-1] for line in accuracy.lines] == pytest.approx([0.345, 0.5])
-    assert [(mark.x, mark.text) for mark in loss.marks] == [(1.0, "lr 0.01")]
-    svg = charts_svg([loss, accuracy])
-    assert svg.count(">lr 0.01</text>") == 2
-    assert svg.count(">runs/mine</text>") == 1  # one legend for both
-    first = loss_charts(read_trainings(log), epochs=1)[0]
-    assert first.lines[0].x.tolist() == [1]
+    assert [line.y[-1] for line in lines(figure, 1)] == pytest.approx([0.345, 0.5])
+    assert marks(figure) == marks(figure, 1) == [(1.0, "lr 0.01")]
+    assert words(figure).count("runs/mine") == 1  # one legend for both
+    assert lines(loss_figure(read_trainings(log), epochs=1))[0].x.tolist() == [1]
+
+
+def marks(figure, axes=0):
+    """Where the rate drops, with the words there."""
+    return [(text.xy[0], text.get_text()) for text in figure.axes[axes].texts]
 
 
 @pytest.mark.parametrize(
@@ -109,11 +110,12 @@ def test_beside_a_released_log_a_run_shows_the_part_that_the_log_has(log, tmp_pa
     run.mkdir()
     (run / "config.yaml").write_text(f"method: {{name: {method}}}\n")
     (run / "metrics.jsonl").write_text(f'{{"epoch": 0, "lr": 0.1, "loss": 0.9, "{part}": 0.6}}\n')
-    loss = loss_charts(read_trainings(log, run))[0]
-    assert [line.y.tolist() for line in loss.lines] == [[0.658, 0.59], [0.6]]
-    assert loss.title == "Training loss without regularisers"
-    (alone,) = loss_charts(read_trainings(run))
-    assert (alone.lines[0].y.tolist(), alone.title) == ([0.9], "Training loss")
+    figure = loss_figure(read_trainings(log, run))
+    assert [line.y.tolist() for line in lines(figure)] == [[0.658, 0.59], [0.6]]
+    assert figure.axes[0].get_ylabel() == "training loss without regularisers"
+    alone = loss_figure(read_trainings(run))
+    assert lines(alone)[0].y.tolist() == [0.9]
+    assert [axes.get_ylabel() for axes in alone.axes] == ["training loss"]
 
 
 def test_a_log_of_smoothmix_has_its_whole_loss(log, tmp_path):
@@ -123,31 +125,29 @@ def test_a_log_of_smoothmix_has_its_whole_loss(log, tmp_path):
     (run / "metrics.jsonl").write_text(
         '{"epoch": 0, "lr": 0.1, "loss": 0.9, "cross_entropy": 0.6, "mix": 0.3}\n'
     )
-    assert loss_charts(read_trainings(log, run))[0].lines[1].y.tolist() == [0.9]
+    assert lines(loss_figure(read_trainings(log, run)))[1].y.tolist() == [0.9]
 
 
 @pytest.mark.parametrize("epochs", [1, 2, 3, 7, 20, 25, 90, 150])
 def test_ticks_are_at_whole_epochs(epochs):
     training = Training("a", "a", [{"epoch": e, "loss": 1.0} for e in range(epochs)])
-    frame = loss_charts([training])[0].frame
-    found = ticks(frame.x[1], frame.ticks[0])
+    figure = loss_figure([training])
+    figure.draw_without_rendering()
+    found = figure.axes[0].get_xticks()
     assert len(found) > 1
     assert all(tick == int(tick) for tick in found)
 
 
-@pytest.mark.parametrize("measure", ["loss", "noisy_test_accuracy"])
-def test_the_page_counts_epochs_from_1_with_ticks_at_whole_ones(measure):
-    svg = training_svg({"a": [{"epoch": e, measure: 0.95} for e in range(3)]}, measure, {})
-    left, right = (
-        float(re.search(f'data-{side}="([0-9.]+)"', svg)[1]) for side in ("left", "right")
-    )
-    (line,) = re.findall('<polyline[^>]* points="([^"]+)"', svg)
-    places = [float(point.split(",")[0]) for point in line.split()]
-    assert places == pytest.approx(
-        [left + (right - left) * epochs / 3 for epochs in (1, 2, 3)], abs=0.1
-    )
-    below = svg.split('text-anchor="middle">')[1].split("</g>")[0]
-    assert re.findall(">([^<\\n]+)</text>", below) == ["0", "1", "2", "3", "epochs"]
+def test_the_page_draws_trainings_as_its_runs(make):
+    """Of a repeated epoch the last counts; one epoch is no line."""
+    runs = [make([0.5], name=name) for name in ("gaussian", "macer")]
+    epochs = [{"epoch": 0, "loss": 2.0}, {"epoch": 1, "loss": 9.0}, {"epoch": 1, "loss": 1.0}]
+    more = [*epochs, {"epoch": 2, "loss": float("nan")}, {"epoch": 3}]
+    one = [{"epoch": 0, "loss": 1.0}]
+    (line,) = lines(training_chart(runs, {"macer": more, "gaussian": one}))
+    assert (line.run, line.colour) == (1, run_styles(runs)[1].colour)
+    assert (line.x.tolist(), line.y.tolist()) == ([1, 2], [2, 1])
+    assert training_chart(runs, {"gaussian": one}) is None
 
 
 def test_trainings_on_different_data_sets_are_told(unfinished, recwarn):
@@ -188,7 +188,7 @@ def test_a_rate_that_is_printed_too_low_for_one_epoch_is_one_drop(log):
         0.001,
         0.001,
     ]
-    assert [(mark.x, mark.text) for mark in loss_charts(read_trainings(log))[0].marks] == [
+    assert marks(loss_figure(read_trainings(log))) == [
         (2, "lr 0.01"),
         (5, "lr 0.001"),
     ]
@@ -202,7 +202,7 @@ def test_rates_that_differ_and_marks_that_are_close_have_no_word():
             [{"epoch": e, "lr": 0.1 if e < drop else rate, "loss": 1.0} for e in range(100)],
         )
 
-    (chart,) = loss_charts(
+    figure = loss_figure(
         [
             training("a", 50, 0.01),
             training("b", 50, 0.02),
@@ -210,15 +210,15 @@ def test_rates_that_differ_and_marks_that_are_close_have_no_word():
             training("d", 81, 0.01),
         ]
     )
-    assert [(mark.x, mark.text) for mark in chart.marks] == [(50, ""), (80, "lr 0.01"), (81, "")]
-    assert "b: learning rate 0.02 from here" in chart.marks[0].about
+    assert marks(figure) == [(50, ""), (80, "lr 0.01"), (81, "")]
+    assert "b: learning rate 0.02 from here" in figure.get_label()
 
 
 def test_nothing_to_draw(log):
     with pytest.raises(ConfigError, match="needs a training of one epoch or more, found none"):
-        loss_charts([Training("a", "a", [])])
+        loss_figure([Training("a", "a", [])])
     with pytest.raises(ConfigError, match="at least 1, found 0"):
-        loss_charts(read_trainings(log), epochs=0)
+        loss_figure(read_trainings(log), epochs=0)
 
 
 @pytest.mark.parametrize("loss", [1e308, 10**400, float("inf"), float("nan"), True, "1"])
@@ -228,6 +228,4 @@ def test_what_cannot_be_drawn_is_no_epoch(loss):
         "a",
         [{"epoch": 0, "loss": 1.0}, {"epoch": 1, "loss": loss}, {"epoch": 2, "loss": -2.0}],
     )
-    (chart,) = loss_charts([training])
-    assert chart.lines[0].y.tolist() == [1.0, -2.0]
-    assert "inf" not in charts_svg([chart])
+    assert lines(loss_figure([training]))[0].y.tolist() == [1.0, -2.0]
