@@ -87,7 +87,7 @@ class ImageFolder(AsPublished):
         return str(self.files[i])
 
     def open(self, i: int) -> AbstractContextManager[Image]:
-        return open_picture(self.files[i], f"reading images of {self.name}")
+        return open_picture(self.files[i])
 
     def part(self, indices: Sequence[int]) -> ImageFolder:
         some = self._part(indices)

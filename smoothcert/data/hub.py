@@ -42,7 +42,7 @@ class HubDataset(LazyDataset):
             raise DataError(
                 f"{self.where(i)}: the picture has changed since its hash was taken: start again"
             )
-        return open_picture(self.where(i), f"reading {self.name}", content)
+        return open_picture(self.where(i), content)
 
     def _content(self, i: int) -> bytes:
         """The picture as it is stored, in the row itself or in a file that it names."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from smoothcert.errors import DataError, MissingExtra, SmoothcertError
+from smoothcert.errors import DataError, SmoothcertError
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -57,17 +57,13 @@ def _read_array(path: Path, shape: tuple[int, ...]) -> NDArray[np.generic]:
 
 
 @contextmanager
-def open_picture(
-    path: Path | str, needed_for: str, content: bytes | None = None
-) -> Iterator[Image]:
+def open_picture(path: Path | str, content: bytes | None = None) -> Iterator[Image]:
     """A picture of 8 bits per channel and one frame, not decoded yet. What goes wrong within names the file.
 
     With `content` the file is not read: `path` says where these bytes come from.
     """
-    try:
-        import PIL.Image
-    except ImportError as error:
-        raise MissingExtra("pillow", "pictures", needed_for) from error
+    import PIL.Image
+
     try:
         with PIL.Image.open(path if content is None else BytesIO(content)) as picture:
             if picture.width * picture.height > MOST_PIXELS:
@@ -133,7 +129,7 @@ def upright(picture: Image, channels: int) -> Image:
 def _read_picture(path: Path, rule: Preparation) -> NDArray[np.uint8]:
     with (
         warnings.catch_warnings(action="ignore"),
-        open_picture(path, f"reading {path.name}") as picture,
+        open_picture(path) as picture,
     ):
         check_colours(picture, path)
         # it may be turned yet, by what is known when it is decoded

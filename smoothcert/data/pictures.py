@@ -44,12 +44,10 @@ class PictureFolder(LazyDataset):
             raise DataError(
                 f"{self.where(i)}: the file has changed since its hash was taken: start again"
             )
-        return open_picture(self.where(i), f"reading {self.root}", content)
+        return open_picture(self.where(i), content)
 
     def check(self, i: int) -> None:
-        with open_picture(
-            self.root / self.files[i], f"reading {self.root}"
-        ) as picture:  # reads the header alone
+        with open_picture(self.root / self.files[i]) as picture:  # reads the header alone
             self._check(picture, i)
 
     def part(self, indices: Sequence[int]) -> PictureFolder:

@@ -85,7 +85,7 @@ class TarShards(LazyDataset):
         return f"{self.shards[self.shard[i]].path}, {self.names[i]}"
 
     def open(self, i: int) -> AbstractContextManager[Image]:
-        return open_picture(self.where(i), f"reading {self.name}", self._content(i))
+        return open_picture(self.where(i), self._content(i))
 
     def _content(self, i: int) -> bytes:
         """Opened anew each time: there may be more shards than files that a process may keep open."""

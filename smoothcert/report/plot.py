@@ -241,6 +241,7 @@ def inline_svg(figure: Figure, name: str, *, keys: bool = False) -> str:
         inside = re.sub(r' id="([^"]*)"', lambda i: i[0] if i[1] in used else "", inside)
         inside = re.sub(r'((?<= )id="|href="#|url\(#)', rf"\g<1>{name}-", inside)
         inside = re.sub(r"font-family: [^;]*; ", "", inside)
+        inside = re.sub(r"(\.\d\d)\d+|\n(?=[LMzQ])", r"\1", inside)  # places to .01 points
         for variable, colour in _VARIABLES.items():
             inside = inside.replace(f": {colour}", f": var(--{variable})")
         return inside

@@ -1,5 +1,4 @@
 import struct
-import sys
 import tarfile
 import zlib
 
@@ -8,7 +7,7 @@ import pytest
 
 from smoothcert.data import ImageFolder, load_dataset
 from smoothcert.data.preparation import random_part
-from smoothcert.errors import DataError, MissingExtra
+from smoothcert.errors import DataError
 
 Image = pytest.importorskip("PIL.Image")
 
@@ -188,17 +187,6 @@ def test_a_tree_that_is_none_is_refused(tmp_path):
         DataError, match=r"empty: expected images \(.jpg.* remove the folder if it is not a class"
     ):
         ImageFolder(tmp_path)
-
-
-def test_without_pillow_the_extra_is_named(tree, monkeypatch):
-    folder = ImageFolder(tree, "imagenet")
-    for name in ("PIL", "PIL.Image"):
-        monkeypatch.setitem(sys.modules, name, None)
-    for read in (folder.image, lambda i: folder.train_image(i, np.random.default_rng(0))):
-        with pytest.raises(
-            MissingExtra, match=r"imagenet needs the package 'pillow'.*smoothcert\[pictures\]"
-        ):
-            read(0)
 
 
 def test_more_than_8_bits_a_channel_are_refused(tmp_path):

@@ -62,8 +62,11 @@ def test_hover_shows_the_values_there(page):
     tip = page.locator("#curves .tip")
     assert tip.is_hidden()
     box = chart.bounding_box()
-    top = float(chart.get_attribute("data-x-top"))
-    at = (64 + (704 - 64) * 0.25 / top) / 720  # radius 0.25 in the chart's own pixels
+    left, right, top = (
+        float(chart.get_attribute(f"data-{key}")) for key in ("left", "right", "x-top")
+    )
+    width = float(chart.get_attribute("viewBox").split()[2])
+    at = (left + (right - left) * 0.25 / top) / width  # radius 0.25
     chart.hover(position={"x": at * box["width"], "y": box["height"] / 2})
     assert tip.is_visible()
     # gaussian: radius >= 0.25 on 31 of 40, of which 4 are wrong; smoothmix: radius/2 >= 0.25 on 21
@@ -109,10 +112,10 @@ def test_toggle_hides_a_curve_in_every_chart(page):
     assert all(curve.is_visible() for curve in curves)
     compared = page.locator(
         '.above .run[data-run="1"]'
-    ).all()  # the line of its differences, and their key
-    assert [part.is_visible() for part in compared] == [True, True]
+    ).all()  # the line of its differences, its band, and their key
+    assert [part.is_visible() for part in compared] == [True] * 3
     page.locator('#curves tr[data-run="1"] input').uncheck()
-    assert [part.is_visible() for part in compared] == [False, False]
+    assert [part.is_visible() for part in compared] == [False] * 3
 
 
 def test_gallery_filters_by_run_kind_and_class(page):

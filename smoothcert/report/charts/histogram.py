@@ -76,14 +76,16 @@ def histogram_figure(runs: Sequence[Certificates], most: int = MOST) -> Figure:
     lines = -(-len(shown) // beside)
     figure, _ = new_figure(size=(2.8 * beside, 1.9 * lines))
     figure.clear()
-    every = figure.subplots(lines, beside, squeeze=False, sharex=True, sharey=True).flat
+    every = figure.subplots(lines, beside, squeeze=False, sharex=True, sharey=True).flatten()
     told = []
     for axes, (i, histogram) in zip(every, found.items(), strict=False):
         _bars(axes, histogram, COLOURS[styles[i].colour])
         axes.set_title(labels[i], fontsize="small", loc="left", wrap=True)
         told.append(_words(histogram, labels[i]))
-    for axes in list(every)[len(shown) :]:
+    for axes in every[len(shown) :]:
         axes.set_axis_off()
+    for axes in every[max(len(shown) - beside, 0) :]:  # the lowest of each column
+        axes.tick_params(labelbottom=True)
     first = figure.axes[0]
     first.set(xlim=(0.0, float(edges[-1])), ylim=(0.0, top))
     percent(first.yaxis)
