@@ -28,7 +28,7 @@ from smoothcert.progress import printable, styled
 
 if TYPE_CHECKING:
     from smoothcert.report import Attacks, Certificates, Corrupted, Material
-    from smoothcert.report.tables.formats import Table
+    from smoothcert.report.table import Table
 
 FORMATS = ("markdown", "latex", "csv")  # of tables
 ABOUT = "Tables and curves of certificates, also of the field's published logs."

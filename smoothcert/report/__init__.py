@@ -40,6 +40,7 @@ from smoothcert.report.read.trainings import (
     read_training_log,
     read_trainings,
 )
+from smoothcert.report.table import texts_together, write_tables
 from smoothcert.report.tables.attacks import alarms, attack_table, attack_values, base_table
 from smoothcert.report.tables.confidence import confidence_table
 from smoothcert.report.tables.corruptions import (
@@ -57,8 +58,6 @@ from smoothcert.report.tables.envelopes import (
     envelope_values,
     group_envelope_table,
 )
-from smoothcert.report.tables.files import write_tables
-from smoothcert.report.tables.formats import texts_together
 from smoothcert.report.tables.parts import Material, report_tables
 from smoothcert.report.tables.tables import certificate_table
 from smoothcert.report.tables.values import (

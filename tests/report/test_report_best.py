@@ -17,6 +17,7 @@ from smoothcert.report import (
     upper_envelope,
 )
 from smoothcert.report.charts.envelopes import envelope_figure
+from tests.report.cells import best, intervals
 from tests.report.chromium import tab
 from tests.report.drawn import labels
 from tests.report.page import Page, report
@@ -41,16 +42,14 @@ def runs(make):
 
 def test_no_cell_of_it_is_bold(runs):
     table = certificate_table(runs, RADII)
-    assert (table.rows[2][table.head.index("ACR")], table.best) == (
+    assert (table.rows[2][table.head.index("ACR")], best(table)) == (
         "1.000",
         {(0, 3), (0, 5), (0, 6)},
     )
-    assert (
-        certificate_table(runs[1:], RADII).best == frozenset()
-    )  # of a single one there is no best
+    assert best(certificate_table(runs[1:], RADII)) == set()  # of a single one there is no best
     differences = difference_table(runs, 0, RADII)
-    assert {row for row, _ in differences.best} == {0}
-    assert differences.intervals[1, 6][0] > "+0"  # though its interval leaves 0 out
+    assert {row for row, _ in best(differences)} == {0}
+    assert intervals(differences)[1, 6][0] > "+0"  # though its interval leaves 0 out
 
 
 def test_it_is_in_no_envelope(runs):
@@ -59,7 +58,7 @@ def test_it_is_in_no_envelope(runs):
     ]  # fmt: skip
     table = group_envelope_table(runs, RADII)
     assert table.rows[2] == ("one", "", "", "", "")
-    assert {row for row, _ in table.best} == {0}
+    assert {row for row, _ in best(table)} == {0}
     assert envelope_curve(runs[2:]) is None
     assert [entry["best"] == [] for entry in envelope_values(runs, RADII)] == [False, False, True]
     assert labels(envelope_figure(runs)) == ["gaussian", "macer"]
@@ -70,7 +69,7 @@ def test_a_group_of_partial_runs_is_not_the_best(runs):
     third = dataclasses.replace(
         runs[1], name="smoothmix", source=runs[1].source.parent / "smoothmix"
     )
-    assert {row for row, _ in group_envelope_table([few, runs[1], third], [0.0]).best} == {1, 2}
+    assert {row for row, _ in best(group_envelope_table([few, runs[1], third], [0.0]))} == {1, 2}
 
 
 def test_the_page_does_not_praise_it(runs, tmp_path):
@@ -100,5 +99,5 @@ def test_no_mean_of_it_over_corruptions_is_bold(runs):
     assert max(means.rows, key=lambda row: float(row[1]))[0] == "one"
     for table, place in ((means, 0), (corruption_types_table(entries), 1)):
         named = [row[0] for row in table.rows] if place == 0 else table.head[1:]
-        best = {named[cell[place] - place] for cell in table.best}
-        assert best == {"gaussian"}
+        marked = {named[cell[place] - place] for cell in best(table)}
+        assert marked == {"gaussian"}

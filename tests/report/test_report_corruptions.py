@@ -17,6 +17,7 @@ from smoothcert.report import (
     read_store,
     write_report,
 )
+from tests.report.cells import best
 
 ROW = [(0, 1, 1, "0.4"), (1, 1, 2, "0.9")]  # ACR 0.2, accuracy 50 %
 FULL = [(0, 1, 1, "0.4"), (1, 1, 1, "0.8")]  # ACR 0.6, accuracy 100 %
@@ -154,10 +155,10 @@ def test_tables_of_types_have_the_models_in_the_order_of_the_methods_and_mark_th
     ]
     for table in tables:
         assert table.head[1:] == ("cohen", "stab", "cat_rs", "mine")
-        assert table.best == {(0, 2), (0, 3), (1, 2), (1, 3)}
+        assert best(table) == {(0, 2), (0, 3), (1, 2), (1, 3)}
     means = corruption_table(entries)
     assert [row[0] for row in means.rows] == ["cohen", "stab", "cat_rs", "mine"]
-    assert means.best == {(row, column) for row in (1, 2) for column in range(1, 7)}
+    assert best(means) == {(row, column) for row in (1, 2) for column in range(1, 7)}
 
 
 def test_a_page_is_made_of_logs_of_corruptions_alone(capsys, graded, tmp_path):

@@ -21,9 +21,9 @@ from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.attack_curves import AttackCurve, Family
 from smoothcert.report.page.gallery import build_gallery
 from smoothcert.report.page.sections import gallery_data
+from smoothcert.report.table import Table
 from smoothcert.report.tables.corruptions import Corrupted, corruption_table, corruption_types_table
 from smoothcert.report.tables.differences import difference_table
-from smoothcert.report.tables.formats import Table
 from smoothcert.report.tables.tables import class_table, envelope_table
 from smoothcert.statistics.printed import at_least, at_most
 from tests.report.drawn import labels, words

@@ -17,6 +17,7 @@ from smoothcert.report import (
     groups_of,
 )
 from smoothcert.report.charts.envelopes import envelope_figure
+from tests.report.cells import best
 from tests.report.drawn import labels, words
 
 GRID = [0.0, 0.25, 0.5, 0.75, 1.0, 1.25]
@@ -112,7 +113,7 @@ def test_a_row_for_each_group_with_the_clean_accuracy_of_the_best(runs):
         ("gaussian", "100.0 (100.0)", "75.0 (100.0)", "50.0 (50.0)", "50.0 (50.0)", "0.0"),
         ("macer", "25.0 (25.0)", "25.0 (25.0)", "25.0 (25.0)", "0.0", "0.0"),
     )
-    assert table.best == {(0, column) for column in (1, 2, 3, 4)}
+    assert best(table) == {(0, column) for column in (1, 2, 3, 4)}
     assert (
         table.notes[0]
         == "gaussian: the best is cohen (σ=0.25) at 0.00 to 0.50, cohen (σ=0.5) at 0.75 to 1.00"

@@ -16,6 +16,7 @@ from smoothcert.report import (
 )
 from smoothcert.report.measures.intervals import mean_interval
 from smoothcert.report.page.sections import with_budget
+from tests.report.cells import intervals
 
 
 def rng(seed=0):
@@ -62,8 +63,8 @@ def test_the_bootstrap_gives_no_interval_that_it_cannot_know(make, radii, told):
     c = make(radii, name="run", sigma=0.5)
     table = certificate_table([c], [0.0], intervals=True)
     place = table.head.index("ACR")
-    assert (table.around(0, place) == "") == told
-    assert table.around(0, len(table.columns) - 1) != ""  # that of the share
+    assert (table.cells[0][place].interval == "") == told
+    assert table.cells[0][len(table.columns) - 1].interval != ""  # that of the share
     note = "run: the ACR has no interval: the bootstrap takes 6 inputs or more whose values are not all equal"
     assert (note in table.notes) == told
     (row,) = report_values([c], [0.0], intervals=True)["rows"]
@@ -123,8 +124,8 @@ def test_the_page_moves_them_with_their_columns(table, make):
     moved = with_budget(table, runs)
     place = moved.head.index("ACR")
     assert place == table.head.index("ACR") + 2
-    assert moved.intervals[0, place] == table.intervals[0, place - 2]
-    assert moved.around(0, moved.columns.index("r=0.00")) == "[34.9, 96.8]"
+    assert intervals(moved)[0, place] == intervals(table)[0, place - 2]
+    assert moved.cells[0][moved.columns.index("r=0.00")].interval == "[34.9, 96.8]"
 
 
 def test_cells_without_a_value_have_none(make):
@@ -133,13 +134,13 @@ def test_cells_without_a_value_have_none(make):
     answers = {"label": np.full(6, -1), "predict": np.arange(6)}
     unlabelled = make([0.5, 0.6] * 3, [0] * 6, sigma=0.5, **answers)
     table = certificate_table([listed, unlabelled], [0.0, 0.5], intervals=True)
-    assert set(table.intervals) == {
+    assert set(intervals(table)) == {
         (0, table.columns.index("r=0.50")),
         (1, table.columns.index("abstain %")),
     }
     alone = certificate_table([unlabelled], [0.0, 0.5], intervals=True)
-    assert alone.around(0, alone.columns.index("mean radius")).startswith("[0.5")
-    assert alone.around(0, alone.columns.index("share r=0.50")) == "[54.1, 100.0]"
+    assert alone.cells[0][alone.columns.index("mean radius")].interval.startswith("[0.5")
+    assert alone.cells[0][alone.columns.index("share r=0.50")].interval == "[54.1, 100.0]"
 
 
 def test_confidence_has_them_too(make):
@@ -148,13 +149,13 @@ def test_confidence_has_them_too(make):
         make([0.3] * 4, name="b", sigma=0.5, norm="l1"),
     ]
     plain, table = confidence_table(runs), confidence_table(runs, intervals=True)
-    assert plain.intervals == {}
+    assert intervals(plain) == {}
     assert (
         table.rows
         == plain.rows
         == (("a", "4", "75.0", "75.0", "75.0", "0.0", "0.0", "0.0", "0.0", "0.0"),)
     )
-    assert table.around(0, 2) == "[19.4, 99.4]"
+    assert table.cells[0][2].interval == "[19.4, 99.4]"
     assert (
         table.notes[0]
         == "b: p_A is not known: a log tells it by l2 radii alone, and its radii are in norm l1"

@@ -20,10 +20,11 @@ from smoothcert.report import (
 )
 from smoothcert.report.charts.differences import difference_figure
 from smoothcert.report.charts.drawings import Scene, draw
+from smoothcert.report.table import Table
 from smoothcert.report.tables.corruptions import Corrupted
 from smoothcert.report.tables.differences import ALL_ROUNDED
-from smoothcert.report.tables.formats import Table
 from smoothcert.report.tables.notes import ROUNDED
+from tests.report.cells import best
 from tests.report.drawn import bands, lines
 
 OF_RADII = ("certified", "differences", "envelope", "abstentions", "corruptions")
@@ -85,7 +86,7 @@ def test_a_store_and_its_own_rows_as_a_log_do_not_differ(store_and_log, referenc
     assert (np.sort(store.radius) != np.sort(log.radius)).any()  # without rounding they do
     table = difference_table(store_and_log, reference, radii)
     assert {float(cell) for cell in table.rows[0][2:]} == {0.0}
-    assert table.best == frozenset()
+    assert best(table) == set()
     assert ALL_ROUNDED in table.notes
     values = difference_values(store_and_log, reference, radii)
     assert values["rounded"]

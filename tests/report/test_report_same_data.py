@@ -15,6 +15,7 @@ from smoothcert.report import (
 )
 from smoothcert.report.charts.envelopes import envelope_figure
 from smoothcert.report.measures.same_data import comparable, data_apart, labels_apart
+from tests.report.cells import best
 
 MNIST, CIFAR10 = (
     {"identity": {"dataset": name, "split": "test"}, "inputs": 3} for name in ("mnist", "cifar10")
@@ -57,9 +58,9 @@ def test_an_envelope_of_two_data_sets_is_refused(make, envelope):
 
 def test_groups_of_different_data_have_their_own_envelopes_and_no_best_one(unlike, make):
     log = replace(unlike[1], name="theirs/log")
-    assert group_envelope_table([unlike[0], log], [0.5], by="folder").best == frozenset()
+    assert best(group_envelope_table([unlike[0], log], [0.5], by="folder")) == set()
     same = make([0.9, 0.9, 0.9], name="theirs/log")
-    assert group_envelope_table([unlike[0], same], [0.75], by="folder").best == {(1, 1)}
+    assert best(group_envelope_table([unlike[0], same], [0.75], by="folder")) == {(1, 1)}
 
 
 @pytest.mark.parametrize(
@@ -95,7 +96,7 @@ def test_values_are_best_and_to_best_only_among_runs_that_can_be_compared(
     runs = [make([0.5] * 3, name="a", **ours), make([0.7] * 3, name="b", **ours)]
     runs.append(make([0.9] * 3, name="c", **other))
     assert comparable(runs) == compared
-    assert bool(certificate_table(runs, [0.0]).best) == compared
+    assert bool(best(certificate_table(runs, [0.0]))) == compared
     write_report(runs, tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
     shown = [

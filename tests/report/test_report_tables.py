@@ -10,8 +10,9 @@ import pytest
 
 from smoothcert.errors import ConfigError
 from smoothcert.report import certificate_table
-from smoothcert.report.tables.formats import Table, latex_together, markdown_together
+from smoothcert.report.table import Cell, Table, latex_together, markdown_together
 from smoothcert.report.tables.notes import ROUNDED
+from tests.report.cells import best
 
 
 @pytest.fixture
@@ -132,7 +133,7 @@ def test_latex_sets_a_minus_before_numbers_and_joins_no_dashes(cell, shown):
 
 
 def test_latex_sets_a_minus_in_intervals_too():
-    table = Table(("run", "x"), (("a", "-0.5"),), intervals={(0, 1): ("-1.0", "+0.1")})
+    table = Table(("run", "x"), (("a", Cell("-0.5", around=("-1.0", "+0.1"))),))
     assert r"a & $-$0.5 {\scriptsize [$-$1.0, +0.1]} \\" in table.to_latex()
 
 
@@ -162,9 +163,9 @@ def test_rounding_moves_a_tie(make):
 def test_best_is_shared_by_ties_and_never_partial_or_zero(make):
     a, b = make([0.5], name="a"), make([0.5], name="b")
     partial = make([0.9], name="c", expected=2)
-    best = certificate_table([a, b, partial], [0.5, 0.8]).best
-    assert best == {(0, 3), (1, 3), (0, 5), (1, 5)}
-    assert certificate_table([a, partial]).best == frozenset()
+    marked = best(certificate_table([a, b, partial], [0.5, 0.8]))
+    assert marked == {(0, 3), (1, 3), (0, 5), (1, 5)}
+    assert best(certificate_table([a, partial])) == set()
 
 
 @pytest.mark.parametrize("radii", [[-0.1], [float("nan")], [0.5, float("inf")]])

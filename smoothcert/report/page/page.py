@@ -204,6 +204,8 @@ def _frame(title: str, version: str | None) -> dict[str, Any]:
         "live": version,
         "live_script": Markup(_file("live.js")),
         "version": __version__,
+        "has_best": lambda table: any(cell.best for row in table.cells for cell in row),
+        "has_intervals": lambda table: any(cell.around for row in table.cells for cell in row),
     }
 
 

@@ -25,13 +25,13 @@ from smoothcert.report.plot import run_styles
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, one_line
 from smoothcert.report.read.trainings import Training, finite
+from smoothcert.report.table import Table
 from smoothcert.report.tables.corruptions import (
     Corrupted,
     corruption_table,
     corruption_types_tables,
 )
 from smoothcert.report.tables.differences import difference_table
-from smoothcert.report.tables.formats import Table
 from smoothcert.report.tables.tables import envelope_table, radius_labels, seed_table
 from smoothcert.statistics.printed import at_least, in_percent
 
@@ -103,16 +103,7 @@ def with_budget(table: Table, results: Sequence[Certificates]) -> Table:
         (*row[:place], *cells, *row[place:]) for row, cells in zip(table.rows, budget, strict=True)
     ]
     head = (*table.head[:place], "n", "alpha", *table.head[place:])
-
-    def moved(cell: tuple[int, int]) -> tuple[int, int]:
-        row, column = cell
-        return row, column + 2 * (column >= place)
-
-    best, intervals = (
-        frozenset(map(moved, table.best)),
-        {moved(cell): ends for cell, ends in table.intervals.items()},
-    )
-    return replace(table, head=head, rows=tuple(rows), best=best, intervals=intervals)
+    return replace(table, head=head, rows=tuple(rows))
 
 
 def _budget(c: Certificates) -> tuple[str, str]:

@@ -23,7 +23,7 @@ from smoothcert.report.read.attacks import (
 )
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import ALARM, distinct_names, labels_of, one_line
-from smoothcert.report.tables.formats import Table
+from smoothcert.report.table import Table
 from smoothcert.report.tables.notes import alarm_notes
 from smoothcert.report.tables.tables import radius_labels
 from smoothcert.statistics.printed import doubt, in_percent

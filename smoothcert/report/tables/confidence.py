@@ -9,7 +9,7 @@ from smoothcert.report.measures.confidence import has_confidence, no_confidence,
 from smoothcert.report.measures.intervals import share_intervals
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
-from smoothcert.report.tables.formats import Table
+from smoothcert.report.table import Cell, Table
 from smoothcert.report.tables.notes import (
     budget_notes,
     input_notes,
@@ -28,15 +28,19 @@ def confidence_table(results: Sequence[Certificates], intervals: bool = False) -
     `intervals` adds 95 % intervals over the choice of inputs (`share_intervals`).
     """
     rows: list[tuple[str, ...]] = []
-    notes, ends = [], {}
+    notes = []
     for c, label in zip(results, labels_of(results), strict=True):
         if not has_confidence(c):
             notes.append(f"{label}: p_A is not known: {why_unknown(c)}")
             continue
         shares = p_ecdf(c, LEVELS)
-        for j, interval in enumerate(share_intervals(shares, c.rows) if intervals else (), start=2):
-            ends[len(rows), j] = in_percent(interval.low), in_percent(interval.high)
-        cells = (in_percent(share, proved(results)) for share in shares.tolist())
+        cells = [in_percent(share, proved(results)) for share in shares.tolist()]
+        if intervals:
+            ends = share_intervals(shares, c.rows)
+            cells = [
+                Cell(cell, around=(in_percent(each.low), in_percent(each.high)))
+                for cell, each in zip(cells, ends, strict=True)
+            ]
         rows.append((label, inputs_cell(c), *cells))
     if not rows:
         raise no_confidence(results, "a table")
@@ -56,5 +60,4 @@ def confidence_table(results: Sequence[Certificates], intervals: bool = False) -
         group=f"{'correct' if any(c.labelled for c in known) else 'answered'} (%) with confidence of at least p",
         symbol="p",
         caption="Confidence: inputs by the lower bound of p_A, the probability of the answer under noise",
-        intervals=ends,
     )

@@ -19,8 +19,8 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import METHODS, method_of, recognised_method
 from smoothcert.report.read.names import distinct_names, doubted, one_line
 from smoothcert.report.read.reading import read_log
+from smoothcert.report.table import Table, marked
 from smoothcert.report.tables.corruption_notes import corruption_notes
-from smoothcert.report.tables.formats import Table
 from smoothcert.statistics.printed import in_percent, number
 
 MEANS = "Means over the types of corruption"
@@ -156,9 +156,8 @@ def corruption_table(entries: Sequence[Corrupted], rounded: bool = False) -> Tab
     best = [(i, j) for j in range(1, len(head)) for i in _largest([row[j] for row in rows], places)]
     return Table(
         head,
-        tuple(rows),
+        marked(rows, lambda i, j: (i, j) in best),
         notes=tuple(corruption_notes(entries, rounded)),
-        best=frozenset(best),
         caption=MEANS,
     )
 
@@ -211,9 +210,8 @@ def corruption_types_table(
             short if severity is None else f"{short}, severity {severity}",
             *(_shown(model, chosen) for model in models),
         ),
-        tuple(rows),
+        marked(rows, lambda i, j: (i, j) in best),
         notes=tuple(corruption_notes(at_severity, rounded and not accuracy)),
-        best=frozenset(best),
         caption=f"{measure} by type of corruption"
         + ("" if severity is None else f", severity {severity}"),
     )

@@ -11,7 +11,7 @@ from smoothcert.report.measures.collapse import collapsed
 from smoothcert.report.measures.pairing import differences, paired, rounding_needed
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
-from smoothcert.report.tables.formats import Table
+from smoothcert.report.table import Cell, Table
 from smoothcert.report.tables.notes import (
     ROUNDED,
     alarm_notes,
@@ -42,24 +42,14 @@ def difference_table(
     labels = labels_of(results)
     pairs, left_out = paired(results, reference)
     rows: list[tuple[str, ...]] = []
-    certain, ends, untold = set(), {}, []
-    for i, (pair, found) in enumerate(differences(pairs[:most], radii, rounded)):
+    untold = []
+    for pair, found in differences(pairs[:most], radii, rounded):
         entries = [
             (found.acr, 1.0, radius_digits(pair.run)),
             *((interval, 100.0, 1) for interval in found.accuracy),
         ]
-        rows.append(
-            (labels[pair.place], str(pair.run.rows), *(_value(*entry) for entry in entries))
-        )
-        for j, (interval, scale, digits) in enumerate(entries, start=2):
-            if not np.isnan(interval.low):
-                # an end that rounds to 0 keeps its sign: below 0, an upper end excludes 0
-                low, high = (
-                    f"{scale * end + 0.0:+.{digits}f}" for end in (interval.low, interval.high)
-                )
-                ends[i, j] = (low, high)
-            if interval.excludes_zero and not collapsed(pair.run):
-                certain.add((i, j))
+        cells = (_value(*entry, known=not collapsed(pair.run)) for entry in entries)
+        rows.append((labels[pair.place], str(pair.run.rows), *cells))
         if np.isnan(found.acr.low) and not np.isnan(found.acr.value):
             untold.append(labels[pair.place])
     notes = alarm_notes(results)
@@ -84,12 +74,16 @@ def difference_table(
         tuple(rows),
         radius_labels(radii),
         tuple(notes),
-        frozenset(certain),
         POINTS,
-        intervals=ends,
         caption=f"Differences to {labels[reference]}, with 95 % intervals of the paired bootstrap",
     )
 
 
-def _value(value: Interval, scale: float, digits: int) -> str:
-    return "" if np.isnan(value.value) else signed(scale * value.value, digits)
+def _value(value: Interval, scale: float, digits: int, known: bool) -> Cell:
+    text = "" if np.isnan(value.value) else signed(scale * value.value, digits)
+    best = value.excludes_zero and known
+    if np.isnan(value.low):
+        return Cell(text, best=best)
+    # an end that rounds to 0 keeps its sign: below 0, an upper end excludes 0
+    low, high = (f"{scale * end + 0.0:+.{digits}f}" for end in (value.low, value.high))
+    return Cell(text, best=best, around=(low, high))

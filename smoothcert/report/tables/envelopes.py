@@ -14,7 +14,7 @@ from smoothcert.report.measures.groups import Group, Grouping, groups_of, lackin
 from smoothcert.report.measures.same_data import comparable, require_same_data
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
-from smoothcert.report.tables.formats import Table
+from smoothcert.report.table import Cell, Table, marked
 from smoothcert.report.tables.notes import comparison_notes
 from smoothcert.report.tables.tables import radius_labels
 from smoothcert.statistics.printed import in_percent
@@ -39,10 +39,6 @@ def group_envelope_table(
         (group.name, *(_cell(won.get(r), down) for r in radii))
         for group, won in zip(groups, winners, strict=True)
     ]
-    places = [
-        (row, column, r) for row in range(len(rows)) for column, r in enumerate(radii, start=1)
-    ]
-    clean = {(i, j): _two(winners[i][r], down) for i, j, r in places if r in winners[i]}
     best = set()
     for column, r in enumerate(radii if comparable(results) else (), start=1):
         shares = {
@@ -61,12 +57,10 @@ def group_envelope_table(
     ]
     return Table(
         ("best of",),
-        tuple(rows),
+        marked(rows, lambda i, j: (i, j) in best),
         radius_labels(radii),
         tuple(notes),
-        frozenset(best),
         ENVELOPE,
-        clean=clean,
     )
 
 
@@ -158,7 +152,7 @@ def _cell(won: Winner | None, down: bool) -> str:
     if won is None:
         return ""
     accuracy, clean = _two(won, down)
-    return f"{accuracy} ({clean})" if clean else accuracy
+    return Cell(f"{accuracy} ({clean})" if clean else accuracy, apart=(accuracy, clean))
 
 
 def _two(won: Winner, down: bool) -> tuple[str, str]:

@@ -13,6 +13,7 @@ from smoothcert.report.measures.pairing import nothing_to_compare, reference_pla
 from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
+from smoothcert.report.table import Table
 from smoothcert.report.tables.attacks import attack_table, base_table
 from smoothcert.report.tables.confidence import confidence_table
 from smoothcert.report.tables.corruptions import (
@@ -22,7 +23,6 @@ from smoothcert.report.tables.corruptions import (
 )
 from smoothcert.report.tables.differences import difference_table
 from smoothcert.report.tables.envelopes import abstention_table, group_envelope_table
-from smoothcert.report.tables.formats import Table
 from smoothcert.report.tables.tables import certificate_table, checked_radii
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
@@ -33,7 +32,7 @@ from smoothcert.report.measures.published_comparison import (
 from smoothcert.report.measures.same_data import comparable, contenders
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import ALARM, doubted, labels_of, one_line, run_labels
-from smoothcert.report.tables.formats import ACCURACY, SHARE, Table
+from smoothcert.report.table import ACCURACY, SHARE, Cell, Table, marked
 from smoothcert.report.tables.notes import comparison_notes, inputs_cell
 from smoothcert.statistics.printed import doubt, in_percent, number
 from smoothcert.statistics.value import CERTIFIED_ACCURACY
@@ -78,7 +77,7 @@ def certificate_table(
     # columns of their own, since CSV has no notes
     named, doubtful = norms != {"l2"}, any(doubt(c.noise) for c in results)
     shown, down = any(c.labelled for c in results), proved(results, rounded)
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for c, row, same in zip(results, published, alike, strict=True):
         accuracies = (certified_accuracy if shown else certified_share)(c, radii, rounded)
         cells = (
@@ -126,34 +125,43 @@ def certificate_table(
     notes = comparison_notes(results, rounded) + published_notes(
         results, labels_of(results), rounded
     )
-    best = _best(rows, best_of, [head.index("ACR"), *range(len(head), len(rows[0]))])
+    measured = [head.index("ACR" if shown else "mean radius"), head.index("abstain %")]
+    measured += range(len(head), len(rows[0]))
+    if intervals:
+        rows, told = _with_intervals(rows, head, measured, results, radii, rounded)
+        notes += told
+    rows = _best(rows, best_of, [head.index("ACR"), *range(len(head), len(rows[0]))])
     group, word = (ACCURACY, "") if shown else (SHARE, "share ")
-    table = Table(head, tuple(rows), radius_labels(radii), tuple(notes), best, group, word)
-    return _with_intervals(table, results, radii, rounded) if intervals else table
+    return Table(head, tuple(rows), radius_labels(radii), tuple(notes), group, word)
 
 
 def _with_intervals(
-    table: Table, results: Sequence[Certificates], radii: Sequence[float], rounded: bool
-) -> Table:
-    mean = table.head.index("mean radius" if "mean radius" in table.head else "ACR")
-    places = [mean, table.head.index("abstain %"), *range(len(table.head), len(table.columns))]
-    ends, untold = {}, []
-    for i, (c, label) in enumerate(zip(results, labels_of(results), strict=True)):
-        found = run_intervals(c, radii, np.random.default_rng(0), rounded)
-        every = (found.mean, found.abstention, *found.shares)
-        for j, interval in zip(places, every, strict=True):
-            if table.rows[i][j] in ("", "-"):
+    rows: Sequence[Sequence[str]],
+    head: Sequence[str],
+    places: Sequence[int],
+    results: Sequence[Certificates],
+    radii: Sequence[float],
+    rounded: bool,
+) -> tuple[list[tuple[str, ...]], list[str]]:
+    """The rows with intervals at these places, of which the first is the mean radius, and notes on them."""
+    found, untold = [], []
+    for c, label, row in zip(results, labels_of(results), rows, strict=True):
+        own = run_intervals(c, radii, np.random.default_rng(0), rounded)
+        cells = list(row)
+        for j, interval in zip(places, (own.mean, own.abstention, *own.shares), strict=True):
+            if cells[j] in ("", "-"):
                 continue
             if np.isnan(interval.low):
                 untold.append(label)
             else:
                 low, high = (
-                    number(end, radius_digits(c)) if j == mean else in_percent(end)
+                    number(end, radius_digits(c)) if j == places[0] else in_percent(end)
                     for end in (interval.low, interval.high)
                 )
-                ends[i, j] = low, high
-    told = [f"{', '.join(untold)}: the {table.head[mean]} {NO_INTERVAL}"] if untold else []
-    return replace(table, intervals=ends, notes=(*table.notes, *told, INTERVALS))
+                cells[j] = Cell(cells[j], around=(low, high))
+        found.append(tuple(cells))
+    told = [f"{', '.join(untold)}: the {head[places[0]]} {NO_INTERVAL}"] if untold else []
+    return found, [*told, INTERVALS]
 
 
 def envelope_table(
@@ -271,9 +279,9 @@ def _radius_label(r: float) -> str:
 
 def _best(
     rows: Sequence[Sequence[str]], complete: Sequence[int], columns: Sequence[int]
-) -> frozenset[tuple[int, int]]:
-    """Where the largest ACR and certified accuracies stand, as printed; ties share it, 0 is never best."""
-    marks = set()
+) -> list[tuple[str, ...]]:
+    """The rows with the largest ACR and certified accuracies marked, as printed; ties share it, 0 is never best."""
+    marks: set[tuple[int, int]] = set()
     for j in columns if len(complete) > 1 else ():
         known = {i: float(rows[i][j]) for i in complete if rows[i][j]}
         marks |= {
@@ -281,7 +289,7 @@ def _best(
             for i, value in known.items()
             if len(known) > 1 and value == max(known.values()) > 0
         }
-    return frozenset(marks)
+    return list(marked(rows, lambda i, j: (i, j) in marks))
 
 
 def _spread(value: Spread, shown: Callable[..., str], digits: int) -> str:

@@ -1,4 +1,4 @@
-"""A table of printed cells, and its four formats."""
+"""A table of printed cells: as text, Markdown, LaTeX and CSV, and as files."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import csv
 import io
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
+from smoothcert.errors import ConfigError
+from smoothcert.files import write_text
 from smoothcert.report.read.names import one_line
 
 ACCURACY, SHARE = "certified accuracy (%) at r", "certified share (%) at r"
@@ -26,6 +29,49 @@ LATEX = {c: "\\" + c for c in "&%$#_{}"} | {
 BOOKTABS = "% needs \\usepackage{booktabs}\n"
 
 
+class Cell(str):
+    """What is printed in a cell, where it is more than text: the best of its column, or with the ends of an interval.
+
+    `apart` are the two numbers of a text such as `68.2 (86.2)`, which have columns of their own in CSV.
+    """
+
+    best: bool
+    around: tuple[str, str] | None
+    apart: tuple[str, str] | None
+
+    def __new__(
+        cls,
+        text: str,
+        *,
+        best: bool = False,
+        around: tuple[str, str] | None = None,
+        apart: tuple[str, str] | None = None,
+    ) -> Cell:
+        cell = super().__new__(cls, text)
+        cell.best, cell.around, cell.apart = best, around, apart
+        return cell
+
+    @property
+    def interval(self) -> str:
+        """As it is printed behind the value, or nothing."""
+        return "[{}, {}]".format(*self.around) if self.around else ""
+
+
+def marked(
+    rows: Iterable[Sequence[str]], best: Callable[[int, int], bool]
+) -> tuple[tuple[str, ...], ...]:
+    """The rows, with the cells whose row and column are `best` marked so."""
+    return tuple(
+        tuple(_with(cell, best=True) if best(i, j) else cell for j, cell in enumerate(row))
+        for i, row in enumerate(rows)
+    )
+
+
+def _with(cell: str, **change: object) -> Cell:
+    about = {name: getattr(cell, name, None) for name in ("best", "around", "apart")}
+    return Cell(cell, **(about | change))  # type: ignore[arg-type]
+
+
 @dataclass(frozen=True)
 class Table:
     """Cells as they are printed: the columns of `head`, then one for each of `radii`; the first names the row.
@@ -37,36 +83,28 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     radii: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    best: frozenset[tuple[int, int]] = frozenset()  # (row, column) of the best value of a column
     group: str = ACCURACY  # what stands in the columns of `radii`
     word: str = ""  # before each of `radii` in the head of a column: CSV does not show `group`
     symbol: str = "r"  # of what `radii` holds
     caption: str = ""  # shown where several tables stand together
-    intervals: Mapping[tuple[int, int], tuple[str, str]] = field(
-        default_factory=dict
-    )  # (row, column) -> both ends
-    clean: Mapping[tuple[int, int], tuple[str, str]] = field(
-        default_factory=dict
-    )  # what `68.2 (86.2)` has, apart
 
     def __post_init__(self) -> None:
         for name in ("head", "notes"):
             object.__setattr__(
                 self, name, tuple(one_line(text, "") for text in getattr(self, name))
             )
-        object.__setattr__(
-            self, "rows", tuple(tuple(one_line(cell, "") for cell in row) for row in self.rows)
-        )
+        rows = tuple(tuple(map(_cell, row)) for row in self.rows)
+        object.__setattr__(self, "rows", rows)
         object.__setattr__(self, "caption", one_line(self.caption, ""))
 
     @property
     def columns(self) -> tuple[str, ...]:
         return (*self.head, *(f"{self.word}{self.symbol}={radius}" for radius in self.radii))
 
-    def around(self, row: int, column: int) -> str:
-        """The interval of a cell as it is printed behind it, or nothing."""
-        ends = self.intervals.get((row, column))
-        return "[{}, {}]".format(*ends) if ends else ""
+    @property
+    def cells(self) -> tuple[tuple[Cell, ...], ...]:
+        """The rows, each text as a cell."""
+        return tuple(tuple(map(_with, row)) for row in self.rows)
 
     def to_text(self, terminal: bool | None = None) -> str:
         """Aligned plain text; coloured for a terminal (by default: if standard output is one)."""
@@ -121,40 +159,37 @@ class Table:
 
     def to_csv(self) -> str:
         """With columns of their own for the ends of intervals and for clean accuracies in brackets."""
-        wide, double = ({column for _, column in cells} for cells in (self.intervals, self.clean))
+        wide, double = (
+            {j for row in self.cells for j, cell in enumerate(row) if getattr(cell, name)}
+            for name in ("around", "apart")
+        )
 
         def parts(j: int, cell: str, ends: Sequence[str], clean: str) -> list[str]:
             return [cell, *(ends if j in wide else ()), *((clean,) if j in double else ())]
 
-        head = [
-            parts(j, name, (f"{name} lower", f"{name} upper"), f"{name} clean")
-            for j, name in enumerate(self.columns)
+        rows = [
+            [
+                parts(j, name, (f"{name} lower", f"{name} upper"), f"{name} clean")
+                for j, name in enumerate(self.columns)
+            ]
         ]
-        rows = []
-        for i, row in enumerate(self.rows):
-            cells = [self.clean.get((i, j), (cell, "")) for j, cell in enumerate(row)]
-            rows.append(
-                [
-                    parts(j, cell, self.intervals.get((i, j), ("", "")), x)
-                    for j, (cell, x) in enumerate(cells)
-                ]
-            )
+        for row in self.cells:
+            texts = [cell.apart or (cell, "") for cell in row]
+            ends = [cell.around or ("", "") for cell in row]
+            rows.append([parts(j, x, ends[j], clean) for j, (x, clean) in enumerate(texts)])
         file = io.StringIO()
-        lines = ([_spreadsheet(cell) for cells in row for cell in cells] for row in (head, *rows))
+        lines = ([_spreadsheet(cell) for cells in row for cell in cells] for row in rows)
         csv.writer(file, lineterminator="\n").writerows(lines)
         return file.getvalue()
 
     def _cells(self, escape: Callable[[str], str], bold: str, interval: str) -> list[list[str]]:
         """The rows, escaped, with the best values in bold and the intervals behind the values."""
 
-        def shown(i: int, j: int, cell: str) -> str:
-            around = self.around(i, j)
-            value = bold.format(escape(cell)) if (i, j) in self.best else escape(cell)
-            return value + (interval.format(escape(f" {around}")) if around else "")
+        def shown(cell: Cell) -> str:
+            value = bold.format(escape(cell)) if cell.best else escape(cell)
+            return value + (interval.format(escape(f" {cell.interval}")) if cell.around else "")
 
-        return [
-            [shown(i, j, cell) for j, cell in enumerate(row)] for i, row in enumerate(self.rows)
-        ]
+        return [[shown(cell) for cell in row] for row in self.cells]
 
     def _for_terminal(self) -> str:
         from rich import box
@@ -168,15 +203,13 @@ class Table:
                 name.replace("=", "=\n").replace(" %", "\n%")
             )  # two lines: eight radii fit 80 columns
             grid.add_column(head, justify="right" if j else "left", vertical="bottom")
-        for i, row in enumerate(self.rows):
-            cells = [
-                Text(cell, "bold" if (i, j) in self.best else "") for j, cell in enumerate(row)
-            ]
-            for j, cell in enumerate(
-                cells
-            ):  # below the value, else no terminal would be wide enough
-                cell.append(f"\n{self.around(i, j)}" if self.intervals else "", "not bold dim")
-            grid.add_row(*cells)
+        wide = any(cell.around for row in self.cells for cell in row)
+        for row in self.cells:
+            shown = [Text(cell, "bold" if cell.best else "") for cell in row]
+            for text, cell in zip(shown, row, strict=True):
+                # below the value, else no terminal would be wide enough
+                text.append(f"\n{cell.interval}" if wide else "", "not bold dim")
+            grid.add_row(*shown)
         # Wider than any terminal: a narrow one then wraps lines, where rich would cut digits off numbers.
         console = Console(file=io.StringIO(), force_terminal=True, width=1000)
         with console.capture() as capture:
@@ -184,6 +217,48 @@ class Table:
             for note in self.notes:
                 console.print(Text(f"note: {note}", "yellow"))
         return capture.get()
+
+
+def write_tables(
+    tables: Mapping[str, Sequence[Table]],
+    *,
+    markdown: Path | None = None,
+    latex: Path | None = None,
+    csv: Path | None = None,
+) -> list[Path]:
+    """Write the tables of each name, and say which files were written.
+
+    The first table as CSV is `csv` itself, the others lie beside it: `t.csv`, `t-confidence.csv`, `t-corruptions.csv`,
+    `t-corruptions-2.csv`.
+    """
+    every = [table for made in tables.values() for table in made]
+    texts = [(markdown, markdown_together(every)), (latex, latex_together(every))]
+    if csv is not None:
+        texts += [
+            (path, table.to_csv())
+            for path, table in zip(_csv_paths(tables, csv), every, strict=True)
+        ]
+    paths = [path.resolve() for path, _ in texts if path is not None]
+    if twice := [path for path in paths if paths.count(path) > 1]:
+        raise ConfigError(
+            f"{twice[0]} is the name of two tables: give --csv, --markdown and --latex other names"
+        )
+    written = []
+    for path, text in texts:
+        if path is not None:
+            write_text(path, text)
+            written.append(path)
+    return written
+
+
+def _csv_paths(tables: Mapping[str, Sequence[Table]], first: Path) -> Iterator[Path]:
+    names = [
+        name if not k else f"{name}-{k + 1}"
+        for name, made in tables.items()
+        for k in range(len(made))
+    ]
+    yield first
+    yield from (first.with_name(f"{first.stem}-{name}{first.suffix}") for name in names[1:])
 
 
 def texts_together(tables: Sequence[Table]) -> str:
@@ -211,6 +286,11 @@ def _above(
     table: Table, tables: Sequence[Table], form: str, escape: Callable[[str], str] = str
 ) -> str:
     return form.format(escape(table.caption)) if len(tables) > 1 else ""
+
+
+def _cell(text: str) -> str:
+    clean = one_line(text, "")
+    return text if clean == text else clean
 
 
 def _padded(rows: Sequence[Sequence[str]]) -> list[list[str]]:
