@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from smoothcert.certification.certifier import certificate_row
-from smoothcert.report import certificate_table, read_results, write_report
+from smoothcert.report import Report, certificate_table, read_results
 from smoothcert.statistics.certificate import from_counts
 
 IDENTITY = {
@@ -68,7 +68,7 @@ def main(runs: int = 100, rows: int = 10_000) -> None:
             read = time.perf_counter()
             certificate_table(results)
             table = time.perf_counter()
-            write_report(results, Path(place, "report.html"))
+            Report(results).write(Path(place, "report.html"))
             page = time.perf_counter()
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f"{runs} {kind} of {rows} rows, peak memory {memory:.0f} MiB")

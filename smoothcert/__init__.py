@@ -19,10 +19,11 @@ if TYPE_CHECKING:
     from smoothcert.models import build_model, load_published
     from smoothcert.recipes import Recipe, load_recipe
     from smoothcert.report import (
+        Report,
         average_certified_radius,
         certified_accuracy,
+        load,
         read_results,
-        write_report,
     )
     from smoothcert.runs.folder import RunFolder
     from smoothcert.runs.selection import Selection
@@ -55,7 +56,8 @@ _HOME = {
     "average_certified_radius": "report",
     "certified_accuracy": "report",
     "read_results": "report",
-    "write_report": "report",
+    "Report": "report",
+    "load": "report",
     "RunFolder": "runs.folder",
     "SmoothedClassifier": "certification.smoothed",
     "fit": "training.fit",
@@ -71,6 +73,7 @@ __all__ = [
     "Method",
     "Progress",
     "Recipe",
+    "Report",
     "RunFolder",
     "Selection",
     "SmoothcertError",
@@ -83,12 +86,12 @@ __all__ = [
     "certify_loader",
     "fit",
     "from_torch",
+    "load",
     "load_dataset",
     "load_published",
     "load_recipe",
     "noisy_copies",
     "read_results",
-    "write_report",
 ]
 
 

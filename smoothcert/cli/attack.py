@@ -112,7 +112,7 @@ def _certificates(run: Path, name: str | None) -> ResultStore:
 def _print(attacked: Attacks, proved: list[Certificates]) -> None:
     """What the store says, and what the certificates do now: they may have more rows than when it was made."""
     from smoothcert.report.measures.attacked import empirical_rows
-    from smoothcert.report.tables.attacks import alarms
+    from smoothcert.report.views.attacks import alarms
     from smoothcert.statistics.printed import in_percent
 
     head = (
@@ -137,7 +137,7 @@ def _print(attacked: Attacks, proved: list[Certificates]) -> None:
 
 def _draw(attacked: Attacks, certificates: ResultStore, name: str, path: Path) -> None:
     from smoothcert.report import attack_families, read_store, save
-    from smoothcert.report.charts.attacks import attack_figure
+    from smoothcert.report.views.attacks import attack_figure
 
     if not certificates.exists:
         raise StoreError(

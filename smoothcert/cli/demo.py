@@ -36,7 +36,7 @@ def run_demo(
     """Train two LeNets, certify `images` test images of each, print the table, write report.html; returns its path."""
     from smoothcert.certification.certify import certify_dataset
     from smoothcert.data import load_dataset
-    from smoothcert.report import certificate_table, read_results, write_report
+    from smoothcert.report import Report, Training, read_results
     from smoothcert.runs.selection import Selection
     from smoothcert.statistics.bounds import check_samples
     from smoothcert.training.fit import fit
@@ -63,15 +63,15 @@ def run_demo(
         stores.append(store.folder)
         training.append(trained.records("metrics.jsonl"))
     results = read_results(*stores)
-    print(certificate_table(results).to_text(), file=styled(sys.stdout))
-    page = out / "report.html"
-    write_report(
+    report = Report(
         results,
-        page,
-        title="smoothcert demo",
-        images={entry.name: test for entry in results},
-        training={entry.name: epochs for entry, epochs in zip(results, training, strict=True)},
+        trainings=[
+            Training(c.name, c.name, epochs) for c, epochs in zip(results, training, strict=True)
+        ],
+        images={c.name: test for c in results},
     )
+    print(report.table().to_text(), file=styled(sys.stdout))
+    report.write(page := out / "report.html", "smoothcert demo")
     print(
         "\nEach number is proved: with probability 99.9 % per image, no l2 change smaller than r alters the answer."
     )

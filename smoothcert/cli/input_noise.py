@@ -32,7 +32,7 @@ def run(options: Options) -> None:
     import numpy as np
 
     from smoothcert.evaluation.input_noise import InputNoiseBound
-    from smoothcert.report.charts.evaluations import dimension_figure
+    from smoothcert.report.explained import dimension_figure
     from smoothcert.report.plot import save
 
     bound = InputNoiseBound(

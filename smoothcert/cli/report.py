@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ from smoothcert.errors import ConfigError
 from smoothcert.progress import printable, styled
 
 if TYPE_CHECKING:
-    from smoothcert.report import Attacks, Certificates, Corrupted, Material
+    from smoothcert.report import Attacks, Certificates, Corrupted, Report, ReportOptions
     from smoothcert.report.table import Table
 
 FORMATS = ("markdown", "latex", "csv")  # of tables
@@ -35,12 +36,12 @@ ABOUT = "Tables and curves of certificates, also of the field's published logs."
 _BOUND = "analyse stored counts again by this bound, binary or multiclass"
 # written out, since a help text must not wait for the report to be loaded
 _DRAW = (
-    "which drawing --figure writes: accuracy, confidence, attacks, differences, envelope, trade-offs or losses "
+    "which view --figure draws: accuracy, confidence, differences, envelope, trade-offs, attacks, radii or losses "
     "(default: accuracy)"
 )
 _TABLES = (
-    "which tables to print and write: certified, shares, confidence, differences, envelope, abstentions, attacks, "
-    "base, corruptions, corruption-types"
+    "views whose tables to print and write: accuracy, published, confidence, differences, envelope, seeds, attacks, "
+    "corruptions, corruption-types, classes"
 )
 
 
@@ -134,12 +135,9 @@ def run(options: Options) -> None:
     ):
         if options[name.replace("-", "_")] is not None and options.draw != drawing:
             raise ConfigError(f"--{name} is for --draw {drawing}, which is not given")
-    if options.group_by and not {"envelope", "abstentions"} & {
-        options.draw,
-        *(options.tables or ()),
-    }:
+    if options.group_by and "envelope" not in {options.draw, *(options.tables or ())}:
         raise ConfigError(
-            "--group-by is for --tables envelope or abstentions, or --draw envelope: give one of them"
+            "--group-by is for --tables envelope or --draw envelope: give one of them"
         )
     if options.draw is not None and options.figure is None:
         raise ConfigError(
@@ -196,24 +194,16 @@ def _report(
     left_out: list[str],
     pictures: Pictures,
 ) -> None:
-    from smoothcert.report import Material, alarms, report_tables, write_report, write_tables
+    from smoothcert.report import Report, alarms, write_tables
     from smoothcert.report.measures.pairing import reference_place
 
     for alarm in alarms(attacks, results):  # whatever is asked for
         print(alarm, file=sys.stderr)
-    radii = asked_radii(options)
-    chosen = {"rounded": options.rounded, "reference": options.reference}
-    given = {
-        "corrupted": corrupted,
-        "attacks": attacks,
-        "intervals": options.intervals,
-        "by": options.group_by or "method",
-    }
-    material = Material(results, radii, **given, **chosen)
+    report = Report(results, _shown(options), attacks, corrupted=corrupted)
     reference_place(
-        material.labelled or results, options.reference
+        report.labelled or results, options.reference
     )  # whoever asks for it later: it is one of them
-    tables = report_tables(material, options.tables)
+    tables = report.tables(*(options.tables or ()))
     written = []
     if (
         options.figure is not None
@@ -222,21 +212,30 @@ def _report(
         written.append(options.figure)
     written += write_tables(tables, **{kind: options[kind] for kind in FORMATS})
     if options.html is not None:
-        training, images = training_of(results), pictures.of(results)
-        shown = {
-            **chosen,
-            "intervals": options.intervals,
-            "attacks": attacks,
-            "corrupted": corrupted,
-        }
-        write_report(results, options.html, radii=radii, training=training, images=images, **shown)
+        page = replace(report, trainings=training_of(results), images=pictures.of(results))
+        page.write(options.html)
         written.append(options.html)
     _print(options, tables, written)
     if options.json:  # last: a file that cannot be written is an error, and stdout has one document
-        print_json({**_values(options, material, tables), "left_out": left_out})
+        print_json({**_values(options, report, tables), "left_out": left_out})
 
 
-def _values(options: Options, material: Material, tables: Collection[str]) -> dict[str, Any]:
+def _shown(options: Options) -> ReportOptions:
+    from smoothcert.report import ReportOptions
+
+    return ReportOptions(
+        asked_radii(options),
+        options.rounded,
+        options.intervals,
+        options.reference,
+        options.group_by or "method",
+        options.published or (),
+        options.least_accuracy or 0.0,
+        options.epochs,
+    )
+
+
+def _values(options: Options, report: Report, tables: Collection[str]) -> dict[str, Any]:
     """What was read, in numbers; some of it only where a table or a drawing asks for it."""
     from smoothcert.report import (
         attack_values,
@@ -248,31 +247,33 @@ def _values(options: Options, material: Material, tables: Collection[str]) -> di
         trade_off_values,
     )
 
-    results, rounded = material.results, options.rounded
+    results, shown = report.runs, report.options
     compared = best = overlaid = None
+    radii = report.radii_of(report.labelled)
     if "differences" in tables:
-        compared = difference_values(*material.compared(), rounded)
-    if options.draw == "envelope" or not {"envelope", "abstentions"}.isdisjoint(tables):
-        best = envelope_values(results, material.radii_of(material.labelled), rounded, material.by)
+        compared = difference_values(results, report.reference_place(), radii, shown.rounded)
+    if options.draw == "envelope" or "envelope" in tables:
+        best = envelope_values(results, radii, shown.rounded, shown.group_by)
     if options.draw == "trade-offs":
-        radii, beside = material.radii or (), options.published or ()
-        overlaid = trade_off_values(results, radii, beside, rounded, options.least_accuracy or 0.0)
+        overlaid = trade_off_values(
+            results, shown.radii or (), shown.published, shown.rounded, shown.least_accuracy
+        )
     return {
-        **report_values(results, material.radii, rounded, options.intervals),
+        **report_values(results, shown.radii, shown.rounded, shown.intervals),
         "differences": compared,
         "envelopes": best,
         "trade_offs": overlaid,
-        "corruptions": [corruption_values(entries, rounded) for entries in material.corrupted],
+        "corruptions": [corruption_values(entries, shown.rounded) for entries in report.corrupted],
         "corruption_notes": [
-            list(corruption_table(entries, rounded).notes) for entries in material.corrupted
+            list(corruption_table(entries, shown.rounded).notes) for entries in report.corrupted
         ],
-        "attacks": attack_values(material.attacks, results),
+        "attacks": attack_values(report.attacks, results),
     }
 
 
 def _corruptions_alone(options: Options) -> None:
     """Tables and page of the logs that --corruptions names; everything else is about runs."""
-    from smoothcert.report import Material, report_tables, write_report, write_tables
+    from smoothcert.report import Report, write_tables
 
     chosen = options.tables or ["corruptions"]
     used = {"results", "corruptions", "tables", "rounded", "html", *FORMATS}
@@ -288,11 +289,11 @@ def _corruptions_alone(options: Options) -> None:
         )
     corrupted, left_out = read_corrupted(options, [])
     _tell(left_out)
-    material = Material([], rounded=options.rounded, corrupted=corrupted)
-    tables = report_tables(material, chosen)
+    report = Report([], _shown(options), corrupted=corrupted)
+    tables = report.tables(*chosen)
     written = write_tables(tables, **{kind: options[kind] for kind in FORMATS})
     if options.html is not None:
-        write_report([], options.html, rounded=options.rounded, corrupted=material.corrupted)
+        report.write(options.html)
         written.append(options.html)
     _print(options, tables, written)
 
@@ -316,7 +317,7 @@ def _print(
 
 
 def _draw(options: Options, results: list[Certificates], attacks: list[Attacks]) -> None:
-    from smoothcert.report import Scene, attack_families, draw, save
+    from smoothcert.report import Report, attack_families, save
     from smoothcert.report.plot import check_suffix
 
     name = options.draw or "accuracy"
@@ -325,39 +326,18 @@ def _draw(options: Options, results: list[Certificates], attacks: list[Attacks])
     if name == "attacks":
         left_out = [note for family in attack_families(attacks, results) for note in family.notes]
     _tell(left_out)
-    scene = Scene(
-        results,
-        rounded=options.rounded,
-        reference=options.reference,
-        radii=asked_radii(options) or (),
-        attacks=attacks,
-        by=options.group_by or "method",
-        published=options.published or (),
-        least_accuracy=options.least_accuracy or 0.0,
-        epochs=options.epochs,
-        trainings=trainings,
-    )
-    save(draw(name, scene), options.figure)
+    save(Report(results, _shown(options), attacks, trainings).plot(name), options.figure)
 
 
 def _serve(options: Options, pictures: Pictures) -> None:
     from smoothcert.report.page.live import LiveReport, serve
-    from smoothcert.report.page.page import TITLE, render_report
-
-    radii = asked_radii(options)
+    from smoothcert.report.page.page import render_page
+    from smoothcert.report.report import Report
 
     def page(version: str) -> str:
         results, attacks, _ = read_attacked(options, read_certificates(options)[0])
-        shown = training_of(results), pictures.of(results)
-        chosen = {
-            "reference": options.reference,
-            "intervals": options.intervals,
-            "version": version,
-        }
-        chosen |= {
-            "attacks": attacks,
-            "corrupted": read_corrupted(options, results)[0],
-        }
-        return render_report(results, TITLE, radii, options.rounded, *shown, **chosen)
+        corrupted = read_corrupted(options, results)[0]
+        shown = training_of(results), corrupted, pictures.of(results)
+        return render_page(Report(results, _shown(options), attacks, *shown), version=version)
 
     serve(LiveReport(options.results, page), options.port or 0)

@@ -127,7 +127,7 @@ def asked_radii(options: Options) -> tuple[float, ...] | None:
 
 def check_values(options: Options) -> None:
     """Whether numbers are what they must be, whatever asks for them later."""
-    from smoothcert.report.tables.tables import checked_radii
+    from smoothcert.report.labels import checked_radii
 
     checked_radii(asked_radii(options) or ())
     if options.least_accuracy is not None and not 0 <= options.least_accuracy <= 1:
@@ -162,18 +162,20 @@ def check_outputs(options: Options, kinds: Sequence[str]) -> None:
             )
 
 
-def training_of(results: Sequence[Certificates]) -> dict[str, list[dict[str, Any]]]:
+def training_of(results: Sequence[Certificates]) -> list[Training]:
     """The epochs of each run that was trained here, under the name of its first store."""
+    from smoothcert.report import Training
+    from smoothcert.report.read.names import one_line
     from smoothcert.runs.folder import RunFolder
 
     runs = {
         entry.source.parent.parent: entry.name for entry in reversed(results)
     }  # RUN/certify/NAME
-    return {
-        name: RunFolder(path).records("metrics.jsonl")
+    return [
+        Training(one_line(name), name, RunFolder(path).records("metrics.jsonl"))
         for path, name in reversed(runs.items())
         if RunFolder(path).config_path.is_file()
-    }
+    ]
 
 
 class Pictures:

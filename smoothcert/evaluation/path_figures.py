@@ -21,7 +21,7 @@ from smoothcert.evaluation.mixing_ratios import mixing_ratios
 from smoothcert.evaluation.paths import AdversarialPath, adversarial_path
 from smoothcert.files import write_text
 from smoothcert.noise.streams import unit_range
-from smoothcert.report.charts.evaluations import path_figure, ratio_figure
+from smoothcert.report.explained import path_figure, ratio_figure
 from smoothcert.report.plot import save
 from smoothcert.report.read.names import distinct_names, one_line
 from smoothcert.runs.data_of import data_of_run

@@ -4,7 +4,6 @@ Nothing here needs PyTorch. It must not know how certificates are sampled: it re
 stored counts prove it.
 """
 
-from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.across_seeds import seed_groups, seed_summary
 from smoothcert.report.measures.analysis import (
     abstention_rate,
@@ -23,13 +22,18 @@ from smoothcert.report.measures.attacked import empirical_rows
 from smoothcert.report.measures.bootstrap import paired_bootstrap
 from smoothcert.report.measures.classes import per_class
 from smoothcert.report.measures.confidence import p_ecdf, p_lower
+from smoothcert.report.measures.corrupted import (
+    Corrupted,
+    corrupted_stores,
+    corruption_means,
+    read_corruptions,
+)
 from smoothcert.report.measures.envelope import envelope_curve, upper_envelope
 from smoothcert.report.measures.groups import groups_of
 from smoothcert.report.measures.intervals import run_intervals, share_intervals
 from smoothcert.report.measures.norms import log_in_linf
 from smoothcert.report.measures.overlays import overlays
 from smoothcert.report.measures.published_comparison import find_published
-from smoothcert.report.page.page import write_report
 from smoothcert.report.plot import save
 from smoothcert.report.read.attacks import Attacks, read_attack_stores, read_attacks
 from smoothcert.report.read.certificates import Certificates
@@ -40,31 +44,27 @@ from smoothcert.report.read.trainings import (
     read_training_log,
     read_trainings,
 )
+from smoothcert.report.report import Report, ReportOptions, load
 from smoothcert.report.table import texts_together, write_tables
-from smoothcert.report.tables.attacks import alarms, attack_table, attack_values, base_table
-from smoothcert.report.tables.confidence import confidence_table
-from smoothcert.report.tables.corruptions import (
-    Corrupted,
-    corrupted_stores,
-    corruption_means,
-    corruption_table,
-    corruption_types_table,
-    corruption_types_tables,
-    read_corruptions,
-)
-from smoothcert.report.tables.differences import difference_table
-from smoothcert.report.tables.envelopes import (
-    abstention_table,
-    envelope_values,
-    group_envelope_table,
-)
-from smoothcert.report.tables.parts import Material, report_tables
-from smoothcert.report.tables.tables import certificate_table
-from smoothcert.report.tables.values import (
+from smoothcert.report.values import (
     corruption_values,
     difference_values,
     report_values,
     trade_off_values,
+)
+from smoothcert.report.views.accuracy import certificate_table
+from smoothcert.report.views.attacks import alarms, attack_table, attack_values, base_table
+from smoothcert.report.views.confidence import confidence_table
+from smoothcert.report.views.corruptions import (
+    corruption_table,
+    corruption_types_table,
+    corruption_types_tables,
+)
+from smoothcert.report.views.differences import difference_table
+from smoothcert.report.views.envelope import (
+    abstention_table,
+    envelope_values,
+    group_envelope_table,
 )
 from smoothcert.statistics.saturation import saturation_radius
 
@@ -72,8 +72,8 @@ __all__ = [
     "Attacks",
     "Certificates",
     "Corrupted",
-    "Material",
-    "Scene",
+    "Report",
+    "ReportOptions",
     "Training",
     "abstention_rate",
     "abstention_table",
@@ -99,7 +99,6 @@ __all__ = [
     "corruption_values",
     "difference_table",
     "difference_values",
-    "draw",
     "empirical_rows",
     "envelope_curve",
     "envelope_values",
@@ -108,6 +107,7 @@ __all__ = [
     "groups_of",
     "is_training_log",
     "linf_radius",
+    "load",
     "log_in_linf",
     "median_radius",
     "overlays",
@@ -123,7 +123,6 @@ __all__ = [
     "read_store",
     "read_training_log",
     "read_trainings",
-    "report_tables",
     "report_values",
     "run_intervals",
     "saturation_radius",
@@ -134,6 +133,5 @@ __all__ = [
     "texts_together",
     "trade_off_values",
     "upper_envelope",
-    "write_report",
     "write_tables",
 ]

@@ -8,6 +8,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 
 from smoothcert.errors import ConfigError
@@ -182,12 +183,21 @@ class Table:
         csv.writer(file, lineterminator="\n").writerows(lines)
         return file.getvalue()
 
-    def _cells(self, escape: Callable[[str], str], bold: str, interval: str) -> list[list[str]]:
+    def _repr_html_(self) -> str:
+        """As notebooks show it."""
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.columns)
+        rows = self._cells(escape, "<b>{}</b>", "<br><small>{}</small>")
+        body = "".join(f"<tr>{''.join(f'<td>{cell}</td>' for cell in row)}</tr>" for row in rows)
+        notes = "".join(f"<li>{escape(note)}</li>" for note in self.notes)
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        return table + f"<ul>{notes}</ul>" * bool(notes)
+
+    def _cells(self, quote: Callable[[str], str], bold: str, interval: str) -> list[list[str]]:
         """The rows, escaped, with the best values in bold and the intervals behind the values."""
 
         def shown(cell: Cell) -> str:
-            value = bold.format(escape(cell)) if cell.best else escape(cell)
-            return value + (interval.format(escape(f" {cell.interval}")) if cell.around else "")
+            value = bold.format(quote(cell)) if cell.best else quote(cell)
+            return value + (interval.format(quote(f" {cell.interval}")) if cell.around else "")
 
         return [[shown(cell) for cell in row] for row in self.cells]
 
@@ -283,9 +293,9 @@ def latex_together(tables: Sequence[Table]) -> str:
 
 
 def _above(
-    table: Table, tables: Sequence[Table], form: str, escape: Callable[[str], str] = str
+    table: Table, tables: Sequence[Table], form: str, quote: Callable[[str], str] = str
 ) -> str:
-    return form.format(escape(table.caption)) if len(tables) > 1 else ""
+    return form.format(quote(table.caption)) if len(tables) > 1 else ""
 
 
 def _cell(text: str) -> str:

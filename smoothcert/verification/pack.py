@@ -12,7 +12,7 @@ from pathlib import Path
 
 from smoothcert.errors import StoreError
 from smoothcert.files import atomic_write
-from smoothcert.report import Certificates, read_results, write_report
+from smoothcert.report import Certificates, Report, Training, read_results
 from smoothcert.runs.folder import RunFolder
 from smoothcert.verification.card import card
 from smoothcert.verification.unpack import SUMS
@@ -71,13 +71,9 @@ def _paths(folder: Path) -> list[Path]:
 
 
 def _report(folder: RunFolder, results: list[Certificates]) -> bytes:
-    training = {results[0].name: folder.records("metrics.jsonl")}
+    training = Training(results[0].name, results[0].name, folder.records("metrics.jsonl"))
     with tempfile.TemporaryDirectory(prefix="smoothcert-") as temporary:
         page = Path(temporary) / "report.html"
-        write_report(
-            results,
-            page,
-            title=f"Certified robustness of {folder.path.resolve().name}",
-            training=training,
-        )
+        title = f"Certified robustness of {folder.path.resolve().name}"
+        Report(results, trainings=[training]).write(page, title)
         return page.read_bytes()

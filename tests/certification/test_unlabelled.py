@@ -20,12 +20,12 @@ from smoothcert.report import (
     certified_accuracy,
     certified_share,
     read_store,
-    write_report,
 )
-from smoothcert.report.charts.curves import accuracy_figure
+from smoothcert.report.views.accuracy import accuracy_figure
 from smoothcert.runs.store import ResultStore
 from smoothcert.training.fit import fit
 from smoothcert.verification.verify import verify
+from tests.report.page import write_report
 from tests.verification.simulated import rechain
 
 

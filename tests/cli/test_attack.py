@@ -110,7 +110,7 @@ def test_an_alarm_is_printed_loudly(capsys, certified, tmp_path):
         certified / "certify" / "six",
         certified / "attack" / "w",
         "--tables",
-        "certified",
+        "accuracy",
     )
     assert said.err.startswith("SOUNDNESS ALARM: a/six, pgd at radius 0.5")
     shutil.rmtree(wrong.folder)

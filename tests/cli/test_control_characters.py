@@ -79,7 +79,7 @@ def harmless(said):
 def read_by_all(capsys, place, *commands):
     """What commands print of a run, and the page."""
     folder, page, joint = place / "a", place / "page.html", place / "joint"
-    report = ("report", folder, "--html", page, "--tables", "certified", "attacks")
+    report = ("report", folder, "--html", page, "--tables", "accuracy", "attacks")
     merge = ("merge", folder, "--out", joint)
     for words in (("status", folder), ("verify", folder), report, merge, *commands):
         _, said = ends(capsys, *words)

@@ -161,7 +161,7 @@ def test_the_docs_name_every_key(capsys, runs, tmp_path):
     np.save(tmp_path / "black.npy", np.zeros((1, 28, 28), np.uint8))
     run = runs / "a" / "seed9"
     write_attacks(run / "attack" / "pgd", {(0, 0.5): 1})
-    asked = ["--tables", "certified", "differences", "envelope", "--intervals", "--radii", 0, 0.5]
+    asked = ["--tables", "accuracy", "differences", "envelope", "--intervals", "--radii", 0, 0.5]
     asked += ["--figure", tmp_path / "f.svg", "--draw", "trade-offs"]
     predicted, status, joint, merged, reported, verified = (
         outcome(capsys, *words, "--json")[1]
@@ -203,8 +203,8 @@ def test_the_docs_name_every_key(capsys, runs, tmp_path):
     ("words", "told"),
     [
         ([], set()),
-        (["--tables", "certified"], set()),
-        (["--tables", "abstentions"], {"envelopes"}),
+        (["--tables", "accuracy"], set()),
+        (["--tables", "envelope"], {"envelopes"}),
         (["--figure", "f.svg", "--draw", "envelope"], {"envelopes"}),
         (["--figure", "f.svg", "--draw", "trade-offs"], {"trade_offs"}),
     ],

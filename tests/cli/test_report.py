@@ -5,8 +5,7 @@ import shlex
 import pytest
 
 from smoothcert.cli import main
-from smoothcert.report.charts.drawings import DRAWINGS
-from smoothcert.report.tables.parts import PARTS
+from smoothcert.report.views import VIEWS
 from tests.cli.commands import fails, run
 from tests.refusals import cases
 
@@ -67,21 +66,22 @@ def test_help_names_every_drawing_and_table(capsys):
     with pytest.raises(SystemExit):
         main(["report", "--help"])
     told = "".join(capsys.readouterr().out.split())  # lines are cut anywhere, at hyphens too
-    assert ",".join(DRAWINGS).replace(",losses", "orlosses") in told
-    assert ",".join(PARTS) in told
+    drawn = ",".join(name for name, view in VIEWS.items() if view.draw)
+    assert drawn.replace(",losses", "orlosses") in told
+    assert ",".join(name for name, view in VIEWS.items() if view.tables) in told
 
 
 @pytest.mark.parametrize(
     ("words", "message"),
     cases("""
         --draw differences --figure f.svg | differences need a run with labels beside
-        --draw tail --figure f.svg | a drawing is one of accuracy,
+        --draw tail --figure f.svg | a view with a picture is one of accuracy,
         --draw confidence | --draw says what --figure writes, which is not given: add --figure confidence.svg
         --latex '' | --latex takes the name of a file to write, found an empty name
         --figure '' | --figure takes the name of a file to write, found an empty name
         --markdown .. | --markdown takes the name of a file to write, found the folder ..
         --tables envelope | an envelope needs two runs with labels or more, found a/six: name more of them
-        --tables tail | a table is one of certified,
+        --tables tail | a view with tables is one of accuracy,
         --norm l3 | --norm is one of l2, linf, found 'l3'; did you mean l2?
         --bound ternary | --bound is one of binary, multiclass, found 'ternary'
         --tables envelope --group-by colour | one of method, sigma, folder, all, found 'colour'
@@ -90,7 +90,7 @@ def test_help_names_every_drawing_and_table(capsys):
         --radii nan --tables confidence | expected radii of at least 0
         --figure f.svg --draw trade-offs --least-accuracy 50 | a share from 0 to 1
         --figure ./r.html | r.html is to be written twice
-        --tables certified confidence --latex t-confidence.csv | is the name of two tables
+        --tables accuracy confidence --latex t-confidence.csv | is the name of two tables
     """),
 )
 def test_what_cannot_be_made_is_refused_before_anything_is_written(
@@ -299,7 +299,6 @@ def test_envelopes_and_abstentions_of_groups(capsys, logs):
     options = [
         "--tables",
         "envelope",
-        "abstentions",
         "--group-by",
         "all",
         "--figure",

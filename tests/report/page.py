@@ -1,9 +1,11 @@
 """The report page as its tests read it."""
 
 import json
+from dataclasses import fields
 from html.parser import HTMLParser
+from pathlib import Path
 
-from smoothcert.report import write_report
+from smoothcert.report import Report, ReportOptions, Training
 
 VOID = {"meta", "input", "br", "link", "img"}
 
@@ -50,3 +52,24 @@ def report(tmp_path, results, **options):
     write_report(results, path, **options)
     assert [p.name for p in path.parent.iterdir()] == ["report.html"]
     return path.read_text(encoding="utf-8")
+
+
+def a_report(results, **given):
+    """A report with these options and this material; `training` is a mapping of names to epochs."""
+    names = {field.name for field in fields(ReportOptions)}
+    options = ReportOptions(**{name: given.pop(name) for name in names & {*given}})
+    training = given.pop("training", {})
+    given.setdefault("trainings", [Training(name, name, own) for name, own in training.items()])
+    return Report(results, options, **given)
+
+
+def write_report(results, path, *, title=None, **given):
+    a_report(results, **given).write(Path(path), title)
+
+
+def report_tables(report, names=()):
+    return report.tables(*names)
+
+
+def draw(name, report):
+    return report.plot(name)

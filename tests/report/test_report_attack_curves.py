@@ -12,19 +12,18 @@ from smoothcert.errors import ConfigError
 from smoothcert.report import (
     attack_families,
     save,
-    write_report,
 )
-from smoothcert.report.charts.attacks import attack_figure
-from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.attack_curves import setting_labels, setting_of
+from smoothcert.report.views.attacks import attack_figure
 from tests.cli.commands import ends
 from tests.report.attack_stores import ABOUT, RIGHT, WRONG, both, write_attacks
 from tests.report.drawn import labels, lines
+from tests.report.page import a_report, draw, write_report
 
 
 def test_the_attacked_accuracy_is_drawn_over_the_certified_curve(run):
     attacks, results = both(run)
-    figure = draw("attacks", Scene(results, attacks=attacks))
+    figure = draw("attacks", a_report(results, attacks=attacks))
     certified, empirical = lines(figure)
     assert empirical.y[0] == certified.y[0]  # both start at the clean accuracy
     assert empirical.x[-1] > certified.x[-1]  # what is left at the last radius is left beyond it
@@ -37,7 +36,7 @@ def test_the_attacked_accuracy_is_drawn_over_the_certified_curve(run):
 def test_attacked_radii_have_points(run):
     """0 has none: nothing was attacked there. Nor have the corners where a line goes down to the next radius."""
     attacks, results = both(run)
-    certified, pgd = lines(draw("attacks", Scene(results, attacks=attacks)))
+    certified, pgd = lines(draw("attacks", a_report(results, attacks=attacks)))
     assert (certified.marker, pgd.marker) == ("", "o")
     assert [(pgd.x[i], pgd.y[i]) for i in pgd.marked] == [(0.25, 0.75), (0.75, 0.5)]
 
@@ -215,7 +214,7 @@ def test_inputs_that_are_not_certified_have_no_curves(run):
 def test_a_store_of_radius_0_alone_is_called_no_attack(run):
     """As in the table of what the network itself answers. Its steps and noises tell it from nothing."""
     write_attacks(run / "attack" / "clean", {(i, 0.0): RIGHT for i in (0, 1)}, noises=1, steps=5)
-    assert sorted(labels(draw("attacks", Scene(both(run)[1], attacks=both(run)[0])))) == [
+    assert sorted(labels(draw("attacks", a_report(both(run)[1], attacks=both(run)[0])))) == [
         "attack: none",
         "pgd",
         "run/test: certified, 2 inputs",
@@ -234,10 +233,10 @@ def test_labels_of_attacks_say_what_differs():
 def test_figures_of_attacks(run, tmp_path):
     attacks, results = both(run)
     for kind in ("svg", "png"):
-        save(draw("attacks", Scene(results, attacks=attacks)), tmp_path / f"a.{kind}")
+        save(draw("attacks", a_report(results, attacks=attacks)), tmp_path / f"a.{kind}")
         assert (tmp_path / f"a.{kind}").stat().st_size > 1000
     with pytest.raises(ConfigError, match="found no attack: `smoothcert attack` makes one"):
-        draw("attacks", Scene(results))
+        draw("attacks", a_report(results))
 
 
 def _change(folder, **identity):

@@ -7,7 +7,6 @@ import pytest
 
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import (
-    Material,
     attack_families,
     attack_table,
     attack_values,
@@ -16,11 +15,9 @@ from smoothcert.report import (
     read_attack_stores,
     read_attacks,
     read_results,
-    report_tables,
-    write_report,
 )
 from smoothcert.report.read.attacks import certificates_of
-from smoothcert.report.tables.attacks import alarms
+from smoothcert.report.views.attacks import alarms
 from smoothcert.runs.rows import NoCertificates
 from tests.cli.commands import ends
 from tests.report.attack_stores import (
@@ -32,6 +29,7 @@ from tests.report.attack_stores import (
     both,
     write_attacks,
 )
+from tests.report.page import a_report, report_tables, write_report
 
 
 def test_a_run_has_its_attacks_beside_its_certificates(run):
@@ -63,9 +61,9 @@ def test_the_table_shows_both_bounds_and_what_the_attack_was(run):
         ("run/test", "4", "certified", "-", "-", "1000", "75.0", "50.0"),
         ("run/test", "4", "under pgd", "20", "128", "1000", "75.0", "50.0"),
     )
-    assert list(report_tables(Material(results, attacks=attacks))) == ["certified", "attacks"]
+    assert list(report_tables(a_report(results, attacks=attacks))) == ["accuracy", "attacks"]
     with pytest.raises(ConfigError, match="these runs have none: `smoothcert attack"):
-        report_tables(Material(results), ["attacks"])
+        report_tables(a_report(results), ["attacks"])
 
 
 def test_attacks_on_the_same_inputs_share_a_certified_row(run):
@@ -137,9 +135,9 @@ def test_the_network_itself_is_a_table_where_radius_0_was_measured(run):
     }
     write_attacks(run / "attack" / "clean", clean)
     attacks, results = both(run)
-    tables = report_tables(Material(results, attacks=attacks))
-    assert list(tables) == ["certified", "attacks", "base"]
-    assert tables["base"][0].rows[0] == (
+    tables = report_tables(a_report(results, attacks=attacks))
+    assert list(tables) == ["accuracy", "attacks"]
+    assert tables["attacks"][1].rows[0] == (
         "run/test",
         "none",
         "0.00",

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from smoothcert.report import write_report
 from tests.report.chromium import tab, values
+from tests.report.page import write_report
 
 
 class Squares:

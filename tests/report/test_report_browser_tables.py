@@ -4,10 +4,12 @@ import threading
 
 import pytest
 
-from smoothcert.report import read_results, write_report
+from smoothcert.report import read_results
 from smoothcert.report.page.live import LiveReport, open_server
-from smoothcert.report.page.page import render_report
+from smoothcert.report.page.page import render_page
+from smoothcert.report.report import Report
 from tests.report.chromium import expect, order, tab
+from tests.report.page import write_report
 
 
 @pytest.fixture
@@ -97,7 +99,7 @@ def test_a_served_page_follows_its_store_and_keeps_what_the_reader_chose(browser
         part.write_text("")
 
     def render(version):
-        return render_report(read_results(runs), "Title", None, False, {}, {}, version=version)
+        return render_page(Report(read_results(runs)), "Title", version)
 
     server = open_server(LiveReport([runs], render))
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))

@@ -20,7 +20,9 @@ from smoothcert.report import (
 )
 from smoothcert.report.measures.across_seeds import spread
 from smoothcert.report.page.sections import radii_to_compare
-from smoothcert.report.tables.tables import class_table, envelope_table, seed_table
+from smoothcert.report.views.classes import class_table
+from smoothcert.report.views.envelope import envelope_table
+from smoothcert.report.views.seeds import seed_table
 
 
 def rng(seed=0):

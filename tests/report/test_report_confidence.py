@@ -14,12 +14,12 @@ from smoothcert.report import (
     p_lower,
     saturation_radius,
 )
-from smoothcert.report.charts.curves import confidence_figure
-from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.confidence import normal_cdf, p_curve, saturation
 from smoothcert.report.measures.norms import log_in_linf
+from smoothcert.report.views.confidence import confidence_figure
 from smoothcert.statistics import bounds
 from tests.cli.commands import run
+from tests.report.page import a_report, draw
 
 
 @given(st.lists(st.floats(-8, 8), min_size=1))
@@ -162,7 +162,7 @@ def test_where_no_confidence_is_known_the_reason_is_told(make):
     for reason, c in reasons.items():
         for what, made in (
             ("table", confidence_table),
-            ("drawing", lambda runs: draw("confidence", Scene(runs))),
+            ("drawing", lambda runs: draw("confidence", a_report(runs))),
         ):
             with pytest.raises(ConfigError) as caught:
                 made([c, c])
@@ -195,7 +195,7 @@ def test_the_table_tells_of_partial_runs(make):
 def test_tables_and_drawings_by_name(write_store, tmp_path, capsys):
     rows = [(i, 0, 0, radius) for i, radius in enumerate((0.25, 0.5, 0.75, 1.0) * 2)]
     store = write_store(rows, inputs=8)
-    asked = ["--tables", "confidence", "certified", "--intervals", "--csv", tmp_path / "t.csv"]
+    asked = ["--tables", "confidence", "accuracy", "--intervals", "--csv", tmp_path / "t.csv"]
     drawn = ["--figure", tmp_path / "c.svg", "--draw", "confidence"]
     printed = run(capsys, "report", store, *asked, *drawn)
     assert printed.index("Certified accuracy") < printed.index("Confidence")

@@ -15,9 +15,9 @@ from smoothcert.report import (
     corruption_types_tables,
     read_corruptions,
     read_store,
-    write_report,
 )
 from tests.report.cells import best
+from tests.report.page import write_report
 
 ROW = [(0, 1, 1, "0.4"), (1, 1, 2, "0.9")]  # ACR 0.2, accuracy 50 %
 FULL = [(0, 1, 1, "0.4"), (1, 1, 1, "0.8")]  # ACR 0.6, accuracy 100 %
@@ -87,8 +87,8 @@ def test_logs_of_corruptions_need_no_run_beside_them(capsys, graded, tmp_path):
         ),
         (["--corruptions", str(graded), "--alpha", "0"], "found --alpha without them"),
         (
-            ["--corruptions", str(graded), "--tables", "certified"],
-            "found --tables certified without them",
+            ["--corruptions", str(graded), "--tables", "accuracy"],
+            "found --tables accuracy without them",
         ),
     ):
         with pytest.raises(SystemExit):

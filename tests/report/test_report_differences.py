@@ -7,17 +7,16 @@ import pytest
 
 from smoothcert.errors import ConfigError
 from smoothcert.report import (
-    Material,
     certificate_table,
     difference_table,
     difference_values,
-    report_tables,
 )
-from smoothcert.report.charts.differences import difference_figure
 from smoothcert.report.measures.bootstrap import paired_bootstrap, paired_curve
 from smoothcert.report.measures.pairing import paired, reference_place
+from smoothcert.report.views.differences import difference_figure
 from tests.report.cells import best, intervals
 from tests.report.drawn import bands, lines
+from tests.report.page import a_report, report_tables
 
 
 def rng(seed=0):
@@ -81,7 +80,7 @@ def test_what_cannot_be_compared_is_named(make, changes, reason):
     assert f"b is left out: {reason}" in difference_table([base, like, other], 0, [0.5]).notes
     assert difference_table([base, other], 0, [0.5]) is None
     with pytest.raises(ConfigError, match=re.escape(f"(b: {reason})")):
-        report_tables(Material([base, other]), ["differences"])
+        report_tables(a_report([base, other]), ["differences"])
 
 
 def test_a_table_says_which_differences_are_sure(make):
@@ -154,7 +153,7 @@ def test_the_reference_is_the_first_or_the_one_named(make):
         reference_place(runs, "a")
     with pytest.raises(ConfigError, match="no run has the name 'c'"):
         reference_place(runs, "c")
-    (table,) = report_tables(Material(runs, reference="b"), ["differences"])["differences"]
+    (table,) = report_tables(a_report(runs, reference="b"), ["differences"])["differences"]
     assert table.head[0] == "minus b (σ=0.5)"
 
 

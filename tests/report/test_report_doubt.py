@@ -13,20 +13,21 @@ from smoothcert.report import (
     certificate_table,
     group_envelope_table,
     save,
-    write_report,
 )
-from smoothcert.report.charts.attacks import attack_figure
-from smoothcert.report.charts.curves import accuracy_figure
-from smoothcert.report.charts.drawings import Scene, draw
 from smoothcert.report.measures.attack_curves import AttackCurve, Family
+from smoothcert.report.measures.corrupted import Corrupted
 from smoothcert.report.page.gallery import build_gallery
 from smoothcert.report.page.sections import gallery_data
 from smoothcert.report.table import Table
-from smoothcert.report.tables.corruptions import Corrupted, corruption_table, corruption_types_table
-from smoothcert.report.tables.differences import difference_table
-from smoothcert.report.tables.tables import class_table, envelope_table
+from smoothcert.report.views.accuracy import accuracy_figure
+from smoothcert.report.views.attacks import attack_figure
+from smoothcert.report.views.classes import class_table
+from smoothcert.report.views.corruptions import corruption_table, corruption_types_table
+from smoothcert.report.views.differences import difference_table
+from smoothcert.report.views.envelope import envelope_table
 from smoothcert.statistics.printed import at_least, at_most
 from tests.report.drawn import labels, words
+from tests.report.page import a_report, draw, write_report
 
 WORDS = "float noise: not formally sound"
 
@@ -74,7 +75,7 @@ def test_drawings_tell_it_in_their_legends_and_descriptions(make, name):
         make([0.5, 0.6], name=run, noise=noise, sigma=0.5, n=1000, alpha=0.001)
         for run, noise in kinds.items()
     ]
-    figure = draw(name, Scene(runs, reference="theirs/b"))
+    figure = draw(name, a_report(runs, reference="theirs/b"))
     assert any("mine" in text and WORDS in text for text in words(figure))
     assert not any("theirs" in text and WORDS in text for text in words(figure))
     assert WORDS in figure.get_label()
@@ -89,7 +90,7 @@ def test_drawings_tell_of_partial_runs_too(make, name):
         make([0.5, 0.6], name=run, expected=n, sigma=0.5, n=1000, alpha=0.001)
         for run, n in sizes.items()
     ]
-    figure = draw(name, Scene(runs, reference="theirs/b"))
+    figure = draw(name, a_report(runs, reference="theirs/b"))
     assert any("mine" in text and "(partial" in text for text in labels(figure))
     assert not any("theirs" in text and "(partial" in text for text in labels(figure))
     assert "(partial" in figure.get_label()
@@ -119,7 +120,7 @@ def test_trade_offs_tell_of_collapsed_networks(make):
         ([collapsed], "run9.0 (COLLAPSED)"),
         ([good], "run1.0"),
     ):
-        assert labels(draw("trade-offs", Scene(runs))) == [shown]
+        assert labels(draw("trade-offs", a_report(runs))) == [shown]
 
 
 def test_figures_and_pages_tell_it(runs, tmp_path):

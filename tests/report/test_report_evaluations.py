@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.charts.evaluations import dimension_figure, path_figure, ratio_figure
+from smoothcert.report.explained import dimension_figure, path_figure, ratio_figure
 from smoothcert.report.read.methods import METHODS
 from tests.report.drawn import lines
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from smoothcert.errors import ConfigError, StoreError
-from smoothcert.report import write_report
-from tests.report.page import Page, report
+from tests.report.page import Page, report, write_report
 
 
 def test_seven_runs_of_ten_thousand_certificates_are_one_small_file(make, tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from smoothcert.report.charts.histogram import histogram_figure, radius_edges, radius_histogram
+from smoothcert.report.views.radii import histogram_figure, radius_edges, radius_histogram
 from tests.report.drawn import words
 
 

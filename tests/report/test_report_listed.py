@@ -18,21 +18,21 @@ from smoothcert.report import (
     paired_bootstrap,
     save,
     upper_envelope,
-    write_report,
 )
-from smoothcert.report.charts.attacks import attack_figure
-from smoothcert.report.charts.curves import accuracy_figure, confidence_figure
-from smoothcert.report.charts.differences import difference_figure
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.attack_curves import AttackCurve, Family
 from smoothcert.report.measures.confidence import has_confidence, saturation
 from smoothcert.report.measures.published_comparison import differences_in_making
+from smoothcert.report.notes import comparison_notes
 from smoothcert.report.page.sections import comparison, histograms, readings
-from smoothcert.report.tables.differences import difference_table
-from smoothcert.report.tables.notes import comparison_notes
-from smoothcert.report.tables.tables import class_table
+from smoothcert.report.views.accuracy import accuracy_figure
+from smoothcert.report.views.attacks import attack_figure
+from smoothcert.report.views.classes import class_table
+from smoothcert.report.views.confidence import confidence_figure
+from smoothcert.report.views.differences import difference_figure, difference_table
 from tests.report.cells import best, intervals
 from tests.report.drawn import lines
+from tests.report.page import write_report
 
 
 @pytest.fixture

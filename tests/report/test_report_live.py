@@ -15,7 +15,8 @@ import pytest
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import read_results
 from smoothcert.report.page.live import LiveReport, open_server
-from smoothcert.report.page.page import render_report
+from smoothcert.report.page.page import render_page
+from smoothcert.report.report import Report
 from tests.processes import PATIENCE
 from tests.report.attack_stores import write_attacks
 
@@ -24,7 +25,7 @@ ROWS = [(0, 1, 1, 0.5), (1, 2, 2, 0.6), (2, 3, -1, 0.0), (3, 1, 1, 0.7)]
 
 def report_of(*places):
     def page(version):
-        return render_report(read_results(*places), "Title", None, False, {}, {}, version=version)
+        return render_page(Report(read_results(*places)), "Title", version)
 
     return LiveReport(places, page)
 
@@ -219,9 +220,7 @@ def test_a_port_in_use_is_named(harmless, tmp_path):
 
 def test_the_page_of_a_file_asks_nobody(make, tmp_path, write_store):
     results = [make([0.5])]
-    file, live = (
-        render_report(results, "T", None, False, {}, {}, version=version) for version in (None, "7")
-    )
+    file, live = (render_page(Report(results), "T", version) for version in (None, "7"))
     assert "connect-src" not in file
     assert "fetch(" not in file
     assert "connect-src 'self'" in live

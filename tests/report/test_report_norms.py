@@ -16,14 +16,15 @@ from smoothcert.report import (
     read_log,
     read_store,
     save,
-    write_report,
 )
-from smoothcert.report.charts.curves import accuracy_figure
 from smoothcert.report.measures.confidence import has_confidence, saturation
+from smoothcert.report.measures.corrupted import Corrupted
 from smoothcert.report.measures.published_comparison import differences_in_making
 from smoothcert.report.page.sections import comparison
-from smoothcert.report.tables.corruptions import Corrupted, corruption_table
+from smoothcert.report.views.accuracy import accuracy_figure
+from smoothcert.report.views.corruptions import corruption_table
 from tests.report.cells import best
+from tests.report.page import write_report
 
 L1 = {"noise": "laplace", "norm": "l1", "sigma": 0.5, "n": 1000, "alpha": 0.001}
 

@@ -8,7 +8,7 @@ import pytest
 from smoothcert.errors import ConfigError
 from smoothcert.published.catalogue import load_table
 from smoothcert.report import overlays, trade_off_values
-from smoothcert.report.charts.overlays import overlay_figure
+from smoothcert.report.views.trade_offs import overlay_figure
 from smoothcert.statistics.value import CERTIFIED_ACCURACY
 from tests.report.drawn import labels, lines
 

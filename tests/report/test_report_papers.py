@@ -14,12 +14,9 @@ from smoothcert.report import (
     read_trainings,
 )
 from smoothcert.report.measures.across_seeds import seed_summary
+from smoothcert.report.measures.corrupted import corruption_means
 from smoothcert.report.read.methods import METHODS, method_of
-from smoothcert.report.tables.corruptions import (
-    corruption_means,
-    corruption_table,
-    corruption_types_table,
-)
+from smoothcert.report.views.corruptions import corruption_table, corruption_types_table
 from tests.report.authors_logs import LOGS, needs_logs
 from tests.report.papers import paper_columns, paper_table
 

@@ -8,22 +8,23 @@ import pytest
 
 from smoothcert.errors import ConfigError
 from smoothcert.report import (
-    Material,
-    Scene,
     Training,
     certificate_table,
-    draw,
     read_attacks,
-    report_tables,
     save,
     texts_together,
     write_tables,
 )
-from smoothcert.report.charts.drawings import DRAWINGS
-from smoothcert.report.tables.corruptions import Corrupted
-from smoothcert.report.tables.parts import PARTS
+from smoothcert.report.measures.corrupted import Corrupted
+from smoothcert.report.views import VIEWS
 from tests.report.attack_stores import ABOUT, write_attacks
+from tests.report.page import a_report, draw, report_tables
 
+NAMES = ["accuracy", "confidence", "differences", "envelope", "attacks", "corruptions"]
+NAMES += [
+    "corruption-types",
+    "classes",
+]  # the others need runs that the papers have, or of several seeds
 TRAINING = Training(
     "macer", "macer", [{"epoch": epoch, "lr": 0.1, "loss": 1.0 - epoch / 5} for epoch in range(3)]
 )
@@ -49,9 +50,9 @@ def attacked(runs, tmp_path):
 
 
 def test_by_default_the_main_table_as_it_was(runs):
-    tables = report_tables(Material(runs))
-    assert list(tables) == ["certified"]
-    assert texts_together(tables["certified"]) == certificate_table(runs).to_text()
+    tables = report_tables(a_report(runs))
+    assert list(tables) == ["accuracy"]
+    assert texts_together(tables["accuracy"]) == certificate_table(runs).to_text()
 
 
 def test_what_is_given_expressly_is_shown_unasked(make, runs):
@@ -59,16 +60,16 @@ def test_what_is_given_expressly_is_shown_unasked(make, runs):
         [0.5, 0.6], [0, 0], label=np.array([-1, -1]), predict=np.array([3, 4]), sigma=0.5
     )
     tables = report_tables(
-        Material([*runs, unlabelled], corrupted=[[Corrupted("m", "fog", 1, runs[0])]])
+        a_report([*runs, unlabelled], corrupted=[[Corrupted("m", "fog", 1, runs[0])]])
     )
-    assert list(tables) == ["certified", "shares", "corruptions"]
-    assert list(report_tables(Material([unlabelled]))) == ["certified"]
+    assert list(tables) == ["accuracy", "corruptions"]
+    assert list(report_tables(a_report([unlabelled]))) == ["accuracy"]
 
 
 def test_files_of_several_tables(runs, tmp_path):
     benchmarks = [[Corrupted("m", "fog", 1, run)] for run in runs]
     tables = report_tables(
-        Material(runs, corrupted=benchmarks), ["corruptions", "confidence", "certified"]
+        a_report(runs, corrupted=benchmarks), ["corruptions", "confidence", "accuracy"]
     )
     paths = {kind: tmp_path / f"t.{kind}" for kind in ("markdown", "latex", "csv")}
     written = write_tables(tables, **paths)
@@ -104,7 +105,7 @@ def test_files_of_several_tables(runs, tmp_path):
 
 def test_one_table_has_no_caption(runs, tmp_path):
     write_tables(
-        report_tables(Material(runs)), markdown=tmp_path / "t.md", latex=tmp_path / "t.tex"
+        report_tables(a_report(runs)), markdown=tmp_path / "t.md", latex=tmp_path / "t.tex"
     )
     assert (tmp_path / "t.md").read_text() == certificate_table(runs).to_markdown()
     assert (tmp_path / "t.tex").read_text() == certificate_table(runs).to_latex()
@@ -113,17 +114,16 @@ def test_one_table_has_no_caption(runs, tmp_path):
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("shares", "all of these have labels"),
         ("confidence", "p_A is known, found none"),
         ("differences", "need a run with labels beside run, .* found no other run"),
         ("envelope", "needs two runs"),
         ("corruptions", "needs certificates of a corruption benchmark"),
-        ("tail", "a table is one of certified, .*, found 'tail'"),
+        ("tail", "a view with tables is one of accuracy, .*, found 'tail'"),
     ],
 )
 def test_a_table_that_cannot_be_made(make, name, message):
     with pytest.raises(ConfigError, match=message):
-        report_tables(Material([make([0.5])]), [name])
+        report_tables(a_report([make([0.5])]), [name])
 
 
 def test_every_table_of_the_registry_can_be_made(make, runs, attacked):
@@ -132,17 +132,17 @@ def test_every_table_of_the_registry_can_be_made(make, runs, attacked):
     )
     corrupted = [[Corrupted("m", "fog", 1, runs[0])]]
     tables = report_tables(
-        Material([*runs, unlabelled], corrupted=corrupted, attacks=attacked[1]), list(PARTS)
+        a_report([*runs, unlabelled], corrupted=corrupted, attacks=attacked[1]), NAMES
     )
-    assert list(tables) == list(PARTS)
+    assert list(tables) == NAMES
     assert all(table.caption for made in tables.values() for table in made)
 
 
-@pytest.mark.parametrize("name", DRAWINGS)
+@pytest.mark.parametrize("name", [name for name, view in VIEWS.items() if view.draw])
 @pytest.mark.parametrize("kind", ["svg", "pdf", "png"])
 def test_every_drawing_in_every_format(attacked, tmp_path, name, kind):
     for file in ("a", "b"):
-        scene = Scene(attacked[0], attacks=attacked[1], trainings=[TRAINING])
+        scene = a_report(attacked[0], attacks=attacked[1], trainings=[TRAINING])
         save(draw(name, scene), tmp_path / f"{file}.{kind}")
     content = (tmp_path / f"a.{kind}").read_bytes()
     assert len(content) > 1000
@@ -152,18 +152,18 @@ def test_every_drawing_in_every_format(attacked, tmp_path, name, kind):
 def test_a_name_is_no_formula(make, tmp_path):
     runs = [make([0.5, 0.6], name="$\\broken"), make([0.5, 0.7], name="$a$ and $")]
     # matplotlib raises where a formula cannot be read
-    save(draw("differences", Scene(runs)), tmp_path / "a.png")
+    save(draw("differences", a_report(runs)), tmp_path / "a.png")
     assert (tmp_path / "a.png").stat().st_size > 1000
 
 
 def test_a_drawing_that_cannot_be_made(make):
     with pytest.raises(
-        ConfigError, match=r"a drawing is one of accuracy, confidence.* found 'tail'"
+        ConfigError, match=r"a view with a picture is one of accuracy, confidence.* found 'tail'"
     ):
-        draw("tail", Scene([make([0.5])]))
+        draw("tail", a_report([make([0.5])]))
     with pytest.raises(ConfigError, match="p_A is known, found none"):
-        draw("confidence", Scene([make([0.5])]))
+        draw("confidence", a_report([make([0.5])]))
     with pytest.raises(ConfigError, match="differences need a run"):
-        draw("differences", Scene([make([0.5])]))
+        draw("differences", a_report([make([0.5])]))
     with pytest.raises(ConfigError, match="at least one run"):
-        draw("accuracy", Scene([]))
+        draw("accuracy", a_report([]))

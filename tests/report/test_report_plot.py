@@ -9,8 +9,9 @@ import pytest
 
 from smoothcert.errors import ConfigError
 from smoothcert.report import certified_accuracy, save
-from smoothcert.report.charts.curves import accuracy_figure, step_corners
+from smoothcert.report.curves import step_corners
 from smoothcert.report.plot import COLOURS, DASHES, inline_svg
+from smoothcert.report.views.accuracy import accuracy_figure
 from tests.report.drawn import labels, lines, words
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -17,9 +17,10 @@ from smoothcert.report import (
     report_values,
     seed_summary,
 )
-from smoothcert.report.charts.curves import accuracy_figure, confidence_figure
-from smoothcert.report.charts.histogram import histogram_figure
-from smoothcert.report.tables.tables import seed_table
+from smoothcert.report.views.accuracy import accuracy_figure
+from smoothcert.report.views.confidence import confidence_figure
+from smoothcert.report.views.radii import histogram_figure
+from smoothcert.report.views.seeds import seed_table
 from smoothcert.statistics.printed import in_percent
 from tests.cli.commands import ends
 from tests.report.attack_stores import ABOUT, RIGHT, WRONG, write_attacks
@@ -133,4 +134,4 @@ def test_what_an_attack_leaves_is_not_all_or_none(write_store, tmp_path, capsys)
     answers = {(i, 0.5): WRONG if i == 0 else RIGHT for i in range(2500)}
     write_attacks(tmp_path / "run" / "attack" / "pgd", answers)
     _, said = ends(capsys, "report", tmp_path / "run", "--tables", "attacks")
-    assert [line.split()[-1] for line in said.out.splitlines()[2:4]] == ["100.0", "99.96"]
+    assert [line.split()[-1] for line in said.out.splitlines()[3:5]] == ["100.0", "99.96"]

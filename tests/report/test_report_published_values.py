@@ -12,7 +12,7 @@ from smoothcert.report.measures.published_comparison import (
     deviation,
     differences_in_making,
 )
-from smoothcert.report.tables.tables import published_table
+from smoothcert.report.views.published import published_table
 from tests.report.cells import best
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from smoothcert.evaluation.reanalysis import reanalyse
 from smoothcert.report import (
-    Material,
     certificate_table,
     certified_accuracy_linf,
     difference_table,
@@ -15,19 +14,16 @@ from smoothcert.report import (
     log_in_linf,
     read_log,
     read_store,
-    report_tables,
-    write_report,
 )
-from smoothcert.report.charts.differences import difference_figure
-from smoothcert.report.charts.drawings import Scene, draw
+from smoothcert.report.measures.corrupted import Corrupted
+from smoothcert.report.notes import ROUNDED
 from smoothcert.report.table import Table
-from smoothcert.report.tables.corruptions import Corrupted
-from smoothcert.report.tables.differences import ALL_ROUNDED
-from smoothcert.report.tables.notes import ROUNDED
+from smoothcert.report.views.differences import ALL_ROUNDED, difference_figure
 from tests.report.cells import best
 from tests.report.drawn import bands, lines
+from tests.report.page import a_report, draw, report_tables, write_report
 
-OF_RADII = ("certified", "differences", "envelope", "abstentions", "corruptions")
+OF_RADII = ("accuracy", "differences", "envelope", "corruptions")
 
 
 @pytest.fixture
@@ -39,11 +35,10 @@ def runs(make):
 def test_every_table_of_rounded_radii_says_so(runs, rounded):
     corrupted = [[Corrupted("m", "fog", 1, runs[0])]]
     tables = report_tables(
-        Material(runs, rounded=rounded, corrupted=corrupted), [*OF_RADII, "corruption-types"]
+        a_report(runs, rounded=rounded, corrupted=corrupted), [*OF_RADII, "corruption-types"]
     )
-    assert [tables[name][0].notes.count(ROUNDED) for name in OF_RADII] == [int(rounded)] * len(
-        OF_RADII
-    )
+    noted = [table.notes.count(ROUNDED) for name in OF_RADII for table in tables[name]]
+    assert noted == [int(rounded)] * 5
     radii, accuracies = tables["corruption-types"]
     assert [ROUNDED in radii.notes, ROUNDED in accuracies.notes] == [
         rounded,
@@ -61,7 +56,7 @@ def test_the_note_is_in_every_format_that_has_notes(runs, form):
 @pytest.mark.parametrize("name", ["accuracy", "differences", "envelope", "trade-offs"])
 def test_an_axis_of_rounded_radii_says_so(runs, name):
     for rounded in (False, True):
-        for axes in draw(name, Scene(runs, rounded)).axes:
+        for axes in draw(name, a_report(runs, rounded=rounded)).axes:
             shown = axes.get_xlabel() + axes.get_ylabel()
             assert not shown or ("3 digits" in shown or "3-digit" in shown) == rounded
 
@@ -114,7 +109,7 @@ def test_radii_in_l_infinity_norm_are_those_of_rounded_l2_radii(make):
         ).tolist()
         == at
     )
-    (axes,) = draw("accuracy", Scene([log_in_linf(c)], rounded=True)).axes
+    (axes,) = draw("accuracy", a_report([log_in_linf(c)], rounded=True)).axes
     assert axes.get_xlabel() == "radius r (ℓ∞, ℓ₂ radii rounded to 3 digits)"
 
 

@@ -11,11 +11,11 @@ from smoothcert.report import (
     certificate_table,
     envelope_values,
     group_envelope_table,
-    write_report,
 )
-from smoothcert.report.charts.envelopes import envelope_figure
 from smoothcert.report.measures.same_data import comparable, data_apart, labels_apart
+from smoothcert.report.views.envelope import envelope_figure
 from tests.report.cells import best
+from tests.report.page import write_report
 
 MNIST, CIFAR10 = (
     {"identity": {"dataset": name, "split": "test"}, "inputs": 3} for name in ("mnist", "cifar10")

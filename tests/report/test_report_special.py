@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from smoothcert.report.tables.notes import comparison_notes
+from smoothcert.report.notes import comparison_notes
 
 
 def run(make, identity, predict=None, rows=40):

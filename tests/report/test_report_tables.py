@@ -10,8 +10,8 @@ import pytest
 
 from smoothcert.errors import ConfigError
 from smoothcert.report import certificate_table
+from smoothcert.report.notes import ROUNDED
 from smoothcert.report.table import Cell, Table, latex_together, markdown_together
-from smoothcert.report.tables.notes import ROUNDED
 from tests.report.cells import best
 
 

@@ -6,9 +6,9 @@ import pytest
 
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import Training, is_training_log, read_training_log, read_trainings
-from smoothcert.report.charts.losses import loss_figure
 from smoothcert.report.page.sections import training_chart
 from smoothcert.report.plot import run_styles
+from smoothcert.report.views.losses import loss_figure
 from tests.report.drawn import lines, words
 
 HEADER = "epoch\ttime\tlr\ttrain loss\ttrain acc\ttestloss\ttest acc\n"
@@ -144,10 +144,14 @@ def test_the_page_draws_trainings_as_its_runs(make):
     epochs = [{"epoch": 0, "loss": 2.0}, {"epoch": 1, "loss": 9.0}, {"epoch": 1, "loss": 1.0}]
     more = [*epochs, {"epoch": 2, "loss": float("nan")}, {"epoch": 3}]
     one = [{"epoch": 0, "loss": 1.0}]
-    (line,) = lines(training_chart(runs, {"macer": more, "gaussian": one}))
+    (line,) = lines(training_chart(runs, trainings(macer=more, gaussian=one)))
     assert (line.run, line.colour) == (1, run_styles(runs)[1].colour)
     assert (line.x.tolist(), line.y.tolist()) == ([1, 2], [2, 1])
-    assert training_chart(runs, {"gaussian": one}) is None
+    assert training_chart(runs, trainings(gaussian=one)) is None
+
+
+def trainings(**epochs):
+    return [Training(name, name, own) for name, own in epochs.items()]
 
 
 def test_trainings_on_different_data_sets_are_told(unfinished, recwarn):

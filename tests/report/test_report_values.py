@@ -5,7 +5,7 @@ import math
 import pytest
 
 from smoothcert.report import certificate_table, corruption_values, report_values
-from smoothcert.report.tables.corruptions import Corrupted
+from smoothcert.report.measures.corrupted import Corrupted
 
 
 def test_a_log_knows_little_and_says_so(make):

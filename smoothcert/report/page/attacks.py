@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.charts.attacks import attack_figure
 from smoothcert.report.measures.attack_curves import attack_families
 from smoothcert.report.plot import inline_svg
 from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.tables.attacks import alarms, attack_table, base_table
+from smoothcert.report.views.attacks import alarms, attack_figure, attack_table, base_table
 
 
 def attack_section(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> dict[str, Any]:

@@ -6,77 +6,50 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smoothcert import __version__
 from smoothcert.errors import ConfigError
 from smoothcert.files import write_text
 from smoothcert.progress import printable
-from smoothcert.report.charts.curves import accuracy_figure, confidence_figure
-from smoothcert.report.charts.histogram import MOST
-from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.measures.pairing import reference_place
 from smoothcert.report.measures.published_comparison import OF_ROUNDED
 from smoothcert.report.measures.same_data import comparable, contenders
+from smoothcert.report.notes import alarm_notes, settings_notes
 from smoothcert.report.page import sections
 from smoothcert.report.page.attacks import attack_section
-from smoothcert.report.page.gallery import Gallery, Images, build_gallery
+from smoothcert.report.page.gallery import Gallery, build_gallery
 from smoothcert.report.page.provenance import provenance
-from smoothcert.report.page.sections import Epochs
 from smoothcert.report.page.verified import verified
 from smoothcert.report.plot import COLOURS, DARK_COLOURS, inline_svg, key_svg, run_styles
-from smoothcert.report.read.attacks import Attacks
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
-from smoothcert.report.tables.corruptions import Corrupted
-from smoothcert.report.tables.notes import alarm_notes, settings_notes
-from smoothcert.report.tables.tables import (
-    INTERVALS,
-    certificate_table,
-    checked_radii,
-    class_table,
-    published_table,
-)
+from smoothcert.report.read.trainings import Training
+from smoothcert.report.views.accuracy import INTERVALS, accuracy_figure, certificate_table
+from smoothcert.report.views.classes import class_table
+from smoothcert.report.views.confidence import confidence_figure
+from smoothcert.report.views.published import published_table
+from smoothcert.report.views.radii import MOST
 from smoothcert.statistics.printed import doubt
+
+if TYPE_CHECKING:
+    from smoothcert.report.report import Report
 
 TITLE = "Certified robustness"
 
 
-def write_report(
-    results: Sequence[Certificates],
-    path: str | Path,
-    *,
-    title: str = TITLE,
-    radii: Sequence[float] | None = None,
-    rounded: bool = False,
-    training: Mapping[str, Epochs] | None = None,
-    images: Mapping[str, Images] | None = None,
-    corrupted: Sequence[Sequence[Corrupted]] = (),
-    reference: str | None = None,
-    intervals: bool = False,
-    attacks: Sequence[Attacks] = (),
-) -> None:
+def write_page(report: Report, path: Path, title: str = TITLE) -> None:
     """Write tables, charts, notes and provenance of the runs to `path`.
 
-    `training` gives the epochs of a run by its name, `images` the data set it was certified on, for the gallery.
-    `corrupted` has an entry for each corruption benchmark, and may stand without runs. `reference` is the name of the
-    run that differences are taken to (the first, if None), `intervals` adds those of the main table, and `attacks` are
-    shown in a section of their own.
     The same results give the same bytes. Killed at any moment, it leaves the old file or the new one.
     """
-    path = Path(path)
     if path.is_dir():
         raise ConfigError(
             f"{path}: expected the name of a file to write, found a folder; add a file name"
         )
-    chosen: dict[str, Any] = {"reference": reference, "intervals": intervals}
-    chosen |= {"attacks": attacks, "corrupted": corrupted}
-    if corrupted and not results:
-        write_text(path, render_corruptions(title, corrupted, rounded))
-        return
-    text = render_report(results, title, radii, rounded, training or {}, images or {}, **chosen)
-    write_text(path, text)
+    alone = report.corrupted and not report.runs
+    write_text(path, render_corruptions(report, title) if alone else render_page(report, title))
 
 
 # id of a section -> its title, and the entries of the context it shows: it is left out if all of them are empty
@@ -96,23 +69,13 @@ SECTIONS = {
 }
 
 
-def render_report(
-    results: Sequence[Certificates],
-    title: str,
-    radii: Sequence[float] | None,
-    rounded: bool,
-    training: Mapping[str, Epochs],
-    images: Mapping[str, Images],
-    *,
-    version: str | None = None,
-    corrupted: Sequence[Sequence[Corrupted]] = (),
-    reference: str | None = None,
-    intervals: bool = False,
-    attacks: Sequence[Attacks] = (),
-) -> str:
+def render_page(report: Report, title: str = TITLE, version: str | None = None) -> str:
     """The page as text. A `version` makes it one that asks its server whether there is a newer one (live.py)."""
-    asked = _options(radii, rounded, intervals)
-    table, everything = certificate_table(results, radii, rounded, intervals), results
+    results, options = report.runs, report.options
+    rounded, intervals = options.rounded, options.intervals
+    asked = _options(options.radii, rounded, intervals)
+    table = certificate_table(results, options.radii, rounded, intervals)
+    everything = results
     told = (
         *alarm_notes(results),
         INTERVALS,
@@ -124,8 +87,8 @@ def render_report(
     results = [
         c for c in results if c.labelled
     ] or results  # those without labels share no chart with others
-    radii = default_radii(results) if radii is None else checked_radii(radii)
-    labels, gallery = labels_of(results), build_gallery(results, images)
+    radii = report.radii_of(results)
+    labels, gallery = labels_of(results), build_gallery(results, report.images)
     readings = sections.readings(results, rounded)
     context: dict[str, Any] = {
         **_frame(title, version),
@@ -135,12 +98,12 @@ def render_report(
         "published": published_table(results, radii),
         "labels": labels,
         "readings": readings,
-        **_charts(results, rounded, training),
-        **_comparison(results, radii, rounded, reference_place(results, reference)),
+        **_charts(results, rounded, report.trainings),
+        **_comparison(results, radii, rounded, reference_place(results, options.reference)),
         **_classes(results, gallery, rounded),
-        "corruptions": sections.corruptions(corrupted, rounded),
+        "corruptions": sections.corruptions(report.corrupted, rounded),
         **_gallery(gallery),
-        **attack_section(attacks, everything),
+        **attack_section(report.attacks, everything),
         "norms": norm_names(c.norm for c in results),
         "gaussian": all(c.law == "gaussian" for c in results),
         "doubtful": any(doubt(c.noise) for c in results),
@@ -170,12 +133,13 @@ def render_report(
     return _filled("page.html.j2", context)
 
 
-def render_corruptions(title: str, corrupted: Sequence[Sequence[Corrupted]], rounded: bool) -> str:
+def render_corruptions(report: Report, title: str) -> str:
     """A page of corruption benchmarks alone, without runs on clean images."""
+    rounded = report.options.rounded
     context = {
         **_frame(title, None),
-        "corruptions": sections.corruptions(corrupted, rounded),
-        "files": sum(map(len, corrupted)),
+        "corruptions": sections.corruptions(report.corrupted, rounded),
+        "files": sum(map(len, report.corrupted)),
         "heat": lambda *place: "",
         "data": {"labels": [], "readings": {}},
     }
@@ -223,13 +187,13 @@ def _filled(name: str, context: Mapping[str, Any]) -> str:
 
 
 def _charts(
-    results: Sequence[Certificates], rounded: bool, training: Mapping[str, Epochs]
+    results: Sequence[Certificates], rounded: bool, trainings: Sequence[Training]
 ) -> dict[str, Any]:
     """Charts go into the page unescaped (Markup): they are made here, not by a user."""
     from markupsafe import Markup
 
     confidence = confidence_figure(results)
-    histograms, trained = sections.histograms(results), sections.training_chart(results, training)
+    histograms, trained = sections.histograms(results), sections.training_chart(results, trainings)
     return {
         "curves": Markup(inline_svg(accuracy_figure(results, rounded=rounded), "curves")),
         "confidence": confidence and Markup(inline_svg(confidence, "confidence-chart")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import cycle
 from typing import TYPE_CHECKING, Any
@@ -10,13 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from smoothcert.progress import noun
-from smoothcert.report.charts.curves import axis_top
-from smoothcert.report.charts.differences import difference_figure
-from smoothcert.report.charts.histogram import histogram_figure
-from smoothcert.report.charts.losses import loss_figure
-from smoothcert.report.charts.overlays import overlay_figure
+from smoothcert.report.curves import axis_top
+from smoothcert.report.labels import radius_labels
 from smoothcert.report.measures.analysis import Floats, certified_accuracy, curve_values, proved
 from smoothcert.report.measures.confidence import has_confidence, p_ecdf
+from smoothcert.report.measures.corrupted import Corrupted
 from smoothcert.report.measures.overlays import overlays
 from smoothcert.report.measures.pairing import paired
 from smoothcert.report.measures.same_data import comparable, contenders
@@ -26,19 +24,18 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, one_line
 from smoothcert.report.read.trainings import Training, finite
 from smoothcert.report.table import Table
-from smoothcert.report.tables.corruptions import (
-    Corrupted,
-    corruption_table,
-    corruption_types_tables,
-)
-from smoothcert.report.tables.differences import difference_table
-from smoothcert.report.tables.tables import envelope_table, radius_labels, seed_table
+from smoothcert.report.views.corruptions import corruption_table, corruption_types_tables
+from smoothcert.report.views.differences import difference_figure, difference_table
+from smoothcert.report.views.envelope import envelope_table
+from smoothcert.report.views.losses import loss_figure
+from smoothcert.report.views.radii import histogram_figure
+from smoothcert.report.views.seeds import seed_table
+from smoothcert.report.views.trade_offs import overlay_figure
 from smoothcert.statistics.printed import at_least, in_percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Epochs = Sequence[Mapping[str, Any]]
 
 SURE = 0.99  # the confidence that the head of the page asks for
 MOST_RUNS = (
@@ -213,16 +210,14 @@ def histograms(results: Sequence[Certificates]) -> Figure | None:
     return histogram_figure(results, MOST_RUNS) if measured else None
 
 
-def training_chart(
-    results: Sequence[Certificates], training: Mapping[str, Epochs]
-) -> Figure | None:
+def training_chart(results: Sequence[Certificates], trainings: Sequence[Training]) -> Figure | None:
     """Lines look as those of the runs; None where no run has two epochs or more."""
     styles = enumerate(run_styles(results))
     runs = {one_line(c.name): place for c, place in zip(results, styles, strict=True)}
     known = [
-        Training(one_line(name), name, epochs)
-        for name, epochs in training.items()
-        if sum(finite(epoch, "epoch", "loss") for epoch in epochs) > 1
+        training
+        for training in trainings
+        if sum(finite(epoch, "epoch", training.loss) for epoch in training.epochs) > 1
     ]
     return loss_figure(known, runs=runs) if known else None
 

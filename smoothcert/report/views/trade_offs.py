@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.measures.overlays import Series, Spot, at_least
+from smoothcert.report.measures.analysis import proved
+from smoothcert.report.measures.overlays import Series, Spot, at_least, overlays
 from smoothcert.report.plot import (
     LineStyle,
     around,
@@ -20,11 +21,14 @@ from smoothcert.report.plot import (
     styles_of,
     word,
 )
+from smoothcert.report.view import View
 from smoothcert.statistics.printed import in_percent, number
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from smoothcert.report.report import Report
 
 
 @looks()
@@ -60,7 +64,7 @@ def overlay_figure(
         words = []
         for place, (entry, style) in enumerate(zip(series, styles, strict=True)):
             if spots := _drawn(entry, column):
-                words.append(_draw(axes, entry, spots, column, style, place, down))
+                words.append(_points(axes, entry, spots, column, style, place, down))
                 _values(axes, entry, spots, column, _carried(entry, series, column))
         x, y = (
             np.concatenate([np.asarray(drawn.get_data()[axis]) for drawn in axes.get_lines()])
@@ -76,7 +80,7 @@ def overlay_figure(
     return figure
 
 
-def _draw(
+def _points(
     axes: Axes,
     entry: Series,
     spots: Sequence[Spot],
@@ -133,3 +137,19 @@ def _label(entry: Series) -> str:
         + f" by {entry.parameter}" * bool(entry.parameter)
     )
     return label + "".join(f" ({note})" for note in entry.notes)
+
+
+def _draw(report: Report) -> Figure:
+    options, radii = report.options, report.options.radii or ()
+    series = overlays(report.runs, radii, options.published, options.rounded)
+    down = proved(report.runs, options.rounded) and not options.published
+    return overlay_figure(series, radii, options.least_accuracy, options.rounded, down)
+
+
+VIEW = View(
+    "trade-offs",
+    "Accuracy against robustness",
+    "accuracy against robustness along a hyperparameter, also of published rows",
+    draw=_draw,
+    keys=True,
+)

@@ -1,41 +1,51 @@
-"""The tables of a report: certified accuracies first, then what follows from them."""
+"""ACR, abstentions and certified accuracy by radius: the main table, and the curves."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.measures.across_seeds import Spread, seed_groups, seed_summary
+from smoothcert.report.curves import answered, axis_top, curve_name, radius_label, step_corners
+from smoothcert.report.labels import checked_radii, radius_digits, radius_labels
 from smoothcert.report.measures.analysis import (
     abstention_rate,
     average_certified_radius,
     average_radius,
     certified_accuracy,
     certified_share,
-    clean_accuracy,
     default_radii,
     proved,
 )
 from smoothcert.report.measures.bootstrap import NO_INTERVAL
-from smoothcert.report.measures.classes import per_class
-from smoothcert.report.measures.envelope import upper_envelope
 from smoothcert.report.measures.intervals import run_intervals
 from smoothcert.report.measures.published_comparison import (
     deviation,
     differences_in_making,
     find_published,
     published_notes,
-    rows_like,
 )
 from smoothcert.report.measures.same_data import comparable, contenders
+from smoothcert.report.notes import comparison_notes, inputs_cell
+from smoothcert.report.plot import Marker, legend, line, looks, new_figure, percent, run_styles
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import ALARM, doubted, labels_of, one_line, run_labels
+from smoothcert.report.read.names import (
+    ALARM,
+    drawn_labels,
+    labels_of,
+    one_line,
+)
 from smoothcert.report.table import ACCURACY, SHARE, Cell, Table, marked
-from smoothcert.report.tables.notes import comparison_notes, inputs_cell
+from smoothcert.report.view import View
 from smoothcert.statistics.printed import doubt, in_percent, number
-from smoothcert.statistics.value import CERTIFIED_ACCURACY
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from smoothcert.report.report import Report
 
 PUBLISHED = ("published", "difference")
 INTERVALS = (
@@ -164,119 +174,6 @@ def _with_intervals(
     return found, [*told, INTERVALS]
 
 
-def envelope_table(
-    results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False
-) -> Table:
-    """The best run for each radius, or all that tie, with their clean accuracies (`upper_envelope`)."""
-    labels, down = labels_of(results), proved(results, rounded)
-    clean = [in_percent(clean_accuracy(c), down) for c in results]
-    rows = [
-        (
-            *radius_labels([w.radius]),
-            in_percent(w.accuracy, down),
-            ", ".join(labels[i] for i in w.tied) + (" (tie)" if len(w.tied) > 1 else ""),
-            ", ".join(clean[i] or "not tested" for i in w.tied),
-        )
-        for w in upper_envelope(results, radii, rounded)
-        if w.accuracy > 0
-    ]
-    return Table(("r", "certified accuracy %", "best run", "its accuracy at r=0 %"), tuple(rows))
-
-
-def seed_table(
-    results: Sequence[Certificates], radii: Sequence[float], rounded: bool = False
-) -> Table | None:
-    """Mean ± sample standard deviation over the runs that differ only in their seed; None if there are none."""
-    names, rows = run_labels([c.name for c in results], [c.sigma for c in results]), []
-    for group in seed_groups(results):
-        summary = seed_summary([results[i] for i in group], radii, rounded)
-        shares = [_spread(s, in_percent, 2) for s in summary.accuracy]
-        acr = _spread(summary.acr, number, 4)
-        name = doubted(f"{names[group[0]]}, ...", *(results[i] for i in group))
-        rows.append((name, str(summary.runs), acr, *shares))
-    return (
-        Table(("experiment", "seeds", "ACR"), tuple(rows), radius_labels(radii)) if rows else None
-    )
-
-
-def class_table(
-    results: Sequence[Certificates],
-    names: Sequence[str] = (),
-    rounded: bool = False,
-    most: int = 20,
-) -> Table | None:
-    """The ACR of each run that has one, class by class, for the `most` classes with the smallest mean over the runs."""
-    results = [c for c in results if c.tested_radii is None and c.labelled]
-    values = [{entry.label: entry.acr for entry in per_class(c, rounded=rounded)} for c in results]
-    classes = sorted({label for run in values for label in run})
-    mean = {k: np.mean([run[k] for run in values if k in run]) for k in classes}
-    shown, down = sorted(sorted(classes, key=lambda k: mean[k])[:most]), proved(results, rounded)
-    rows = [
-        (label, *(number(run[k], radius_digits(c), down) if k in run else "-" for k in shown))
-        for c, label, run in zip(results, labels_of(results), values, strict=True)
-    ]
-    return (
-        Table(("run", *(names[k] if k < len(names) else str(k) for k in shown)), tuple(rows))
-        if rows
-        else None
-    )
-
-
-def published_table(results: Sequence[Certificates], radii: Sequence[float]) -> Table | None:
-    """Ours, published and the difference for each run with a published row; radii rounded as published ones are."""
-    rows: list[tuple[str, ...]] = []
-    for c, label in zip(results, labels_of(results), strict=True):
-        row = next((row for row in rows_like(c) if row.acr and row.acr.seeds == 1), None)
-        if row is None or row.acr is None or differences_in_making(c, row):
-            continue
-        ours = certified_accuracy(c, radii, rounded=True).tolist()
-        printed = [row.at(CERTIFIED_ACCURACY, r) for r in radii]
-        theirs = [value and value.value for value in printed]
-        acr = average_certified_radius(c, rounded=True)
-        rows += [
-            (label, "ours", f"{acr:.3f}", *map(in_percent, ours)),
-            (
-                "",
-                "published",
-                f"{row.acr.value:.3f}",
-                *("-" if t is None else in_percent(t) for t in theirs),
-            ),
-            (
-                "",
-                "difference",
-                signed(acr - row.acr.value, 3),
-                *(
-                    "-" if t is None else signed(100 * (o - t), 1)
-                    for o, t in zip(ours, theirs, strict=True)
-                ),
-            ),
-        ]
-    return Table(("run", "", "ACR"), tuple(rows), radius_labels(radii)) if rows else None
-
-
-def radius_digits(c: Certificates) -> int:
-    """Of a mean radius; those in l-infinity norm are small."""
-    return 5 if c.norm == "linf" else 3
-
-
-def checked_radii(radii: Sequence[float]) -> list[float]:
-    if not all(np.isfinite(r) and r >= 0 for r in radii):
-        raise ConfigError(f"expected radii of at least 0, found {list(radii)}")
-    return list(radii)
-
-
-def radius_labels(radii: Sequence[float]) -> tuple[str, ...]:
-    return tuple(_radius_label(r) for r in radii)
-
-
-def _radius_label(r: float) -> str:
-    """`0.50`; `2/255`, as steps of 8-bit images are written; else as many digits as it has."""
-    if round(r, 2) == r:
-        return f"{r:.2f}"
-    levels = round(255 * r)
-    return f"{levels}/255" if abs(255 * r - levels) < 1e-9 else f"{r:g}"
-
-
 def _best(
     rows: Sequence[Sequence[str]], complete: Sequence[int], columns: Sequence[int]
 ) -> list[tuple[str, ...]]:
@@ -292,11 +189,62 @@ def _best(
     return list(marked(rows, lambda i, j: (i, j) in marks))
 
 
-def _spread(value: Spread, shown: Callable[..., str], digits: int) -> str:
-    mean, std = (shown(part, digits=digits) for part in (value.mean, value.std))
-    return f"{mean} ± {std}" if mean else ""
+@looks()
+def accuracy_figure(runs: Sequence[Certificates], *, rounded: bool = False) -> Figure:
+    """The certified-accuracy curves of the runs, or those of certified shares where there are no labels."""
+    if not runs:
+        raise ConfigError("a figure needs at least one run, found none")
+    labels, shown = drawn_labels(runs), curve_name(runs)
+    figure, (axes,) = new_figure()
+    for place, (label, c, style) in enumerate(zip(labels, runs, run_styles(runs), strict=True)):
+        marker: Marker = "" if c.tested_radii is None else "dots"
+        line(axes, *step_corners(c, rounded), label, style, place, marker=marker)
+    right, top = axis_top(runs)
+    axes.set(xlim=(0.0, right), ylim=(0.0, top), xlabel=radius_label(runs, rounded), ylabel=shown)
+    percent(axes.yaxis)
+    legend(figure)
+    summary = "; ".join(
+        f"{label}: {_summary(c, rounded, proved(runs, rounded))}"
+        for label, c in zip(labels, runs, strict=True)
+    )
+    figure.set_label(
+        f"{shown.capitalize()}. Share of inputs {answered(runs)} with a certified radius of at least r. {summary}."
+    )
+    return figure
 
 
-def signed(value: float, digits: int) -> str:
-    """With its sign, but never "-0.0"."""
-    return f"{round(value, digits) + 0.0:+.{digits}f}"
+def _summary(c: Certificates, rounded: bool, down: bool) -> str:
+    shares = zip(*step_corners(c, rounded), strict=True)
+    if c.tested_radii is not None:
+        return ", ".join(f"{in_percent(share, down)} % at radius {r:g}" for r, share in shares)
+    clean = f"{in_percent(next(shares)[1], down)} % at radius 0"
+    if not c.labelled:
+        return f"{clean}, mean radius {number(average_radius(c, rounded), 3, down)}"
+    acr = number(average_certified_radius(c, rounded), 3, down)
+    return f"{clean}, average certified radius {acr}"
+
+
+def _tables(report: Report) -> list[Table]:
+    """The main one, and the shares of runs without labels where others have some: the main table has them not."""
+    chosen = report.options.radii, report.options.rounded, report.options.intervals
+    main = certificate_table(report.runs, *chosen)
+    found = [replace(main, caption="Certified accuracy")]
+    bare = [c for c in report.runs if not c.labelled]
+    if bare and report.labelled:
+        shares = "Certified shares of the runs without labels"
+        found.append(replace(certificate_table(bare, *chosen), caption=shares))
+    return found
+
+
+def _draw(report: Report) -> Figure:
+    return accuracy_figure(report.runs, rounded=report.options.rounded)
+
+
+VIEW = View(
+    "accuracy",
+    "Results",
+    "ACR, abstentions and certified accuracy by radius",
+    _tables,
+    _draw,
+    unasked=lambda report: True,
+)

@@ -14,6 +14,7 @@ from smoothcert.report.measures.confidence import saturation
 from smoothcert.report.plot import COLOURS, INK, WRONG, looks, new_figure, percent, run_styles, word
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
+from smoothcert.report.view import View
 from smoothcert.statistics.printed import in_percent
 
 if TYPE_CHECKING:
@@ -116,3 +117,11 @@ def _words(h: Histogram, label: str) -> str:
         full = in_percent(h.saturated, h.proved)
         text += f", {full} % {word} at the saturation radius {h.saturation:.3f}"
     return text
+
+
+VIEW = View(
+    "radii",
+    "Radii",
+    "how the radii of each run are spread",
+    draw=lambda report: histogram_figure(report.runs),
+)

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from smoothcert.report.labels import checked_radii
 from smoothcert.report.measures.analysis import (
     abstention_rate,
     average_certified_radius,
@@ -21,6 +22,7 @@ from smoothcert.report.measures.analysis import (
 )
 from smoothcert.report.measures.bootstrap import Interval
 from smoothcert.report.measures.confidence import has_confidence, p_ecdf, saturation
+from smoothcert.report.measures.corrupted import Corrupted, corruption_means
 from smoothcert.report.measures.intervals import run_intervals, share_intervals
 from smoothcert.report.measures.overlays import Spot, at_least, overlays
 from smoothcert.report.measures.pairing import differences, paired, rounding_needed
@@ -29,11 +31,10 @@ from smoothcert.report.measures.published_comparison import (
     differences_in_making,
     find_published,
 )
+from smoothcert.report.notes import alarm_notes
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.tables.confidence import LEVELS
-from smoothcert.report.tables.corruptions import Corrupted, corruption_means
-from smoothcert.report.tables.notes import alarm_notes
-from smoothcert.report.tables.tables import certificate_table, checked_radii
+from smoothcert.report.views.accuracy import certificate_table
+from smoothcert.report.views.confidence import LEVELS
 from smoothcert.runs.seeds import seed_in
 from smoothcert.statistics.printed import doubt
 

@@ -23,6 +23,7 @@ from smoothcert.report.plot import (
     word,
 )
 from smoothcert.report.read.trainings import Training, finite
+from smoothcert.report.view import View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -158,3 +159,11 @@ def _drops(trainings: Sequence[Training]) -> list[Mark]:
         )
         marks.append(Mark(finished, word, about))
     return marks
+
+
+VIEW = View(
+    "losses",
+    "Training",
+    "losses and accuracies after each epoch of training",
+    draw=lambda report: loss_figure(report.trainings, report.options.epochs),
+)

@@ -1,18 +1,40 @@
-"""Accuracy under attack beside certified accuracy, and what the network itself answers, as tables and for programs."""
+"""Accuracy under attack beside certified accuracy: the true one lies between."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.measures.analysis import certified_accuracy
-from smoothcert.report.measures.attack_curves import setting_of
+from smoothcert.progress import noun
+from smoothcert.report.labels import radius_labels
+from smoothcert.report.measures.analysis import Floats, certified_accuracy
+from smoothcert.report.measures.attack_curves import (
+    AttackCurve,
+    Family,
+    attack_families,
+    setting_of,
+)
 from smoothcert.report.measures.attacked import EmpiricalRow, empirical_rows
+from smoothcert.report.measures.shared_inputs import data_of
+from smoothcert.report.notes import alarm_notes
+from smoothcert.report.plot import (
+    COLOURS,
+    DASHES,
+    LineStyle,
+    legend,
+    line,
+    looks,
+    new_figure,
+    percent,
+    run_styles,
+)
 from smoothcert.report.read.attacks import (
     NO_ATTACK,
     Attacks,
@@ -22,11 +44,22 @@ from smoothcert.report.read.attacks import (
     with_alarms,
 )
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import ALARM, distinct_names, labels_of, one_line
+from smoothcert.report.read.names import (
+    ALARM,
+    distinct_names,
+    doubted,
+    labels_of,
+    norm_names,
+    one_line,
+)
 from smoothcert.report.table import Table
-from smoothcert.report.tables.notes import alarm_notes
-from smoothcert.report.tables.tables import radius_labels
+from smoothcert.report.view import View
 from smoothcert.statistics.printed import doubt, in_percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from smoothcert.report.report import Report
 
 _NO_ATTACK = (
     "a table of attacks needs stores of attacks, and these runs have none: `smoothcert attack RUN --radius 0 0.5 1` "
@@ -210,3 +243,97 @@ def _inputs(rows: Sequence[EmpiricalRow]) -> str:
     """How many were attacked; while a store is being made, the radii may differ in it."""
     counts = sorted({row.inputs for row in rows})
     return " to ".join(map(str, dict.fromkeys((counts[0], counts[-1]))))
+
+
+@looks()
+def attack_figure(families: Sequence[Family], first_run: int = 0) -> Figure:
+    """The certified curve of each family, and a line for each kind of attack on it.
+
+    What an attack leaves at a radius bounds the accuracy from there on, so the line stays level up to the next radius.
+    Points on it are the radii that were attacked.
+    A page that shows and hides its runs numbers the lines from `first_run` on, so that these stay.
+    """
+    figure, (axes,) = new_figure()
+    run, largest = count(first_run), 0.0
+    end = 1.02 * max(float(radii.max(initial=0.0)) for f in families for radii in _radii(f)) or 1.0
+    styles = run_styles([family.models[0] for family in families])
+    for family, style in zip(families, styles, strict=True):
+        name = doubted(family.name, *family.models)
+        radii, share = family.certified
+        largest = max(largest, float(share.max(initial=0.0)))
+        if not family.dots:  # both ends of each drop, the last to 0
+            radii, share = np.repeat(radii, 2), np.append(np.repeat(share, 2)[1:], 0.0)
+        label = f"{name}: certified, {_counted(family)}"
+        line(axes, radii, share, label, style, next(run), marker="dots" if family.dots else "")
+        one_colour = len(families) > 1 or len(family.curves) == 1
+        for place, curve in enumerate(family.curves, start=1):
+            colour = style.colour if one_colour else (style.colour + place) % len(COLOURS)
+            label = f"{name}: " * (len(families) > 1) + curve.label
+            drawn = LineStyle(colour, place % len(DASHES))
+            x, y = np.append(np.repeat(curve.radii, 2)[1:], end), np.repeat(curve.accuracy, 2)
+            own = [2 * i for i, r in enumerate(curve.radii.tolist()) if r in curve.attacked]
+            line(axes, x, y, label, drawn, next(run), marker="full", marked=own)
+            largest = max(largest, float(y.max(initial=0.0)))
+    top = max(math.ceil(10 * largest - 1e-9) / 10, 0.1)
+    axes.set(xlim=(0.0, end), ylim=(0.0, top))
+    axes.set(xlabel=f"radius r ({norm_names(['l2'])})", ylabel="accuracy")
+    percent(axes.yaxis)
+    legend(figure)
+    names = ", ".join(doubted(family.name, *family.models) for family in families)
+    figure.set_label(
+        f"Certified and empirical accuracy of {names}. "
+        "Certified accuracy is proved from below, accuracy under attack bounds it from above, both on "
+        f"{_on(families)}. An attack takes m noises and T steps, PREDICT n samples at α. "
+        "Points are the radii that were attacked. "
+        "A bound holds for all larger radii too, also beyond the largest that was attacked. "
+        f"{'; '.join(map(_summary, families))}."
+        + "".join(f" Note: {note}." for family in families for note in family.notes)
+    )
+    return figure
+
+
+def _counted(family: Family) -> str:
+    """How many inputs it is about: as many as all families on its data set."""
+    inputs = family.models[0].rows
+    return f"{inputs} {noun(inputs, 'input')}"
+
+
+def _on(families: Sequence[Family]) -> str:
+    by_data = {data_of(family.models[0]): _counted(family) for family in families}
+    if len(by_data) == 1:
+        return _counted(families[0])
+    return " and ".join(f"{counted} of {' '.join(data)}" for data, counted in by_data.items())
+
+
+def _summary(family: Family) -> str:
+    def told(curve: AttackCurve) -> str:
+        points = zip(curve.radii.tolist(), curve.accuracy.tolist(), strict=True)
+        return f"{curve.label}: " + ", ".join(
+            f"{in_percent(share)} % at {radius:g}" for radius, share in points
+        )
+
+    models = len(family.models)
+    best = f", the best certified of {models} models at each radius" if models > 1 else ""
+    return f"{family.name}{best}: " + "; ".join(map(told, family.curves))
+
+
+def _radii(family: Family) -> list[Floats]:
+    return [family.certified[0], *(curve.radii for curve in family.curves)]
+
+
+def _tables(report: Report) -> list[Table]:
+    found = [attack_table(report.attacks, report.runs)]
+    if any(a.base_predict is not None for a in report.attacks):
+        found.append(base_table(report.attacks, report.runs))
+    return found
+
+
+VIEW = View(
+    "attacks",
+    "Under attack",
+    "accuracy under attack beside certified accuracy, and the network itself",
+    _tables,
+    lambda report: attack_figure(attack_families(report.attacks, report.runs)),
+    unasked=lambda report: bool(report.attacks),
+    keys=True,
+)

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from smoothcert.data.corruptions import CORRUPTIONS
-from smoothcert.report.tables.notes import ROUNDED, norm_notes
+from smoothcert.report.notes import ROUNDED, norm_notes
 
 if TYPE_CHECKING:
-    from smoothcert.report.tables.corruptions import Corrupted
+    from smoothcert.report.measures.corrupted import Corrupted
 
 
 def corruption_notes(entries: Sequence[Corrupted], rounded: bool) -> list[str]:
