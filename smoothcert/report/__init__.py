@@ -4,6 +4,7 @@ Nothing here needs PyTorch. It must not know how certificates are sampled: it re
 stored counts prove it.
 """
 
+from smoothcert.report.certificate_table import certificate_table
 from smoothcert.report.measures.across_seeds import seed_groups, seed_summary
 from smoothcert.report.measures.analysis import (
     abstention_rate,
@@ -52,7 +53,6 @@ from smoothcert.report.values import (
     report_values,
     trade_off_values,
 )
-from smoothcert.report.views.accuracy import certificate_table
 from smoothcert.report.views.attacks import alarms, attack_table, attack_values, base_table
 from smoothcert.report.views.confidence import confidence_table
 from smoothcert.report.views.corruptions import (

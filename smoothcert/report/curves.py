@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,6 +16,8 @@ from smoothcert.report.measures.analysis import (
 )
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import norm_names
+from smoothcert.report.view import Reading
+from smoothcert.statistics.printed import in_percent
 
 if TYPE_CHECKING:
     pass
@@ -58,3 +60,27 @@ def step_corners(c: Certificates, rounded: bool = False) -> tuple[Floats, Floats
         return np.array(c.tested_radii), curve_values(c, c.tested_radii, rounded)
     radii, share = certified_curve(c, rounded)
     return np.repeat(radii, 2), np.append(np.repeat(share, 2)[1:], 0.0)
+
+
+def reading(
+    x: Floats,
+    start: int,
+    symbol: str,
+    digits: int,
+    runs: Sequence[int],
+    shares: Callable[[int], Floats],
+    down: bool,
+) -> Reading:
+    """Shares of the runs on a fine grid, in %, for the slider and the pointer of the page.
+
+    Rounded here, by the rule of the table: the script would print a tie such as 73.25 the other way.
+    """
+    cells = ([in_percent(share, down) for share in shares(run).tolist()] for run in runs)
+    return {
+        "x": np.round(x, 6).tolist(),
+        "shown": [f"{value:.{digits}f}" for value in x.tolist()],
+        "start": start,
+        "symbol": symbol,
+        "runs": list(runs),
+        "values": [[float(cell) if cell else None for cell in row] for row in cells],
+    }

@@ -58,6 +58,7 @@ class Report:
     corrupted: Sequence[Sequence[Corrupted]] = ()
     images: Mapping[str, Images] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    on_page: bool = False  # where views are shorter, and tell what its reader cannot ask for
 
     def tables(self, *names: str) -> dict[str, list[Table]]:
         """The tables of these views; without names, the main one and what is there to be shown unasked."""
@@ -115,6 +116,8 @@ class Report:
 
     def reference_place(self) -> int:
         """The place of the run that others are compared with."""
+        if not self.runs:
+            raise ConfigError("a comparison needs at least one run, found none")
         return reference_place(self.runs, self.options.reference)
 
 

@@ -88,6 +88,7 @@ class Table:
     word: str = ""  # before each of `radii` in the head of a column: CSV does not show `group`
     symbol: str = "r"  # of what `radii` holds
     caption: str = ""  # shown where several tables stand together
+    look: str = ""  # on the page: `text`, `pairs` (lines in threes) or `heat` (shades by value)
 
     def __post_init__(self) -> None:
         for name in ("head", "notes"):

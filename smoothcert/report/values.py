@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from smoothcert.report.certificate_table import certificate_table
 from smoothcert.report.labels import checked_radii
 from smoothcert.report.measures.analysis import (
     abstention_rate,
@@ -33,7 +34,6 @@ from smoothcert.report.measures.published_comparison import (
 )
 from smoothcert.report.notes import alarm_notes
 from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.views.accuracy import certificate_table
 from smoothcert.report.views.confidence import LEVELS
 from smoothcert.runs.seeds import seed_in
 from smoothcert.statistics.printed import doubt

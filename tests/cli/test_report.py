@@ -273,7 +273,7 @@ def test_l_infinity_radii_of_logs(capsys, logs):
         (["--radii", "2/0"], "for example 0 0.5 1 or 2/255, found '2/0'"),
         (
             ["--group-by", "all"],
-            "--group-by is for --tables envelope or abstentions, or --draw envelope",
+            "--group-by is for --tables envelope or --draw envelope",
         ),
         (["--epochs", 3], "--epochs is for --draw losses, which is not given"),
         (

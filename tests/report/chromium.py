@@ -41,9 +41,9 @@ def tab(browser, **options):
     assert troubles == []
 
 
-def values(page, explorer="curves"):
+def values(page, explorer="accuracy"):
     """The column of values beside a chart."""
-    return page.locator(f"#{explorer} td.value").all_inner_texts()
+    return page.locator(f"#{explorer}-explorer td.value").all_inner_texts()
 
 
 def order(page):

@@ -46,7 +46,7 @@ def test_it_is_in_every_table_file_and_page(pair, capsys, again):
     assert (pair / "latex").read_text().count(told) == len(files)
     assert flagged in (pair / "f.svg").read_text()
     page = (pair / "html").read_text()
-    assert page.index('role="alert"') < page.index(told) < page.index('id="results"')
+    assert page.index('role="alert"') < page.index(told) < page.index('id="accuracy"')
     for name in files:
         with (pair / f"csv{name}").open() as file:
             rows = [row[0] for row in csv.reader(file)]

@@ -207,7 +207,7 @@ def test_inputs_that_are_not_certified_have_no_curves(run):
     write_report(results, run / "page.html", attacks=[a for a in attacks if a.name == "far"])
     page = (run / "page.html").read_text()
     assert "<li>curves of attacks need inputs" in page
-    assert 'id="attacks-head"' in page  # its table stands without them
+    assert 'id="attacks"' in page  # its table stands without them
     assert "Certified and empirical accuracy" not in page
 
 
@@ -250,7 +250,7 @@ def test_the_page_keeps_its_lines_apart_from_those_of_the_runs(run, tmp_path):
     attacks, results = both(run)
     write_report(results, tmp_path / "page.html", attacks=attacks)
     page = (tmp_path / "page.html").read_text()
-    section = page[page.index('id="attacks-head"') :].split("</section>")[0]
+    section = page[page.index('id="attacks"') :].split("</section>")[0]
     assert {*re.findall(r'data-run="(\d+)"', section)} == {"1", "2"}
 
 

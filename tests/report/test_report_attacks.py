@@ -179,9 +179,9 @@ def test_an_answer_inside_a_certified_radius_is_an_alarm_everywhere(run, tmp_pat
     ] == [(), (), (0,)]
     write_report(results, tmp_path / "page.html", attacks=attacks)
     page = (tmp_path / "page.html").read_text()
-    assert page.index('role="alert"') < page.index('id="results"')
+    assert page.index('role="alert"') < page.index('id="accuracy"')
     assert page.count(told) == 2  # at the top, and in the section
-    assert 'href="#attacks-head"' in page
+    assert 'href="#attacks"' in page
 
 
 def test_an_alarm_that_the_store_recorded_stays_when_its_certificates_are_gone(tmp_path):

@@ -83,12 +83,16 @@ def test_the_page_does_not_praise_it(runs, tmp_path):
 
 
 def test_no_distance_to_it_is_shown(browser, runs, tmp_path):
-    at = Page(report(tmp_path, runs)).data["readings"]["curves"]["x"].index(0.5)
+    at = Page(report(tmp_path, runs)).data["readings"]["accuracy"]["x"].index(0.5)
     with tab(browser) as page:
         page.goto((tmp_path / "out" / "report.html").as_uri())
-        page.locator("#curves-slider").fill(str(at))
-        assert page.locator("#curves td.value").all_inner_texts()[2] == "25.0\xa0%"
-        assert page.locator("#curves td.gap").all_inner_texts() == ["best", "\u221225.0", ""]
+        page.locator("#accuracy-slider").fill(str(at))
+        assert page.locator("#accuracy-explorer td.value").all_inner_texts()[2] == "25.0\xa0%"
+        assert page.locator("#accuracy-explorer td.gap").all_inner_texts() == [
+            "best",
+            "\u221225.0",
+            "",
+        ]
 
 
 def test_no_mean_of_it_over_corruptions_is_bold(runs):

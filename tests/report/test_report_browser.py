@@ -58,8 +58,8 @@ def outside(url):
 
 
 def test_hover_shows_the_values_there(page):
-    chart = page.locator("#curves svg.smoothcert-chart")
-    tip = page.locator("#curves .tip")
+    chart = page.locator("#accuracy-explorer svg.smoothcert-chart")
+    tip = page.locator("#accuracy-explorer .tip")
     assert tip.is_hidden()
     box = chart.bounding_box()
     left, right, top = (
@@ -82,14 +82,14 @@ def test_hover_shows_the_values_there(page):
 
 
 def test_slider_changes_the_table_and_works_by_keyboard(page):
-    slider = page.locator("#curves-slider")
+    slider = page.locator("#accuracy-slider")
     slider.fill("0")
     assert values(page) == ["90.0\u00a0%", "95.0\u00a0%"]
-    assert page.locator("#curves td.gap").all_inner_texts() == ["−5.0", "best"]
+    assert page.locator("#accuracy-explorer td.gap").all_inner_texts() == ["−5.0", "best"]
     slider.focus()
     for _ in range(50):
         page.keyboard.press("ArrowRight")
-    assert page.locator("#curves output").inner_text() == "0.50"
+    assert page.locator("#accuracy-explorer output").inner_text() == "0.50"
     assert values(page) == ["45.0\u00a0%", "2.5\u00a0%"]
     assert slider.get_attribute("aria-valuetext") == "0.50"
 
@@ -101,20 +101,23 @@ def test_confidence_has_a_slider_of_its_own(page):
 
 
 def test_toggle_hides_a_curve_in_every_chart(page):
-    curves = [page.locator(f'#{chart} .run[data-run="0"]') for chart in ("curves", "confidence")]
+    curves = [
+        page.locator(f'#{chart}-explorer .run[data-run="0"]')
+        for chart in ("accuracy", "confidence")
+    ]
     assert all(curve.is_visible() for curve in curves)
-    page.locator('#curves tr[data-run="0"] input').uncheck()
+    page.locator('#accuracy-explorer tr[data-run="0"] input').uncheck()
     assert all(curve.is_hidden() for curve in curves)
-    assert not page.locator('#confidence tr[data-run="0"] input').is_checked()
+    assert not page.locator('#confidence-explorer tr[data-run="0"] input').is_checked()
     assert page.locator('.run[data-run="1"]').first.is_visible()
-    assert page.locator("#curves td.gap").all_inner_texts() == ["", "best"]
-    page.locator('#confidence tr[data-run="0"] input').check()
+    assert page.locator("#accuracy-explorer td.gap").all_inner_texts() == ["", "best"]
+    page.locator('#confidence-explorer tr[data-run="0"] input').check()
     assert all(curve.is_visible() for curve in curves)
     compared = page.locator(
         '.above .run[data-run="1"]'
     ).all()  # the line of its differences, its band, and their key
     assert [part.is_visible() for part in compared] == [True] * 3
-    page.locator('#curves tr[data-run="1"] input').uncheck()
+    page.locator('#accuracy-explorer tr[data-run="1"] input').uncheck()
     assert [part.is_visible() for part in compared] == [False] * 3
 
 
@@ -157,8 +160,8 @@ def test_pages_fit_a_phone_and_a_dark_room(browser, file):
 def test_without_scripts_the_numbers_are_there(browser, file):
     with tab(browser, java_script_enabled=False) as page:
         page.goto(file.as_uri())
-        assert page.locator("#curves-slider").is_hidden()
-        assert page.locator("#curves td.value").count() == 2
+        assert page.locator("#accuracy-slider").is_hidden()
+        assert page.locator("#accuracy-explorer td.value").count() == 2
         assert page.locator('.run[data-run="0"]').first.is_visible()
         assert page.get_by_role("button").count() == 0
 
@@ -167,7 +170,7 @@ def test_print_opens_every_section(page):
     page.emulate_media(media="print")
     page.evaluate("window.dispatchEvent(new Event('beforeprint'))")
     assert page.evaluate("[...document.querySelectorAll('details')].every((one) => one.open)")
-    assert page.locator("#curves-slider").is_hidden()
+    assert page.locator("#accuracy-slider").is_hidden()
     assert page.locator("nav").is_hidden()
 
 
@@ -179,8 +182,8 @@ def test_a_run_that_tested_some_radii_has_no_value_between_them(browser, make, t
     with tab(browser) as page:
         page.goto((tmp_path / "page.html").as_uri())
         for place, shown in (("50", ["50.0\u00a0%", "50.0\u00a0%"]), ("20", ["–", "100.0\u00a0%"])):
-            page.locator("#curves-slider").fill(place)
+            page.locator("#accuracy-slider").fill(place)
             assert values(page) == shown
-        assert page.locator("#curves td.gap").all_inner_texts() == ["", "best"]
-        page.locator("#curves svg.smoothcert-chart").hover(position={"x": 200, "y": 100})
-        assert "tested" not in page.locator("#curves .tip").inner_text()
+        assert page.locator("#accuracy-explorer td.gap").all_inner_texts() == ["", "best"]
+        page.locator("#accuracy-explorer svg.smoothcert-chart").hover(position={"x": 200, "y": 100})
+        assert "tested" not in page.locator("#accuracy-explorer .tip").inner_text()

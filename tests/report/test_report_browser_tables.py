@@ -117,19 +117,19 @@ def test_a_served_page_follows_its_store_and_keeps_what_the_reader_chose(browser
             expect(status).to_have_text("Live: 6 of 8 inputs certified")
             page.get_by_role("button", name="run", exact=True).first.click()
             page.get_by_role("button", name="run", exact=True).first.click()
-            page.locator('#curves tr[data-run="0"] input').uncheck()
-            page.locator("#curves-slider").fill("30")
+            page.locator('#accuracy-explorer tr[data-run="0"] input').uncheck()
+            page.locator("#accuracy-slider").fill("30")
             page.evaluate("scrollTo(0, 400)")
             before = page.evaluate("[scrollY, document.activeElement.id]")
-            assert before == [400, "curves-slider"]
+            assert before == [400, "accuracy-slider"]
             part.write_text(parts[store / "part-0-of-1.tsv"])
             page.clock.fast_forward(5_000)
             expect(status).to_have_text("All runs are finished")
             assert order(page) == ["b", "a"]
             assert page.locator('[aria-label="Results"] td', has_text="of 4").count() == 0
             assert page.evaluate("[scrollY, document.activeElement.id]") == before
-            assert page.locator("#curves output").inner_text() == "0.30"
-            assert page.locator("#curves tr.off .name").all_inner_texts() == ["a"]
+            assert page.locator("#accuracy-explorer output").inner_text() == "0.30"
+            assert page.locator("#accuracy-explorer tr.off .name").all_inner_texts() == ["a"]
         finally:
             server.shutdown()
             thread.join()

@@ -19,8 +19,8 @@ from smoothcert.report import (
     upper_envelope,
 )
 from smoothcert.report.measures.across_seeds import spread
-from smoothcert.report.page.sections import radii_to_compare
 from smoothcert.report.views.classes import class_table
+from smoothcert.report.views.differences import radii_to_compare
 from smoothcert.report.views.envelope import envelope_table
 from smoothcert.report.views.seeds import seed_table
 

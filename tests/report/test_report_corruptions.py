@@ -178,7 +178,7 @@ def test_a_page_is_made_of_logs_of_corruptions_alone(capsys, graded, tmp_path):
     assert page.startswith("<!doctype html>")
     assert "Certificates on corrupted images alone." in page
     assert page.count("<td>0.400</td><td>0.200</td><td>0.300</td>") == 2
-    assert "Note: radii are rounded" in page
+    assert "<li>radii are rounded" in page
     assert "Certificates of 8 files" in page
     assert "Results" not in page.partition("<script")[0].partition("</style>")[2]
 

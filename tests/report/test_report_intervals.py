@@ -14,8 +14,8 @@ from smoothcert.report import (
     run_intervals,
     share_intervals,
 )
+from smoothcert.report.certificate_table import with_budget
 from smoothcert.report.measures.intervals import mean_interval
-from smoothcert.report.page.sections import with_budget
 from tests.report.cells import intervals
 
 

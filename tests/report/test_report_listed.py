@@ -24,15 +24,16 @@ from smoothcert.report.measures.attack_curves import AttackCurve, Family
 from smoothcert.report.measures.confidence import has_confidence, saturation
 from smoothcert.report.measures.published_comparison import differences_in_making
 from smoothcert.report.notes import comparison_notes
-from smoothcert.report.page.sections import comparison, histograms, readings
+from smoothcert.report.views import VIEWS
 from smoothcert.report.views.accuracy import accuracy_figure
 from smoothcert.report.views.attacks import attack_figure
 from smoothcert.report.views.classes import class_table
 from smoothcert.report.views.confidence import confidence_figure
 from smoothcert.report.views.differences import difference_figure, difference_table
+from smoothcert.report.views.radii import histogram_figure
 from tests.report.cells import best, intervals
 from tests.report.drawn import lines
-from tests.report.page import write_report
+from tests.report.page import a_report, write_report
 
 
 @pytest.fixture
@@ -123,8 +124,11 @@ def test_the_envelope_asks_those_who_know(listed, usual):
 def test_no_averages_from_a_list(listed, usual):
     assert class_table([listed()]) is None
     assert [row[0] for row in class_table([listed(), usual]).rows] == ["usual"]
-    assert [axes.get_title("left") for axes in histograms([listed(), usual]).axes] == ["usual"]
-    assert histograms([listed()]) is None
+    assert [axes.get_title("left") for axes in histogram_figure([listed(), usual]).axes] == [
+        "usual"
+    ]
+    with pytest.raises(ConfigError, match="radii of its own, found none"):
+        histogram_figure([listed()])
     assert confidence_figure([listed()]) is None
     config = {"method": {"name": "gaussian"}}
     assert overlays([listed(config=config | {"sigma": sigma}) for sigma in (0.25, 0.5)], ()) == []
@@ -147,11 +151,12 @@ def test_charts_show_points_and_no_line(listed, usual, tmp_path):
 
 
 def test_readings_say_nothing_between_the_radii(listed, usual):
-    found = readings([listed(), usual], rounded=False)
-    at = found["curves"]["shown"].index("0.50")
-    assert [row[at] for row in found["curves"]["values"]] == [75.0, 75.0]
-    assert [row[at + 1] for row in found["curves"]["values"]] == [None, 75.0]
-    assert found["confidence"]["runs"] == [1]
+    report = a_report([listed(), usual])
+    found = VIEWS["accuracy"].reading(report)
+    at = found["shown"].index("0.50")
+    assert [row[at] for row in found["values"]] == [75.0, 75.0]
+    assert [row[at + 1] for row in found["values"]] == [None, 75.0]
+    assert VIEWS["confidence"].reading(report)["runs"] == [1]
 
 
 def test_a_page_of_such_runs_alone(listed, usual, tmp_path):
@@ -170,7 +175,8 @@ def test_a_page_of_such_runs_alone(listed, usual, tmp_path):
         "<strong>75.0&nbsp;%</strong> at r&nbsp;=&nbsp;0.00 (usual)"
         in (tmp_path / "page.html").read_text()
     )
-    assert comparison([listed(), usual], [0.5], False, 1)["differences"].head[0] == "minus usual"
+    report = a_report([listed(), usual], radii=[0.5], reference="usual")
+    assert report.table("differences").head[0] == "minus usual"
 
 
 def test_round_radii_of_a_store_are_not_taken_for_a_log(listed, make):

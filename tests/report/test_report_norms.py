@@ -20,11 +20,10 @@ from smoothcert.report import (
 from smoothcert.report.measures.confidence import has_confidence, saturation
 from smoothcert.report.measures.corrupted import Corrupted
 from smoothcert.report.measures.published_comparison import differences_in_making
-from smoothcert.report.page.sections import comparison
 from smoothcert.report.views.accuracy import accuracy_figure
 from smoothcert.report.views.corruptions import corruption_table
 from tests.report.cells import best
-from tests.report.page import write_report
+from tests.report.page import a_report, write_report
 
 L1 = {"noise": "laplace", "norm": "l1", "sigma": 0.5, "n": 1000, "alpha": 0.001}
 
@@ -82,9 +81,11 @@ def test_runs_in_two_norms_are_not_compared(make, tmp_path):
     table = certificate_table(runs)
     assert best(table) == set()
     assert [row[2] for row in table.rows] == ["l1", "l2"]
-    assert not any(comparison(runs, [0.0, 0.5], False).values())
+    for name in ("differences", "envelope"):
+        with pytest.raises(ConfigError):
+            a_report(runs, radii=[0.0, 0.5]).table(name)
     assert "Highest certified" not in page(tmp_path, *runs)
-    assert any(comparison([runs[0], runs[0]], [0.0, 0.5], False).values())
+    assert a_report([runs[0], runs[0]], radii=[0.0, 0.5]).table("envelope").rows
 
 
 def test_saturation_follows_the_law_of_the_noise(make):

@@ -79,12 +79,23 @@ def test_every_section_is_there_and_linked(make, tmp_path, pictures):
     )
     page = Page(text)
     links = re.findall(r'<a href="#([^"]+)">', text)
-    assert links == ["results", "curves-head", "confidence-head", "compare", "radii", "classes", "gallery",
-                     "training", "provenance"]  # fmt: skip
+    views = [
+        "accuracy",
+        "confidence",
+        "differences",
+        "envelope",
+        "seeds",
+        "trade-offs",
+        "radii",
+        "classes",
+        "losses",
+    ]
+    assert links == [*views, "gallery", "provenance"]
     assert set(links) <= set(page.ids)
     assert len(page.ids) == len(set(page.ids))
     assert page.loads == []
-    for part in ("Best run for each radius", "Differences to mix-1.0-0", "Over seeds",
+    compared = "Differences to mix-1.0-0, with 95 % intervals of the paired bootstrap"
+    for part in ("Best run for each radius", compared, "Over seeds",
                  "Accuracy against robustness", "smoothmix by eta", "1.6932 ± 0.0007", "saturation 1.232",
                  "accuracy on noisy test images", "class 3"):  # fmt: skip
         assert part in page.text, part
@@ -163,7 +174,7 @@ def test_single_run_without_notes_or_training(make, tmp_path):
     page = Page(report(tmp_path, [make([0.5, 0.7])]))
     assert "Before you compare" not in page.text
     assert "Training" not in page.text
-    assert len(page.data["readings"]["curves"]["values"]) == 1
+    assert len(page.data["readings"]["accuracy"]["values"]) == 1
     assert not any("lower bound of p_A" in part for part in page.text)
 
 
@@ -171,7 +182,7 @@ def test_readings_agree_with_the_table(make, tmp_path):
     radius = np.zeros(400)
     radius[:293] = 0.35
     page = Page(report(tmp_path, [make(radius)], radii=[0.35]))
-    reading = page.data["readings"]["curves"]
+    reading = page.data["readings"]["accuracy"]
     place = reading["x"].index(0.35)
     assert reading["values"][0][place] == 73.2  # 73.25 in binary; the tie at 0.35 counts
     assert reading["values"][0][place + 1 :] == []
@@ -181,7 +192,7 @@ def test_readings_agree_with_the_table(make, tmp_path):
 
 @pytest.mark.parametrize("top", [0.0, 1e-4, 3.81, 30.0, 4000.0])
 def test_readings_cover_any_axis_with_few_points(make, tmp_path, top):
-    reading = Page(report(tmp_path, [make([top])])).data["readings"]["curves"]
+    reading = Page(report(tmp_path, [make([top])])).data["readings"]["accuracy"]
     assert 1 <= len(reading["x"]) <= 401
     assert reading["x"][-1] <= 1.02 * top + 1
     assert 0 <= reading["start"] < len(reading["x"])

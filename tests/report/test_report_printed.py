@@ -81,7 +81,7 @@ def test_no_format_shows_all_or_none_for_what_is_neither(many, tmp_path):
     assert confidence_table([many]).rows[0][2:] == ("99.9",) * 7 + ("0.0",)  # none has 0.999
     page = Page(report(tmp_path, [many], radii=[0.0, 0.5, 1.0]))
     assert "100.0" not in " ".join(page.text)
-    curve = page.data["readings"]["curves"]
+    curve = page.data["readings"]["accuracy"]
     assert [curve["values"][0][curve["x"].index(r)] for r in (0.0, 1.0)] == [99.9, 0.04]
     told = "99.9 % at radius 0, average certified radius 0.700"
     assert told in accuracy_figure([many]).get_label()
@@ -91,11 +91,11 @@ def test_no_format_shows_all_or_none_for_what_is_neither(many, tmp_path):
 
 
 def test_the_script_of_the_page_shows_what_the_table_shows(browser, many, tmp_path):
-    at = Page(report(tmp_path, [many])).data["readings"]["curves"]["x"].index(1.0)
+    at = Page(report(tmp_path, [many])).data["readings"]["accuracy"]["x"].index(1.0)
     with tab(browser) as page:
         page.goto((tmp_path / "out" / "report.html").as_uri())
-        page.locator("#curves-slider").fill(str(at))
-        assert page.locator("#curves td.value").all_inner_texts() == ["0.04\xa0%"]
+        page.locator("#accuracy-slider").fill(str(at))
+        assert page.locator("#accuracy-explorer td.value").all_inner_texts() == ["0.04\xa0%"]
 
 
 def test_a_log_alone_and_rounded_radii_are_printed_as_papers_do(many):

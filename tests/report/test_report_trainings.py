@@ -6,10 +6,11 @@ import pytest
 
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import Training, is_training_log, read_training_log, read_trainings
-from smoothcert.report.page.sections import training_chart
 from smoothcert.report.plot import run_styles
+from smoothcert.report.views import VIEWS
 from smoothcert.report.views.losses import loss_figure
 from tests.report.drawn import lines, words
+from tests.report.page import a_report
 
 HEADER = "epoch\ttime\tlr\ttrain loss\ttrain acc\ttestloss\ttest acc\n"
 LINES = "0\t3.54e+02\t0.1\t0.658\t15.0\t2.22\t28.4\n1\t356\t0.01\t0.59\t19.7\t2.1\t34.5\n"
@@ -144,14 +145,15 @@ def test_the_page_draws_trainings_as_its_runs(make):
     epochs = [{"epoch": 0, "loss": 2.0}, {"epoch": 1, "loss": 9.0}, {"epoch": 1, "loss": 1.0}]
     more = [*epochs, {"epoch": 2, "loss": float("nan")}, {"epoch": 3}]
     one = [{"epoch": 0, "loss": 1.0}]
-    (line,) = lines(training_chart(runs, trainings(macer=more, gaussian=one)))
+    (line,) = lines(on_page(runs, macer=more, gaussian=one))
     assert (line.run, line.colour) == (1, run_styles(runs)[1].colour)
     assert (line.x.tolist(), line.y.tolist()) == ([1, 2], [2, 1])
-    assert training_chart(runs, trainings(gaussian=one)) is None
+    with pytest.raises(ConfigError, match="found none"):
+        on_page(runs, gaussian=one)
 
 
-def trainings(**epochs):
-    return [Training(name, name, own) for name, own in epochs.items()]
+def on_page(runs, **training):
+    return VIEWS["losses"].draw(a_report(runs, training=training, on_page=True))
 
 
 def test_trainings_on_different_data_sets_are_told(unfinished, recwarn):

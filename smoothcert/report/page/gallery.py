@@ -23,6 +23,10 @@ KINDS = {
 BUDGET = 800_000  # characters of images in a page
 
 
+def class_names(images: object) -> tuple[str, ...]:
+    return tuple(getattr(images, "class_names", ()))
+
+
 class Images(Protocol):
     """What a gallery needs of a data set: `image(i)`, uint8 [C, H, W] or floating point in [0, 1]."""
 
@@ -120,9 +124,7 @@ def build_gallery(
         _card(results[run], run, kind, place, used.index(key(run, place)))
         for run, kind, place in chosen
     ]
-    names = next(
-        (tuple(found) for images in sources if (found := getattr(images, "class_names", ()))), ()
-    )
+    names = next((found for images in sources if (found := class_names(images))), ())
     return Gallery(tuple(cards), tuple(pictures[entry] for entry in used), names)
 
 

@@ -11,7 +11,7 @@
   const choices = () => {
     const data = dataOf(document);
     return {
-      hidden: all("#curves tr.off").map((row) => data.labels[row.dataset.run]),
+      hidden: all(".explorer tr.off").map((row) => data.labels[row.dataset.run]),
       at: all("input[type=range]").map((slider) =>
         [slider.id, data.readings[slider.id.replace("-slider", "")].x[slider.value]]),
       sorted: all("th[aria-sort] .sort").map((button) => [columnOf(button), button.parentElement.getAttribute("aria-sort")]),

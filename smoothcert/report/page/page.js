@@ -23,7 +23,7 @@ const startPage = () => {
 
   const explore = (id) => {
     const reading = data.readings[id];
-    const root = document.getElementById(id);
+    const root = document.getElementById(`${id}-explorer`);
     const chart = one("svg.smoothcert-chart", root);
     const slider = one("input[type=range]", root);
     const tip = one(".tip", root);

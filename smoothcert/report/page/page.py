@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Mapping
 from dataclasses import replace
 from importlib.resources import files
 from pathlib import Path
@@ -12,25 +13,17 @@ from smoothcert import __version__
 from smoothcert.errors import ConfigError
 from smoothcert.files import write_text
 from smoothcert.progress import printable
-from smoothcert.report.measures.confidence import saturation
-from smoothcert.report.measures.pairing import reference_place
-from smoothcert.report.measures.published_comparison import OF_ROUNDED
+from smoothcert.report.certificate_table import INTERVALS
 from smoothcert.report.measures.same_data import comparable, contenders
 from smoothcert.report.notes import alarm_notes, settings_notes
-from smoothcert.report.page import sections
-from smoothcert.report.page.attacks import attack_section
 from smoothcert.report.page.gallery import Gallery, build_gallery
 from smoothcert.report.page.provenance import provenance
+from smoothcert.report.page.sections import gallery_data, headline, heat, section, told_once
 from smoothcert.report.page.verified import verified
-from smoothcert.report.plot import COLOURS, DARK_COLOURS, inline_svg, key_svg, run_styles
-from smoothcert.report.read.certificates import Certificates
-from smoothcert.report.read.names import labels_of, norm_names
-from smoothcert.report.read.trainings import Training
-from smoothcert.report.views.accuracy import INTERVALS, accuracy_figure, certificate_table
-from smoothcert.report.views.classes import class_table
-from smoothcert.report.views.confidence import confidence_figure
-from smoothcert.report.views.published import published_table
-from smoothcert.report.views.radii import MOST
+from smoothcert.report.plot import COLOURS, DARK_COLOURS, key_svg, run_styles
+from smoothcert.report.read.names import labels_of
+from smoothcert.report.views import VIEWS
+from smoothcert.report.views.attacks import alarms
 from smoothcert.statistics.printed import doubt
 
 if TYPE_CHECKING:
@@ -48,108 +41,65 @@ def write_page(report: Report, path: Path, title: str = TITLE) -> None:
         raise ConfigError(
             f"{path}: expected the name of a file to write, found a folder; add a file name"
         )
-    alone = report.corrupted and not report.runs
-    write_text(path, render_corruptions(report, title) if alone else render_page(report, title))
-
-
-# id of a section -> its title, and the entries of the context it shows: it is left out if all of them are empty
-SECTIONS = {
-    "results": ("Results", ("table",)),
-    "curves-head": ("Curves", ("curves",)),
-    "confidence-head": ("Confidence", ("confidence",)),
-    "compare": ("Comparison", ("differences", "envelope", "seeds", "trade_offs")),
-    "attacks-head": ("Attacks", ("attacks",)),
-    "radii": ("Radii", ("histograms",)),
-    "corruptions": ("Corruptions", ("corruptions",)),
-    "classes": ("Classes", ("classes",)),
-    "gallery": ("Images", ("gallery",)),
-    "training": ("Training", ("training",)),
-    "verified": ("Records of verification", ("verified",)),
-    "provenance": ("Provenance", ("runs",)),
-}
+    if not report.runs and not report.corrupted:
+        raise ConfigError("a table needs at least one run, found none")
+    write_text(path, render_page(report, title))
 
 
 def render_page(report: Report, title: str = TITLE, version: str | None = None) -> str:
     """The page as text. A `version` makes it one that asks its server whether there is a newer one (live.py)."""
-    results, options = report.runs, report.options
-    rounded, intervals = options.rounded, options.intervals
-    asked = _options(options.radii, rounded, intervals)
-    table = certificate_table(results, options.radii, rounded, intervals)
-    everything = results
+    everything = replace(report, on_page=True)
+    # runs without labels share no chart with others
+    shown = replace(everything, runs=report.labelled or report.runs)
+    runs = shown.runs
+    if runs and shown.options.reference is not None:
+        shown.reference_place()  # whoever asks for it later: it is one of them
+    made = (section(view, shown, everything) for view in VIEWS.values())
     told = (
-        *alarm_notes(results),
+        *alarm_notes(report.runs),
+        *settings_notes(runs),
         INTERVALS,
-        OF_ROUNDED,
-        *settings_notes(results),
-    )  # by columns and words of the page's own, and at its top
-    notes = tuple(note for note in table.notes if note not in told)
-    table = sections.with_budget(replace(table, notes=notes), results)
-    results = [
-        c for c in results if c.labelled
-    ] or results  # those without labels share no chart with others
-    radii = report.radii_of(results)
-    labels, gallery = labels_of(results), build_gallery(results, report.images)
-    readings = sections.readings(results, rounded)
+    )  # by words of the page's own
+    sections = told_once([each for each in made if each is not None], told)
+    readings = {each.view.name: each.reading for each in sections if each.reading}
+    labels, gallery = labels_of(runs), build_gallery(runs, report.images)
+    from markupsafe import Markup
+
     context: dict[str, Any] = {
         **_frame(title, version),
-        "comparable": comparable(results),
-        "headline": sections.headline(results, radii, rounded),
-        "table": table,
-        "published": published_table(results, radii),
+        "sections": sections,
+        "headline": headline(runs, shown.radii_of(runs), shown.options.rounded) if runs else None,
+        "alarms": alarms(report.attacks, report.runs),
         "labels": labels,
-        "readings": readings,
-        **_charts(results, rounded, report.trainings),
-        **_comparison(results, radii, rounded, reference_place(results, options.reference)),
-        **_classes(results, gallery, rounded),
-        "corruptions": sections.corruptions(report.corrupted, rounded),
-        **_gallery(gallery),
-        **attack_section(report.attacks, everything),
-        "norms": norm_names(c.norm for c in results),
-        "gaussian": all(c.law == "gaussian" for c in results),
-        "doubtful": any(doubt(c.noise) for c in results),
-        "together": any(c.identity.get("simultaneous") for c in results),
-        "measured": sum(c.tested_radii is None for c in results),
-        "most": MOST,
-        "saturated": any(saturation(c) is not None for c in results),
-        "verified": verified(results, labels),
-        "runs": [
-            provenance(c, label, asked)
-            for c, label in zip(everything, labels_of(everything), strict=True)
+        "labelled": bool(report.labelled),
+        "comparable": bool(runs) and comparable(runs),
+        "keys": [
+            Markup(key_svg(style, dots=c.tested_radii is not None))
+            for c, style in zip(runs, run_styles(runs), strict=True)
         ],
-        "labelled": results[0].labelled,
+        **_gallery(gallery),
+        "doubtful": any(doubt(c.noise) for c in runs),
+        "verified": verified(runs, labels),
+        "runs": [
+            provenance(c, label, _words(report))
+            for c, label in zip(report.runs, labels_of(report.runs), strict=True)
+        ],
         "data": {
             "labels": labels,
-            "contenders": contenders(results, range(len(results))),
-            "colours": [style.colour for style in run_styles(results)],
+            "contenders": contenders(runs, range(len(runs))),
+            "colours": [style.colour for style in run_styles(runs)],
             "readings": readings,
-            "gallery": sections.gallery_data(gallery),
+            "gallery": gallery_data(gallery),
         },
     }
-    context["sections"] = [
-        (name, heading)
-        for name, (heading, shown) in SECTIONS.items()
-        if any(context[entry] for entry in shown)
-    ]
     return _filled("page.html.j2", context)
 
 
-def render_corruptions(report: Report, title: str) -> str:
-    """A page of corruption benchmarks alone, without runs on clean images."""
-    rounded = report.options.rounded
-    context = {
-        **_frame(title, None),
-        "corruptions": sections.corruptions(report.corrupted, rounded),
-        "files": sum(map(len, report.corrupted)),
-        "heat": lambda *place: "",
-        "data": {"labels": [], "readings": {}},
-    }
-    return _filled("corruption_page.html.j2", context)
-
-
-def _options(radii: Sequence[float] | None, rounded: bool, intervals: bool) -> list[str]:
+def _words(report: Report) -> list[str]:
     """The words of `smoothcert report` that change what is shown of a run; others are about several of them."""
-    words = [] if radii is None else ["--radii", *map(str, radii)]
-    return words + ["--rounded"] * rounded + ["--intervals"] * intervals
+    options = report.options
+    words = [] if options.radii is None else ["--radii", *map(str, options.radii)]
+    return words + ["--rounded"] * options.rounded + ["--intervals"] * options.intervals
 
 
 def render_waiting(version: str, text: str, *, waiting: bool) -> str:
@@ -168,7 +118,8 @@ def _frame(title: str, version: str | None) -> dict[str, Any]:
         "live": version,
         "live_script": Markup(_file("live.js")),
         "version": __version__,
-        "has_best": lambda table: any(cell.best for row in table.cells for cell in row),
+        "heat": lambda *place: Markup(_heat_style(heat(*place))),
+        "emphasised": _emphasised,
         "has_intervals": lambda table: any(cell.around for row in table.cells for cell in row),
     }
 
@@ -184,56 +135,6 @@ def _filled(name: str, context: Mapping[str, Any]) -> str:
         loader=FunctionLoader(_file),
     )
     return printable(pages.get_template(name).render(context).lstrip(), "\n\t")
-
-
-def _charts(
-    results: Sequence[Certificates], rounded: bool, trainings: Sequence[Training]
-) -> dict[str, Any]:
-    """Charts go into the page unescaped (Markup): they are made here, not by a user."""
-    from markupsafe import Markup
-
-    confidence = confidence_figure(results)
-    histograms, trained = sections.histograms(results), sections.training_chart(results, trainings)
-    return {
-        "curves": Markup(inline_svg(accuracy_figure(results, rounded=rounded), "curves")),
-        "confidence": confidence and Markup(inline_svg(confidence, "confidence-chart")),
-        "keys": [
-            Markup(key_svg(style, dots=c.tested_radii is not None))
-            for c, style in zip(results, run_styles(results), strict=True)
-        ],
-        "histograms": histograms and Markup(inline_svg(histograms, "histograms")),
-        "training": trained and Markup(inline_svg(trained, "trainings")),
-    }
-
-
-def _comparison(
-    results: Sequence[Certificates], radii: Sequence[float], rounded: bool, reference: int
-) -> dict[str, Any]:
-    from markupsafe import Markup
-
-    compared = sections.comparison(results, radii, rounded, reference)
-    return {
-        **compared,
-        "reference": labels_of(results)[reference],
-        **{
-            name: compared[name] and Markup(inline_svg(compared[name], name, keys=keys))
-            for name, keys in (("difference_chart", False), ("trade_offs", True))
-        },
-    }
-
-
-def _classes(
-    results: Sequence[Certificates], gallery: Gallery | None, rounded: bool
-) -> dict[str, Any]:
-    from markupsafe import Markup
-
-    table = class_table(results, gallery.names if gallery else (), rounded)
-    known = {label for c in results for label in set(c.label.tolist())}
-    return {
-        "classes": table,
-        "some_classes": table and len(table.head) - 1 < len(known),
-        "heat": lambda *place: Markup(_heat_style(sections.heat(*place))),
-    }
 
 
 def _gallery(gallery: Gallery | None) -> dict[str, Any]:
@@ -261,3 +162,9 @@ def _style_sheet() -> str:
 
 def _heat_style(share: float | None) -> str:
     return "" if share is None else f' style="--v:{share:.2f}"'
+
+
+def _emphasised(text: str) -> Any:
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"\*(.+?)\*", r"<em>\1</em>", str(escape(text))))

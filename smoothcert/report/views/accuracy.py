@@ -4,189 +4,45 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import cycle
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.curves import answered, axis_top, curve_name, radius_label, step_corners
-from smoothcert.report.labels import checked_radii, radius_digits, radius_labels
+from smoothcert.report.certificate_table import certificate_table, with_budget
+from smoothcert.report.curves import (
+    answered,
+    axis_top,
+    curve_name,
+    radius_label,
+    reading,
+    step_corners,
+)
 from smoothcert.report.measures.analysis import (
-    abstention_rate,
     average_certified_radius,
     average_radius,
-    certified_accuracy,
-    certified_share,
-    default_radii,
+    curve_values,
     proved,
 )
-from smoothcert.report.measures.bootstrap import NO_INTERVAL
-from smoothcert.report.measures.intervals import run_intervals
 from smoothcert.report.measures.published_comparison import (
-    deviation,
-    differences_in_making,
     find_published,
-    published_notes,
 )
-from smoothcert.report.measures.same_data import comparable, contenders
-from smoothcert.report.notes import comparison_notes, inputs_cell
+from smoothcert.report.measures.same_data import comparable
 from smoothcert.report.plot import Marker, legend, line, looks, new_figure, percent, run_styles
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import (
-    ALARM,
     drawn_labels,
-    labels_of,
-    one_line,
+    norm_names,
 )
-from smoothcert.report.table import ACCURACY, SHARE, Cell, Table, marked
-from smoothcert.report.view import View
+from smoothcert.report.table import Table
+from smoothcert.report.view import Reading, View
 from smoothcert.statistics.printed import doubt, in_percent, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from smoothcert.report.report import Report
-
-PUBLISHED = ("published", "difference")
-INTERVALS = (
-    "the intervals of 95 % are exact for shares (Clopper-Pearson), and by the bootstrap for mean radii; they speak of "
-    "the choice of inputs, not of the luck of training"
-)
-
-
-def certificate_table(
-    results: Sequence[Certificates],
-    radii: Sequence[float] | None = None,
-    rounded: bool = False,
-    intervals: bool = False,
-) -> Table:
-    """ACR, abstentions and certified accuracy at `radii` (by default: `default_radii`) for each run.
-
-    What stores prove is rounded down (`proved`); `rounded` takes radii at the 3 digits of published logs, and rounds
-    as papers do. Cells of radii that a run did not test stay blank. The best value of a column is marked among the
-    `contenders`, if the runs can be compared (`comparable`). If the papers have a row for the settings of a run
-    (`find_published`), its ACR stands beside ours.
-
-    `intervals` adds 95 % intervals over the choice of inputs (`run_intervals`).
-
-    Runs without labels have no ACR and no accuracy. If all are such, the table has their mean radii and certified
-    shares (`certified_share`) instead.
-    """
-    if not results:
-        raise ConfigError("a table needs at least one run, found none")
-    radii = default_radii(results) if radii is None else checked_radii(radii)
-    published = [find_published(c) for c in results]
-    alike = [
-        row is not None and not differences_in_making(c, row)
-        for c, row in zip(results, published, strict=True)
-    ]
-    columns = PUBLISHED[
-        : any(published) + any(alike)
-    ]  # no column of differences where there is none
-    norms = {c.norm for c in results}
-    # columns of their own, since CSV has no notes
-    named, doubtful = norms != {"l2"}, any(doubt(c.noise) for c in results)
-    shown, down = any(c.labelled for c in results), proved(results, rounded)
-    rows: list[tuple[str, ...]] = []
-    for c, row, same in zip(results, published, alike, strict=True):
-        accuracies = (certified_accuracy if shown else certified_share)(c, radii, rounded)
-        cells = (
-            [in_percent(share, down) for share in accuracies]
-            if c.labelled or not shown
-            else ["-"] * len(radii)
-        )
-        beside = (
-            ("-", "-")
-            if row is None
-            else (row.text(row.acr), deviation(c, row).printed() if same else "-")
-        )
-        rows.append(
-            (
-                one_line(c.name) + f" ({ALARM})" * bool(c.alarms),
-                "-" if c.sigma is None else f"{c.sigma:g}",
-                *((c.norm,) if named else ()),
-                *((doubt(c.noise) or c.noise or "-",) if doubtful else ()),
-                inputs_cell(c),
-                number(average_certified_radius(c, rounded), radius_digits(c), down)
-                if c.labelled
-                else "-",
-                *beside[: len(columns)],
-                *(() if shown else (number(average_radius(c, rounded), radius_digits(c), down),)),
-                in_percent(abstention_rate(c)),
-                *cells,
-            )
-        )
-    told = [name for name, shown in (("norm", named), ("noise", doubtful)) if shown]
-    head = (
-        "run",
-        "sigma",
-        *told,
-        "inputs",
-        "ACR",
-        *columns,
-        *(() if shown else ("mean radius",)),
-        "abstain %",
-    )
-    best_of = [
-        i
-        for i in contenders(results, range(len(results)) if comparable(results) else ())
-        if results[i].labelled and not results[i].partial
-    ]
-    notes = comparison_notes(results, rounded) + published_notes(
-        results, labels_of(results), rounded
-    )
-    measured = [head.index("ACR" if shown else "mean radius"), head.index("abstain %")]
-    measured += range(len(head), len(rows[0]))
-    if intervals:
-        rows, told = _with_intervals(rows, head, measured, results, radii, rounded)
-        notes += told
-    rows = _best(rows, best_of, [head.index("ACR"), *range(len(head), len(rows[0]))])
-    group, word = (ACCURACY, "") if shown else (SHARE, "share ")
-    return Table(head, tuple(rows), radius_labels(radii), tuple(notes), group, word)
-
-
-def _with_intervals(
-    rows: Sequence[Sequence[str]],
-    head: Sequence[str],
-    places: Sequence[int],
-    results: Sequence[Certificates],
-    radii: Sequence[float],
-    rounded: bool,
-) -> tuple[list[tuple[str, ...]], list[str]]:
-    """The rows with intervals at these places, of which the first is the mean radius, and notes on them."""
-    found, untold = [], []
-    for c, label, row in zip(results, labels_of(results), rows, strict=True):
-        own = run_intervals(c, radii, np.random.default_rng(0), rounded)
-        cells = list(row)
-        for j, interval in zip(places, (own.mean, own.abstention, *own.shares), strict=True):
-            if cells[j] in ("", "-"):
-                continue
-            if np.isnan(interval.low):
-                untold.append(label)
-            else:
-                low, high = (
-                    number(end, radius_digits(c)) if j == places[0] else in_percent(end)
-                    for end in (interval.low, interval.high)
-                )
-                cells[j] = Cell(cells[j], around=(low, high))
-        found.append(tuple(cells))
-    told = [f"{', '.join(untold)}: the {head[places[0]]} {NO_INTERVAL}"] if untold else []
-    return found, [*told, INTERVALS]
-
-
-def _best(
-    rows: Sequence[Sequence[str]], complete: Sequence[int], columns: Sequence[int]
-) -> list[tuple[str, ...]]:
-    """The rows with the largest ACR and certified accuracies marked, as printed; ties share it, 0 is never best."""
-    marks: set[tuple[int, int]] = set()
-    for j in columns if len(complete) > 1 else ():
-        known = {i: float(rows[i][j]) for i in complete if rows[i][j]}
-        marks |= {
-            (i, j)
-            for i, value in known.items()
-            if len(known) > 1 and value == max(known.values()) > 0
-        }
-    return list(marked(rows, lambda i, j: (i, j) in marks))
 
 
 @looks()
@@ -228,6 +84,8 @@ def _tables(report: Report) -> list[Table]:
     """The main one, and the shares of runs without labels where others have some: the main table has them not."""
     chosen = report.options.radii, report.options.rounded, report.options.intervals
     main = certificate_table(report.runs, *chosen)
+    if report.on_page:
+        main = with_budget(main, report.runs)
     found = [replace(main, caption="Certified accuracy")]
     bare = [c for c in report.runs if not c.labelled]
     if bare and report.labelled:
@@ -240,11 +98,70 @@ def _draw(report: Report) -> Figure:
     return accuracy_figure(report.runs, rounded=report.options.rounded)
 
 
+def _reading(report: Report, most: int = 400) -> Reading:
+    runs, rounded = report.runs, report.options.rounded
+    coarser = cycle((2, 2.5, 2))  # steps of 0.01, 0.02, 0.05, 0.1, ...
+    top, density = axis_top(runs)[0], 100.0
+    while top * density > most:
+        density /= next(coarser)
+    # Divided, not multiplied by a step: 0.35 must be the double nearest to 0.35, or a tie there would be lost.
+    radii = np.arange(int(top * density) + 1) / density
+    start = int(np.searchsorted(radii[:-1], min(0.5, top / 2)))
+    every, down = range(len(runs)), proved(runs, rounded)
+    return reading(
+        radii, start, "r", 2, every, lambda i: curve_values(runs[i], radii, rounded), down
+    )
+
+
+def _how(report: Report) -> str:
+    runs, norms = report.runs, norm_names(c.norm for c in report.runs)
+    if not report.labelled:
+        text = (
+            "The inputs have no labels, so that nothing here says which answers are right. *Certified share at r* is "
+            "the share of inputs with an answer that is proved not to change by any change of the input smaller than "
+            f"r in {norms} norm. The *mean radius* is over all inputs, with 0 for abstentions: the area under the "
+            "curve. It"
+        )
+    else:
+        text = (
+            "*Certified accuracy at r* is the share of inputs that are classified correctly with a proof that no "
+            f"change of the input smaller than r in {norms} norm alters the answer; at r = 0 it is the accuracy of "
+            "the smoothed classifier, abstentions counted as errors. *ACR*, the average certified radius, is the mean "
+            "radius over all inputs, with 0 for errors and abstentions: the area under the curve. It"
+        )
+    text += (
+        " rewards a few very large radii and depends on the number n of noise samples, so that it should not decide "
+        "alone. σ and radii are in units of images whose pixels lie in [0, 1]. Each proof may fail with the "
+        "probability α of its run"
+    )
+    if any(c.identity.get("simultaneous") for c in runs):
+        text += "; where α is for all inputs together, they hold all at once with probability 1 − α"
+    text += "."
+    if len(runs) > 1 and comparable(runs):
+        text += " Bold: the best value of a column among complete runs."
+    if any(doubt(c.noise) for c in runs):
+        text += " Float noise gives estimates of such proofs, which are not formally sound."
+    if report.options.intervals:
+        text += (
+            " In brackets: 95 % intervals over the choice of inputs, exact for shares (Clopper-Pearson), by the "
+            "bootstrap for mean radii; they say nothing of the luck of training."
+        )
+    if any(find_published(c) for c in runs):
+        text += (
+            " *Published* is what the papers print for the same settings: a single run, or mean ± standard deviation "
+            "over seeds. The difference to it is in such standard deviations (s.d.) where they are known, and taken "
+            "with radii rounded to 3 significant digits, as theirs are."
+        )
+    return text
+
+
 VIEW = View(
     "accuracy",
     "Results",
     "ACR, abstentions and certified accuracy by radius",
     _tables,
     _draw,
+    _how,
     unasked=lambda report: True,
+    reading=_reading,
 )

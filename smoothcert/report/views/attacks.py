@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -173,7 +173,9 @@ def base_table(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> T
     head = ("run", "attack", "r", "inputs", "network %", "one noise %", "smoothed %", "abstain %")
     note = "network: without noise; one noise: mean over PREDICT's noisy copies; smoothed: PREDICT's answer"
     notes = (*alarms(attacks, results), note)
-    return Table(head, tuple(dict.fromkeys(rows)), notes=notes, caption="The network itself")
+    return Table(
+        head, tuple(dict.fromkeys(rows)), notes=notes, caption="The network itself", look="text"
+    )
 
 
 def attack_values(
@@ -323,6 +325,13 @@ def _radii(family: Family) -> list[Floats]:
 
 def _tables(report: Report) -> list[Table]:
     found = [attack_table(report.attacks, report.runs)]
+    if report.on_page:  # where the table stands without the curves
+        try:
+            families = attack_families(report.attacks, report.runs)
+            told = [note for family in families for note in family.notes]
+        except ConfigError as error:
+            told = [str(error)]
+        found = [replace(found[0], notes=(*found[0].notes, *told))]
     if any(a.base_predict is not None for a in report.attacks):
         found.append(base_table(report.attacks, report.runs))
     return found
@@ -333,7 +342,19 @@ VIEW = View(
     "Under attack",
     "accuracy under attack beside certified accuracy, and the network itself",
     _tables,
-    lambda report: attack_figure(attack_families(report.attacks, report.runs)),
+    # lines that are no runs of the page's legends stay when a run is switched off
+    lambda report: attack_figure(
+        attack_families(report.attacks, report.runs), len(report.runs) * report.on_page
+    ),
+    lambda report: (
+        "What an attack within r leaves of the accuracy is an upper bound of the accuracy against the worst change; "
+        "the certified accuracy of the same inputs is a lower bound. The closer the two, the more is known. Points on "
+        "a line are the radii that were attacked; what is left there bounds the accuracy at all larger radii too, so "
+        "the line stays level up to the next. An abstention counts as an error. An attack averages over m noises in T "
+        "steps, and PREDICT, which answers, takes n samples. Of several runs of one method, the curve shows at each "
+        "radius the one that is certified best there. *Network* is the share of the same images that the network "
+        "answers correctly without noise, *one noise* that under a single noise."
+    ),
     unasked=lambda report: bool(report.attacks),
     keys=True,
 )

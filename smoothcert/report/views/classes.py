@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from smoothcert.report.measures.analysis import (
     proved,
 )
 from smoothcert.report.measures.classes import per_class
+from smoothcert.report.page.gallery import class_names
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
 from smoothcert.report.table import Table
@@ -47,10 +49,19 @@ def class_table(
 
 
 def _tables(report: Report) -> list[Table]:
-    table = class_table(report.runs, rounded=report.options.rounded)
+    names = next((found for c in report.images.values() if (found := class_names(c))), ())
+    table = class_table(report.runs, names, report.options.rounded)
     if table is None:
         raise ConfigError("classes need a run with labels and radii of its own, found none")
-    return [table]
+    return [replace(table, caption="Average certified radius by class", look="heat")]
 
 
-VIEW = View("classes", "Classes", "the ACR class by class", _tables)
+VIEW = View(
+    "classes",
+    "Classes",
+    "the ACR class by class",
+    _tables,
+    how=lambda report: (
+        "The average certified radius over the inputs of each class; of many classes, those with the smallest."
+    ),
+)

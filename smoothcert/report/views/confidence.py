@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from smoothcert.report.curves import answered, axis_top, curve_name
+import numpy as np
+
+from smoothcert.report.curves import answered, axis_top, curve_name, reading
 from smoothcert.report.measures.analysis import (
     proved,
 )
@@ -28,7 +30,7 @@ from smoothcert.report.plot import legend, line, looks, new_figure, percent, run
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import drawn_labels, labels_of
 from smoothcert.report.table import Cell, Table
-from smoothcert.report.view import View
+from smoothcert.report.view import Reading, View
 from smoothcert.statistics.printed import in_percent
 
 if TYPE_CHECKING:
@@ -114,10 +116,33 @@ def _draw(report: Report) -> Figure:
     return figure
 
 
+def _reading(report: Report) -> Reading:
+    runs, p = report.runs, np.arange(500, 1000) / 1000
+    known = [i for i, c in enumerate(runs) if has_confidence(c)]
+    return reading(p, 400, "p", 3, known, lambda i: p_ecdf(runs[i], p), proved(runs))
+
+
+def _how(report: Report) -> str:
+    runs = report.runs
+    right = " correctly" if report.labelled else ""
+    text = (
+        f"The share of inputs that are answered{right} with a lower bound of p_A, the probability of the answer under "
+        "noise, of at least p. The bound decides the radius"
+    )
+    if all(c.law == "gaussian" and c.norm == "l2" for c in runs):
+        text += ", σ Φ⁻¹(p_A), which grows without limit as p_A nears 1"
+    text += ", and the mean radius with it: this view gives the last per cent no more room than any other."
+    if len({c.sigma for c in runs}) > 1:
+        text += " Compare runs of one σ: more noise makes every classifier less confident."
+    return text
+
+
 VIEW = View(
     "confidence",
     "Confidence",
     "the distribution of the probability of the answer under noise",
     lambda report: [confidence_table(report.runs, report.options.intervals)],
     _draw,
+    _how,
+    reading=_reading,
 )

@@ -11,7 +11,7 @@ import numpy as np
 from smoothcert.errors import ConfigError
 from smoothcert.report.curves import axis_top, radius_label
 from smoothcert.report.labels import radius_digits, radius_labels, signed
-from smoothcert.report.measures.analysis import Floats, correct_radii
+from smoothcert.report.measures.analysis import Floats, certified_accuracy, correct_radii
 from smoothcert.report.measures.bootstrap import NO_INTERVAL, Interval, paired_curve
 from smoothcert.report.measures.collapse import collapsed
 from smoothcert.report.measures.pairing import (
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 
 POINTS = "difference of certified accuracy (points) at r"
 ALL_ROUNDED = "some runs have radii of 3 digits, as in published logs: all radii are rounded so for the differences"
+MOST = 24  # runs compared on the page: with more of them nobody reads it
 STEPS = 201  # of a line, beside its last steps
 LETTERS, LINE = (
     10,
@@ -196,14 +197,51 @@ def _points(share: float) -> str:
 
 def _tables(report: Report) -> list[Table]:
     place, radii = report.reference_place(), report.radii_of(report.labelled)
-    table = difference_table(report.runs, place, radii, report.options.rounded)
+    if report.on_page:
+        rounded = report.options.rounded
+        radii = radii_to_compare(report.runs[:MOST], report.runs[place], radii, rounded)
+    table = difference_table(report.runs, place, radii, report.options.rounded, most=_most(report))
     if table is None:
         raise ConfigError(nothing_to_compare(report.runs, place))
     return [table]
 
 
 def _draw(report: Report) -> Figure:
-    return difference_figure(report.runs, report.reference_place(), report.options.rounded)
+    place, rounded = report.reference_place(), report.options.rounded
+    return difference_figure(report.runs, place, rounded, most=_most(report))
+
+
+def _most(report: Report) -> int | None:
+    return MOST if report.on_page else None
+
+
+def radii_to_compare(
+    results: Sequence[Certificates],
+    reference: Certificates,
+    radii: Sequence[float],
+    rounded: bool,
+    most: int = 8,
+) -> list[float]:
+    """All radii if they are few, else evenly spaced ones and those with the largest gain and the largest loss."""
+    if len(radii) <= most:
+        return list(radii)
+    shares = np.array([certified_accuracy(c, list(radii), rounded) for c in results])
+    difference = np.nan_to_num(
+        shares - certified_accuracy(reference, list(radii), rounded)
+    )  # [runs, radii]
+    extremes = {int(difference.max(axis=0).argmax()), int(difference.min(axis=0).argmin())}
+    even = np.linspace(0, len(radii) - 1, most - len(extremes)).round().astype(int).tolist()
+    return [radii[place] for place in sorted(extremes | set(even))]
+
+
+def _how(report: Report) -> str:
+    name = labels_of(report.runs)[report.reference_place()]
+    return (
+        f"Certified accuracy minus that of {name}, in percentage points, on the inputs that both have. Shaded and in "
+        "brackets: 95 % intervals of the paired bootstrap over the inputs, each radius for itself. Bold: the interval "
+        "leaves 0 out. The intervals speak of the choice of inputs, not of the luck of training: that takes several "
+        "seeds."
+    )
 
 
 VIEW = View(
@@ -212,4 +250,5 @@ VIEW = View(
     "each run minus a reference, on the same images, with intervals",
     _tables,
     _draw,
+    _how,
 )

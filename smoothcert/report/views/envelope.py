@@ -365,6 +365,10 @@ def envelope_table(
 def _tables(report: Report) -> list[Table]:
     runs, options = _enveloped(report), report.options
     radii = report.radii_of(runs)
+    if report.on_page:
+        if not comparable(runs):
+            raise ConfigError("a best run needs runs that can be compared")
+        return [replace(envelope_table(runs, radii, options.rounded), look="text")]
     best = group_envelope_table(runs, radii, options.rounded, options.group_by)
     abstentions = abstention_table(runs, radii, options.rounded, options.group_by)
     return [
@@ -389,10 +393,18 @@ def _enveloped(report: Report) -> list[Certificates]:
     return runs
 
 
+def _draw(report: Report) -> Figure:
+    by = report.options.group_by
+    if report.on_page and all(len(group.runs) == 1 for group in groups_of(report.labelled, by)):
+        raise ConfigError("an envelope of one run is its curve")
+    return envelope_figure(report.runs, by, report.options.rounded)
+
+
 VIEW = View(
     "envelope",
-    "Best runs",
+    "Best run for each radius",
     "the best of several runs at each radius",
     _tables,
-    lambda report: envelope_figure(report.runs, report.options.group_by, report.options.rounded),
+    _draw,
+    keys=True,
 )

@@ -19,15 +19,19 @@ from smoothcert.report.plot import (
     looks,
     new_figure,
     percent,
+    run_styles,
     styles_of,
     word,
 )
+from smoothcert.report.read.names import one_line
 from smoothcert.report.read.trainings import Training, finite
 from smoothcert.report.view import View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from smoothcert.report.report import Report
 
 # entry of metrics.jsonl -> title of its chart
 MEASURES = {"loss": "Training loss", "noisy_test_accuracy": "Accuracy on noisy test images"}
@@ -161,9 +165,25 @@ def _drops(trainings: Sequence[Training]) -> list[Mark]:
     return marks
 
 
+def _draw(report: Report) -> Figure:
+    """On the page lines look as those of the runs, and a single epoch is none."""
+    if not report.on_page:
+        return loss_figure(report.trainings, report.options.epochs)
+    styles = enumerate(run_styles(report.runs))
+    runs = {one_line(c.name): place for c, place in zip(report.runs, styles, strict=True)}
+    known = [
+        training
+        for training in report.trainings
+        if sum(finite(epoch, "epoch", training.loss) for epoch in training.epochs) > 1
+    ]
+    return loss_figure(known, runs=runs)
+
+
 VIEW = View(
     "losses",
     "Training",
     "losses and accuracies after each epoch of training",
-    draw=lambda report: loss_figure(report.trainings, report.options.epochs),
+    draw=_draw,
+    how=lambda report: "Lines of runs look as in the curves above.",
+    keys=True,
 )

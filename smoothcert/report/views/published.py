@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from smoothcert.errors import ConfigError
@@ -64,7 +65,7 @@ def _tables(report: Report) -> list[Table]:
         raise ConfigError(
             "nothing to put beside published values: no run was trained and certified as a row of the papers"
         )
-    return [table]
+    return [replace(table, caption="Ours beside the published values", look="pairs")]
 
 
-VIEW = View("published", "Published", "our numbers beside those that papers print", _tables)
+VIEW = View("published", "Published values", "our numbers beside those that papers print", _tables)

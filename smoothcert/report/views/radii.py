@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+    from smoothcert.report.report import Report
+
 MOST, BESIDE = 24, 3  # so many histograms, and so many side by side: nobody reads more of them
 
 
@@ -119,9 +121,24 @@ def _words(h: Histogram, label: str) -> str:
     return text
 
 
+def _how(report: Report) -> str:
+    measured = sum(c.tested_radii is None for c in report.runs)
+    text = "Share of the inputs by radius"
+    if report.labelled:
+        text += ": correct answers in the colour of the run, wrong ones grey"
+    text += "; abstentions have no radius."
+    if any(saturation(c) is not None for c in report.runs):
+        text += (
+            " The dashed line is the *saturation radius*, reached when all n samples agree: only more samples could "
+            "certify more there."
+        )
+    return text + f" The first {MOST} of {measured} runs." * (measured > MOST)
+
+
 VIEW = View(
     "radii",
     "Radii",
     "how the radii of each run are spread",
     draw=lambda report: histogram_figure(report.runs),
+    how=_how,
 )

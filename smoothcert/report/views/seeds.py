@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from smoothcert.errors import ConfigError
@@ -45,7 +46,13 @@ def _tables(report: Report) -> list[Table]:
         raise ConfigError(
             "means over seeds need two complete runs that differ in their seed alone, found none"
         )
-    return [table]
+    return [replace(table, caption="Means over seeds")]
 
 
-VIEW = View("seeds", "Over seeds", "means over runs that differ in their seed alone", _tables)
+VIEW = View(
+    "seeds",
+    "Over seeds",
+    "means over runs that differ in their seed alone",
+    _tables,
+    how=lambda report: "Mean ± sample standard deviation over runs that differ only in their seed.",
+)

@@ -142,6 +142,8 @@ def _label(entry: Series) -> str:
 def _draw(report: Report) -> Figure:
     options, radii = report.options, report.options.radii or ()
     series = overlays(report.runs, radii, options.published, options.rounded)
+    if report.on_page and not any(entry.parameter and len(entry.spots) > 1 for entry in series):
+        raise ConfigError("trade-offs need runs that differ in one number")
     down = proved(report.runs, options.rounded) and not options.published
     return overlay_figure(series, radii, options.least_accuracy, options.rounded, down)
 
