@@ -29,7 +29,6 @@ LONG = {
     "evaluation/reproduce.py",
     "kernels/prepare.py",
     "report/measures/overlays.py",
-    "report/page/page.py",
     "runs/store.py",
     "training/loop.py",
 }

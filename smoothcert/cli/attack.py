@@ -111,8 +111,8 @@ def _certificates(run: Path, name: str | None) -> ResultStore:
 
 def _print(attacked: Attacks, proved: list[Certificates]) -> None:
     """What the store says, and what the certificates do now: they may have more rows than when it was made."""
+    from smoothcert.report.attack_values import alarms
     from smoothcert.report.measures.attacked import empirical_rows
-    from smoothcert.report.views.attacks import alarms
     from smoothcert.statistics.printed import in_percent
 
     head = (

@@ -4,7 +4,9 @@ Nothing here needs PyTorch. It must not know how certificates are sampled: it re
 stored counts prove it.
 """
 
+from smoothcert.report.attack_values import alarms, attack_values
 from smoothcert.report.certificate_table import certificate_table
+from smoothcert.report.envelope_values import envelope_values
 from smoothcert.report.measures.across_seeds import seed_groups, seed_summary
 from smoothcert.report.measures.analysis import (
     abstention_rate,
@@ -46,14 +48,14 @@ from smoothcert.report.read.trainings import (
     read_trainings,
 )
 from smoothcert.report.report import Report, ReportOptions, load
-from smoothcert.report.table import texts_together, write_tables
+from smoothcert.report.table_files import texts_together, write_tables
 from smoothcert.report.values import (
     corruption_values,
     difference_values,
     report_values,
     trade_off_values,
 )
-from smoothcert.report.views.attacks import alarms, attack_table, attack_values, base_table
+from smoothcert.report.views.attacks import attack_table, base_table
 from smoothcert.report.views.confidence import confidence_table
 from smoothcert.report.views.corruptions import (
     corruption_table,
@@ -61,11 +63,7 @@ from smoothcert.report.views.corruptions import (
     corruption_types_tables,
 )
 from smoothcert.report.views.differences import difference_table
-from smoothcert.report.views.envelope import (
-    abstention_table,
-    envelope_values,
-    group_envelope_table,
-)
+from smoothcert.report.views.envelope import abstention_table, group_envelope_table
 from smoothcert.statistics.saturation import saturation_radius
 
 __all__ = [

@@ -6,13 +6,10 @@ import csv
 import io
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
-from pathlib import Path
 
-from smoothcert.errors import ConfigError
-from smoothcert.files import write_text
 from smoothcert.report.read.names import one_line
 
 ACCURACY, SHARE = "certified accuracy (%) at r", "certified share (%) at r"
@@ -120,15 +117,15 @@ class Table:
         return "\n".join(lines + [f"note: {note}" for note in self.notes]) + "\n"
 
     def to_markdown(self) -> str:
-        rows = self._cells(_markdown, "**{}**", "{}")
-        header, *body = _padded([[*map(_markdown, self.columns)], *rows])
+        rows = self._cells(for_markdown, "**{}**", "{}")
+        header, *body = _padded([[*map(for_markdown, self.columns)], *rows])
         rule = [
             ("-" * (len(cell) - 1) + ":") if i else "-" * len(cell) for i, cell in enumerate(header)
         ]
         lines = [f"| {' | '.join(cells)} |" for cells in (header, rule, *body)]
         return (
             "\n".join(
-                lines + [""] * bool(self.notes) + [f"- {_markdown(note)}" for note in self.notes]
+                lines + [""] * bool(self.notes) + [f"- {for_markdown(note)}" for note in self.notes]
             )
             + "\n"
         )
@@ -140,23 +137,25 @@ class Table:
     def tabular(self) -> str:
         """LaTeX without the comment on what it needs, which several tables need once."""
         first, last = len(self.head) + 1, len(self.columns)
-        names = [r"$\sigma$" if name == "sigma" else _latex(name) for name in self.head] + list(
+        names = [r"$\sigma$" if name == "sigma" else for_latex(name) for name in self.head] + list(
             self.radii
         )
         lines = [rf"\begin{{tabular}}{{l{'r' * (last - 1)}}}", r"\toprule"]
         if self.radii:
-            group = _latex(self.group.capitalize()).removesuffix(self.symbol) + f"${self.symbol}$"
+            group = (
+                for_latex(self.group.capitalize()).removesuffix(self.symbol) + f"${self.symbol}$"
+            )
             lines += [
                 rf"{'& ' * len(self.head)}\multicolumn{{{len(self.radii)}}}{{c}}{{{group}}} \\",
                 rf"\cmidrule(lr){{{first}-{last}}}",
             ]
-        body = [names, *self._cells(_latex, r"\textbf{{{}}}", r" {{\scriptsize{}}}")]
+        body = [names, *self._cells(for_latex, r"\textbf{{{}}}", r" {{\scriptsize{}}}")]
         lines += [" & ".join(cells) + r" \\" for cells in body]
         lines.insert(-len(self.rows), r"\midrule")
         lines += [r"\bottomrule", r"\end{tabular}"]
         if self.notes:  # printed: bold values without them would say more than is known
             lines += [r"\par\smallskip", r"{\footnotesize\raggedright"]
-            lines += [*(rf"{_latex(note)}\par" for note in self.notes), "}"]
+            lines += [*(rf"{for_latex(note)}\par" for note in self.notes), "}"]
         return "\n".join(lines) + "\n"
 
     def to_csv(self) -> str:
@@ -230,75 +229,6 @@ class Table:
         return capture.get()
 
 
-def write_tables(
-    tables: Mapping[str, Sequence[Table]],
-    *,
-    markdown: Path | None = None,
-    latex: Path | None = None,
-    csv: Path | None = None,
-) -> list[Path]:
-    """Write the tables of each name, and say which files were written.
-
-    The first table as CSV is `csv` itself, the others lie beside it: `t.csv`, `t-confidence.csv`, `t-corruptions.csv`,
-    `t-corruptions-2.csv`.
-    """
-    every = [table for made in tables.values() for table in made]
-    texts = [(markdown, markdown_together(every)), (latex, latex_together(every))]
-    if csv is not None:
-        texts += [
-            (path, table.to_csv())
-            for path, table in zip(_csv_paths(tables, csv), every, strict=True)
-        ]
-    paths = [path.resolve() for path, _ in texts if path is not None]
-    if twice := [path for path in paths if paths.count(path) > 1]:
-        raise ConfigError(
-            f"{twice[0]} is the name of two tables: give --csv, --markdown and --latex other names"
-        )
-    written = []
-    for path, text in texts:
-        if path is not None:
-            write_text(path, text)
-            written.append(path)
-    return written
-
-
-def _csv_paths(tables: Mapping[str, Sequence[Table]], first: Path) -> Iterator[Path]:
-    names = [
-        name if not k else f"{name}-{k + 1}"
-        for name, made in tables.items()
-        for k in range(len(made))
-    ]
-    yield first
-    yield from (first.with_name(f"{first.stem}-{name}{first.suffix}") for name in names[1:])
-
-
-def texts_together(tables: Sequence[Table]) -> str:
-    """Tables as text, one after another; each of several has its caption above it."""
-    return "\n".join(_above(table, tables, "{}\n") + table.to_text() for table in tables)
-
-
-def markdown_together(tables: Sequence[Table]) -> str:
-    return "\n".join(
-        _above(table, tables, "**{}**\n\n", _markdown) + table.to_markdown() for table in tables
-    )
-
-
-def latex_together(tables: Sequence[Table]) -> str:
-    """A bare `tabular`, or a `table` with its caption for each of several."""
-    if len(tables) == 1:
-        return tables[0].to_latex()
-    head, end = "\\begin{table}\n\\centering\n\\caption{%s}\n", "\\end{table}\n"
-    return BOOKTABS + "\n".join(
-        head % _latex(table.caption) + table.tabular() + end for table in tables
-    )
-
-
-def _above(
-    table: Table, tables: Sequence[Table], form: str, quote: Callable[[str], str] = str
-) -> str:
-    return form.format(quote(table.caption)) if len(tables) > 1 else ""
-
-
 def _cell(text: str) -> str:
     clean = one_line(text, "")
     return text if clean == text else clean
@@ -321,12 +251,12 @@ def _spreadsheet(cell: str) -> str:
     return f"'{cell}" if cell.startswith(("=", "+", "-", "@", "\t", "\r")) and not number else cell
 
 
-def _markdown(text: str) -> str:
+def for_markdown(text: str) -> str:
     """Text that begins no markup, cell, formula or entity; an underscore inside a word begins none."""
     return re.sub(r"([\\`*|<\[$~]|&(?=[#\w])|(?<!\w)_|_(?!\w))", r"\\\1", text)
 
 
-def _latex(text: str) -> str:
+def for_latex(text: str) -> str:
     """Text as LaTeX sets it: numbers with a minus, and no two dashes or quotes that would become one.
 
     A star or a bracket at its start is no argument of the end of the row before.

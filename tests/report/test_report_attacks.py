@@ -16,8 +16,8 @@ from smoothcert.report import (
     read_attacks,
     read_results,
 )
+from smoothcert.report.attack_values import alarms
 from smoothcert.report.read.attacks import certificates_of
-from smoothcert.report.views.attacks import alarms
 from smoothcert.runs.rows import NoCertificates
 from tests.cli.commands import ends
 from tests.report.attack_stores import (

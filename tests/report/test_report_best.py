@@ -16,7 +16,7 @@ from smoothcert.report import (
     group_envelope_table,
     upper_envelope,
 )
-from smoothcert.report.views.envelope import envelope_figure
+from smoothcert.report.views.envelope_figure import envelope_figure
 from tests.report.cells import best, intervals
 from tests.report.chromium import tab
 from tests.report.drawn import labels

@@ -13,7 +13,7 @@ from smoothcert.report import (
     group_envelope_table,
 )
 from smoothcert.report.measures.same_data import comparable, data_apart, labels_apart
-from smoothcert.report.views.envelope import envelope_figure
+from smoothcert.report.views.envelope_figure import envelope_figure
 from tests.report.cells import best
 from tests.report.page import write_report
 

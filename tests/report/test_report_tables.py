@@ -11,7 +11,8 @@ import pytest
 from smoothcert.errors import ConfigError
 from smoothcert.report import certificate_table
 from smoothcert.report.notes import ROUNDED
-from smoothcert.report.table import Cell, Table, latex_together, markdown_together
+from smoothcert.report.table import Cell, Table
+from smoothcert.report.table_files import latex_together, markdown_together
 from tests.report.cells import best
 
 

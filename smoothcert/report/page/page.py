@@ -13,6 +13,7 @@ from smoothcert import __version__
 from smoothcert.errors import ConfigError
 from smoothcert.files import write_text
 from smoothcert.progress import printable
+from smoothcert.report.attack_values import alarms
 from smoothcert.report.certificate_table import INTERVALS
 from smoothcert.report.measures.same_data import comparable, contenders
 from smoothcert.report.notes import alarm_notes, settings_notes
@@ -23,7 +24,6 @@ from smoothcert.report.page.verified import verified
 from smoothcert.report.plot import COLOURS, DARK_COLOURS, key_svg, run_styles
 from smoothcert.report.read.names import labels_of
 from smoothcert.report.views import VIEWS
-from smoothcert.report.views.attacks import alarms
 from smoothcert.statistics.printed import doubt
 
 if TYPE_CHECKING:
@@ -70,6 +70,7 @@ def render_page(report: Report, title: str = TITLE, version: str | None = None) 
         "sections": sections,
         "headline": headline(runs, shown.radii_of(runs), shown.options.rounded) if runs else None,
         "alarms": alarms(report.attacks, report.runs),
+        "files": sum(map(len, report.corrupted)),
         "labels": labels,
         "labelled": bool(report.labelled),
         "comparable": bool(runs) and comparable(runs),

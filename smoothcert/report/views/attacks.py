@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from smoothcert.errors import ConfigError
 from smoothcert.progress import noun
+from smoothcert.report.attack_values import alarms, attack_notes, run_name
 from smoothcert.report.labels import radius_labels
 from smoothcert.report.measures.analysis import Floats, certified_accuracy
 from smoothcert.report.measures.attack_curves import (
@@ -23,7 +24,6 @@ from smoothcert.report.measures.attack_curves import (
 )
 from smoothcert.report.measures.attacked import EmpiricalRow, empirical_rows
 from smoothcert.report.measures.shared_inputs import data_of
-from smoothcert.report.notes import alarm_notes
 from smoothcert.report.plot import (
     COLOURS,
     DASHES,
@@ -38,23 +38,18 @@ from smoothcert.report.plot import (
 from smoothcert.report.read.attacks import (
     NO_ATTACK,
     Attacks,
-    all_certificates_of,
     certificates_of,
-    contradictions,
-    with_alarms,
 )
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import (
-    ALARM,
     distinct_names,
     doubted,
-    labels_of,
     norm_names,
     one_line,
 )
 from smoothcert.report.table import Table
 from smoothcert.report.view import View
-from smoothcert.statistics.printed import doubt, in_percent
+from smoothcert.statistics.printed import in_percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,7 +80,7 @@ def attack_table(attacks: Sequence[Attacks], results: Sequence[Certificates]) ->
             r: in_percent(share, proved=True) for r, share in _certified(a, c, shown, found).items()
         }
         left = {r: in_percent(row.empirical) for r, row in found.items()}
-        about = (one_line(_run_name(a, c, results)), _inputs(list(found.values())))
+        about = (one_line(run_name(a, c, results)), _inputs(list(found.values())))
         n = "-" if c is None or c.n is None else str(c.n)
         proved = (*about, "certified", "-", "-", n, *(certified.get(r, "") for r in shown))
         attack, noises, steps, *_ = setting_of(a)
@@ -106,7 +101,7 @@ def attack_table(attacks: Sequence[Attacks], results: Sequence[Certificates]) ->
         stores += [a.source.resolve()] * (len(rows) - len(stores))
     head = ("run", "inputs", "accuracy", "steps", "noises", "n")
     rows = _told_apart(rows, stores, len(head))
-    notes = tuple(_notes(attacks, results))
+    notes = tuple(attack_notes(attacks, results))
     if any(c.norm != "l2" for c in results):
         notes = ("radii of attacks are in l2 norm", *notes)
     return Table(
@@ -160,7 +155,7 @@ def base_table(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> T
         )
     rows = [
         (
-            one_line(_run_name(a, c, results)),
+            one_line(run_name(a, c, results)),
             one_line(a.name) if row.radius else "none",
             *radius_labels([row.radius]),
             str(row.inputs),
@@ -176,69 +171,6 @@ def base_table(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> T
     return Table(
         head, tuple(dict.fromkeys(rows)), notes=notes, caption="The network itself", look="text"
     )
-
-
-def attack_values(
-    attacks: Sequence[Attacks], results: Sequence[Certificates]
-) -> list[dict[str, Any]]:
-    """The same for programs: shares from 0 to 1, None for what is not known."""
-    found = []
-    for a in attacks:
-        c = certificates_of(a, results)
-        settings = {"attack": a.attack, "steps": a.steps, "noises": a.noises, "n": a.n}
-        names = ("sigma", "alpha", "noise", "dataset", "split", "beta", "as_printed")
-        about = {name: a.identity.get(name) for name in names}
-        found.append(
-            {
-                "name": a.name,
-                "run": _run_name(a, c, results),
-                "source": a.source,
-                "certificates": None if c is None else c.source,
-                **settings,
-                **about,
-                "attacked": [asdict(row) for row in empirical_rows(a, c)],
-                "expected": a.expected,
-                "partial": a.partial,
-                "notes": list(_notes([a], results)),
-            }
-        )
-    return found
-
-
-def alarms(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> list[str]:
-    """A sentence for each attack, radius and store of certificates with inputs that contradict what it claims.
-
-    What an attack recorded of certificates that are gone is told too.
-    """
-    found = alarm_notes([with_alarms(c, attacks) for c in results])
-    for a in attacks:
-        if not all_certificates_of(a, results):
-            found += [f"{ALARM}: {a.run}, {text}" for text in contradictions(a, None)]
-    return found
-
-
-def _notes(attacks: Sequence[Attacks], results: Sequence[Certificates]) -> list[str]:
-    notes = alarms(attacks, results)
-    for a in attacks:
-        c = certificates_of(a, results)
-        name = f"{one_line(_run_name(a, c, results))}, {one_line(a.name)}"
-        notes += [f"{name}: {warning}" for warning in a.warnings]
-        if a.partial:
-            notes.append(f"{name}: partial, {len(a.idx)} of {a.expected} rows (inputs times radii)")
-        if c is None:
-            notes.append(
-                f"{name}: no l2 certificates of the same network, sigma and images are here"
-            )
-        elif doubt(c.noise):
-            notes.append(f"{name}: certified by {doubt(c.noise)}")
-    return notes
-
-
-def _run_name(a: Attacks, c: Certificates | None, results: Sequence[Certificates]) -> str:
-    """The label of its certificates, if only in another norm; without any, the folder of the run."""
-    about = c or next(iter(all_certificates_of(a, results)), None)
-    labels = [x for entry, x in zip(results, labels_of(results), strict=True) if entry is about]
-    return labels[0] if labels else a.run + f" ({ALARM})" * bool(contradictions(a, None))
 
 
 def _inputs(rows: Sequence[EmpiricalRow]) -> str:

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
+from typing import TYPE_CHECKING
 
 from smoothcert.errors import ConfigError
-from smoothcert.report.curves import axis_top, radius_label
 from smoothcert.report.labels import radius_labels
 from smoothcert.report.measures.across_seeds import seed_groups
 from smoothcert.report.measures.analysis import (
@@ -18,45 +15,28 @@ from smoothcert.report.measures.analysis import (
     proved,
 )
 from smoothcert.report.measures.envelope import (
-    EnvelopeCurve,
     Winner,
-    envelope_curve,
     upper_envelope,
 )
 from smoothcert.report.measures.groups import Group, Grouping, groups_of, lacking_sigmas
 from smoothcert.report.measures.same_data import comparable, require_same_data
 from smoothcert.report.notes import comparison_notes
-from smoothcert.report.plot import (
-    COLOURS,
-    PAPER,
-    LineStyle,
-    legend,
-    line,
-    looks,
-    new_figure,
-    percent,
-    styles_of,
-)
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import (
-    drawn_labels,
     labels_of,
-    one_line,
 )
 from smoothcert.report.table import Cell, Table, marked
 from smoothcert.report.view import View
+from smoothcert.report.views.envelope_figure import envelope_figure
 from smoothcert.statistics.printed import in_percent
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
     from smoothcert.report.report import Report
 
 ENVELOPE = "certified accuracy (%) of the best run, in brackets its accuracy at 0, at r"
 ABSTENTIONS = "abstention rate (%) of the best run at r"
-_WIDTH, _BAR = 5.5, 0.32  # inches: of the figure, and the height of a bar with its name
-_SIZES = {"x-small": 0.06, "xx-small": 0.05}  # inches: the width of a letter in a bar
 
 
 def group_envelope_table(
@@ -69,7 +49,7 @@ def group_envelope_table(
 
     This is how papers show what a method can do at each radius with the best of several models. The notes name them.
     """
-    groups, winners = _winners(results, radii, rounded, by)
+    groups, winners = winners_of(results, radii, rounded, by)
     down = proved(results, rounded)
     rows = [
         (group.name, *(_cell(won.get(r), down) for r in radii))
@@ -110,7 +90,7 @@ def abstention_table(
 
     The rate itself does not depend on the radius, only the choice of the run does.
     """
-    groups, winners = _winners(results, radii, rounded, by)
+    groups, winners = winners_of(results, radii, rounded, by)
     rows = [
         (group.name, *(_abstention(won.get(r)) for r in radii))
         for group, won in zip(groups, winners, strict=True)
@@ -123,50 +103,7 @@ def abstention_table(
     return Table(("best of",), tuple(rows), radius_labels(radii), tuple(notes), group=ABSTENTIONS)
 
 
-def envelope_values(
-    results: Sequence[Certificates],
-    radii: Sequence[float],
-    rounded: bool = False,
-    by: Grouping = "method",
-) -> list[dict[str, Any]]:
-    """What both tables and the drawing of envelopes say of each group; runs are named by their places in `results`.
-
-    `best` has the radii that a run of the group has tested. Where nothing is certified no run is the best.
-    """
-    places = [i for i, c in enumerate(results) if c.labelled]
-    groups, winners = _winners([results[i] for i in places], radii, rounded, by)
-    found = []
-    for group, won in zip(groups, winners, strict=True):
-        rows = [places[i] for i in group.runs]
-        curve = envelope_curve([results[i] for i in rows], rounded)
-        stretches = () if curve is None else curve.stretches
-        found.append(
-            {
-                "name": group.name,
-                "rows": rows,
-                "best": [_best(winner, rows) for winner in won.values()],
-                "stretches": [
-                    {"row": rows[each.run], "start": each.start, "end": each.end}
-                    for each in stretches
-                ],
-            }
-        )
-    return found
-
-
-def _best(won: Winner, rows: Sequence[int]) -> dict[str, Any]:
-    known = won.accuracy > 0
-    return {
-        "radius": won.radius,
-        "accuracy": won.accuracy,
-        "row": rows[won.run] if known else None,
-        "clean_accuracy": won.clean if known else None,
-        "abstention_rate": won.abstention if known else None,
-        "tied": [rows[i] for i in won.tied] if known else [],
-    }
-
-
-def _winners(
+def winners_of(
     results: Sequence[Certificates], radii: Sequence[float], rounded: bool, by: Grouping
 ) -> tuple[list[Group], list[dict[float, Winner]]]:
     """The groups, and for each radius that was tested the best run of each, as a place in its group."""
@@ -233,114 +170,6 @@ def _lacking(results: Sequence[Certificates], groups: Sequence[Group], by: Group
         for group, lacking in zip(groups, lacking_sigmas(results, groups, by), strict=True)
         if lacking
     ]
-
-
-@looks()
-def envelope_figure(
-    results: Sequence[Certificates], by: Grouping = "method", rounded: bool = False
-) -> Figure:
-    """One curve per group. Runs without labels, and those that tested only some radii, have no part in it.
-
-    A picture has no notes: the name of a group says which sigmas it lacks that others have. Where a group has several
-    runs, a bar below the axis shows at which radii each of them is the best.
-    """
-    runs = [c for c in results if c.labelled and c.tested_radii is None]
-    norms = {c.norm for c in runs}
-    if len(norms) > 1:
-        raise ConfigError(
-            f"an envelope needs radii in one norm, found {' and '.join(sorted(norms))}: draw them apart"
-        )
-    groups = groups_of(runs, by)
-    for group in groups:
-        require_same_data([runs[i] for i in group.runs], f"the best run of {group.name}")
-    lacking = lacking_sigmas(runs, groups, by)
-    curves = [envelope_curve([runs[i] for i in group.runs], rounded) for group in groups]
-    known = [
-        (group, _name(group, sigmas), curve)
-        for group, sigmas, curve in zip(groups, lacking, curves, strict=True)
-        if curve is not None
-    ]
-    if not known:
-        raise ConfigError(
-            "an envelope needs a run with labels, with radii of its own and a correct answer, found none"
-        )
-    bars = any(len(group.runs) > 1 for group, _, _ in known)
-    figure, axes, below = _axes(len(known) if bars else 0)
-    told = []
-    styles = styles_of([group.key for group, _, _ in known])
-    for place, ((group, name, curve), style) in enumerate(zip(known, styles, strict=True)):
-        line(axes, *_corners(curve), name, style, place)
-        stretches = _named([runs[i] for i in group.runs], curve)
-        if below is not None:
-            _bar(below, place, name, style, stretches)
-        ends = (f"{text} from {start:.3g} to {end:.3g}" for text, start, end in stretches)
-        told.append(f"{name}: {', '.join(ends)}")
-    right, top = axis_top(runs)
-    axes.set(xlim=(0.0, right), ylim=(0.0, top), xlabel=radius_label(runs, rounded))
-    axes.set_ylabel("certified accuracy of the best run")
-    percent(axes.yaxis)
-    if below is None:
-        legend(figure)
-    else:
-        below.set(xlim=(0.0, right), ylim=(len(known), 0))
-    figure.set_label(
-        "Upper envelopes: the largest certified accuracy of any run of a group, at each radius. "
-        f"Best runs: {'; '.join(told)}."
-    )
-    return figure
-
-
-def _name(group: Group, lacking: Sequence[float]) -> str:
-    return group.name + f" (no σ={', '.join(f'{sigma:g}' for sigma in lacking)})" * bool(lacking)
-
-
-def _corners(curve: EnvelopeCurve) -> tuple[np.ndarray, np.ndarray]:
-    return np.repeat(curve.radii, 2), np.append(np.repeat(curve.accuracy, 2)[1:], 0.0)
-
-
-def _named(own: Sequence[Certificates], curve: EnvelopeCurve) -> list[tuple[str, float, float]]:
-    """Which run is the best from where to where; by sigma alone, if only that tells the runs of a group apart."""
-    labels = drawn_labels(own)
-    if len({c.name for c in own}) == 1 and len({c.sigma for c in own}) == len(own):
-        labels = [one_line(own[0].name) if c.sigma is None else f"σ={c.sigma:g}" for c in own]
-    return [(labels[stretch.run], stretch.start, stretch.end) for stretch in curve.stretches]
-
-
-def _axes(bars: int) -> tuple[Figure, Axes, Axes | None]:
-    if not bars:
-        figure, (axes,) = new_figure()
-        return figure, axes, None
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(_WIDTH, 3.4 + _BAR * bars), layout="constrained")
-    axes, below = figure.subplots(2, 1, gridspec_kw={"height_ratios": (3.4, _BAR * bars)})
-    below.axis("off")
-    return figure, axes, below
-
-
-def _bar(
-    axes: Axes,
-    place: int,
-    name: str,
-    style: LineStyle,
-    stretches: Sequence[tuple[str, float, float]],
-) -> None:
-    """The stretches of a group, below its name and its line, which stand in place of a legend."""
-    right = stretches[-1][2]
-    line(axes, np.array([0, 0.05 * right]), np.full(2, place + 0.22), name, style, place)
-    axes.text(0.06 * right, place + 0.22, name, fontsize="x-small", va="center")
-    inch = right / (0.85 * _WIDTH)
-    for text, start, end in stretches:
-        fill: dict[str, Any] = {
-            "facecolor": (COLOURS[style.colour], 0.22),
-            "edgecolor": PAPER,
-            "linewidth": 1,
-        }
-        axes.broken_barh([(start, end - start)], (place + 0.45, 0.45), **fill)
-        fits = (size for size, letter in _SIZES.items() if len(text) * letter * inch < end - start)
-        if size := next(fits, None):
-            middle = (start + end) / 2
-            axes.text(middle, place + 0.69, text, fontsize=size, ha="center", va="center")
 
 
 def envelope_table(
