@@ -17,17 +17,7 @@ from smoothcert.certification.counting import Counter, Request, count_within_mem
 from smoothcert.certification.images import Image, check_image, check_images
 from smoothcert.certification.network import Network, ready_network
 from smoothcert.certification.plan import Plan
-from smoothcert.config import (
-    ALPHA,
-    N0,
-    NOISE,
-    AttackConfig,
-    CertifyConfig,
-    Kernels,
-    N,
-    NoiseMode,
-    Precision,
-)
+from smoothcert.config import AttackConfig, CertifyConfig, Kernels, NoiseMode, Precision
 from smoothcert.devices.launching import launch_on
 from smoothcert.errors import ConfigError, DataError, ModelError
 from smoothcert.kernels.prepare import Prepared, check_precision
@@ -66,7 +56,7 @@ class SmoothedClassifier:
         sigma: float,
         classes: int,
         *,
-        noise: NoiseMode = NOISE,
+        noise: NoiseMode = CertifyConfig.noise,
         seed: int | None = None,
         device: str | torch.device | None = None,
         batch_size: int | None = None,
@@ -107,9 +97,9 @@ class SmoothedClassifier:
         self,
         image: Image,
         *,
-        n0: int = N0,
-        n: int = N,
-        alpha: float = ALPHA,
+        n0: int = CertifyConfig.n0,
+        n: int = CertifyConfig.n,
+        alpha: float = CertifyConfig.alpha,
         index: int = 0,
         radii: Sequence[float] | None = None,
         tolerance: float | None = None,
@@ -136,9 +126,9 @@ class SmoothedClassifier:
         images: Sequence[Image],
         indices: Sequence[int],
         *,
-        n0: int = N0,
-        n: int = N,
-        alpha: float = ALPHA,
+        n0: int = CertifyConfig.n0,
+        n: int = CertifyConfig.n,
+        alpha: float = CertifyConfig.alpha,
         radii: Sequence[float] | None = None,
         tolerance: float | None = None,
         skip_unless: Sequence[int] | None = None,
@@ -250,7 +240,9 @@ class SmoothedClassifier:
             requests = [r for r in requests if not test.finished(states[r.image])]
             before = last
 
-    def predict(self, image: Image, *, n: int = 1000, alpha: float = ALPHA, index: int = 0) -> int:
+    def predict(
+        self, image: Image, *, n: int = 1000, alpha: float = CertifyConfig.alpha, index: int = 0
+    ) -> int:
         """PREDICT: the smoothed class, wrong with probability at most alpha, or -1 to abstain."""
         return self.predict_counted(image, n, alpha, index)[0]
 
