@@ -26,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         try:
             _check_words(words)
             with _names_in_words():
-                frame.run(words)
+                if call := frame.parsed(words):
+                    call()
         except SmoothcertError as error:
             if any(word.partition("=")[0] == "--json" for word in words):
                 print_json({"error": str(error)})

@@ -9,10 +9,12 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import redirect_stdout, suppress
 from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
+from functools import partial
 from importlib import import_module
+from io import StringIO
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType, NoneType, UnionType
@@ -37,6 +39,7 @@ Place = str | Path
 """A path, or the address of a folder on a server, which stays text: a path has no double slash."""
 AtMostOne = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=(0, 1))]
 """An option that may stand alone: then it is empty."""
+Recipe = Annotated[str, Parameter(completer=lambda _: _recipes())]
 Device = Annotated[str, "auto, cpu, cuda or cuda:N"]
 DataDir = Annotated[Path | None, "where data sets are; else $SMOOTHCERT_DATA"]
 Trust = Annotated[
@@ -46,6 +49,12 @@ Trust = Annotated[
 Json = Annotated[
     bool, "print one JSON document and nothing else; notes and progress go to standard error"
 ]
+
+
+def _recipes() -> list[str]:
+    from smoothcert.recipes import recipe_names
+
+    return recipe_names()
 
 
 @dataclass(frozen=True)
@@ -93,12 +102,14 @@ def _command_of(module: ModuleType) -> Command | None:
     return next((entry for entry in vars(module).values() if isinstance(entry, Command)), None)
 
 
-def application(words: Sequence[str] = ()) -> App:
+def application(words: Sequence[str] = (), width: int | None = None) -> App:
     """All commands, or only the one that is named by the first word, which is faster."""
     from rich.console import Console
 
     # of plain text: what is printed by commands is theirs, and no file can make it speak to the terminal
-    console = Console(color_system=None, force_terminal=False, highlight=False, markup=False)
+    console = Console(
+        width=width, color_system=None, force_terminal=False, highlight=False, markup=False
+    )
     everything = "--help-all" in words
     app = App(
         name="smoothcert",
@@ -125,17 +136,32 @@ def application(words: Sequence[str] = ()) -> App:
     return app
 
 
-def run(words: Sequence[str]) -> None:
-    """Run a command; what is wrong with its words is a ConfigError in one sentence."""
+def parsed(words: Sequence[str]) -> partial[None] | None:
+    """The call that is asked for, or None if help was, and is printed; words that are wrong are a ConfigError."""
     if words[:1] == ["help"]:
         words = [*words[1:], "--help"]
     try:
-        application(words)(words, exit_on_error=False, print_error=False)
+        call: partial[None] | None
+        call = application(words)(words, exit_on_error=False, print_error=False)
     except cyclopts.CycloptsError as error:
         raise ConfigError(_sentence(error, words[0])) from error
+    return call if isinstance(call, partial) else None
 
 
-def _typed(function: Callable[..., None]) -> Callable[..., None]:
+def reference() -> str:
+    """Every option of every command, in Markdown."""
+    pages = ["# Commands\n\nWritten by `make docs/commands.md`; a test compares it.\n"]
+    for name in ("", *commands()):
+        words = [name, "--help-all"] if name else ["--help"]
+        with redirect_stdout(StringIO()) as printed:
+            application(words, width=100)(words)
+        pages.append(
+            f"## smoothcert {name}".rstrip() + f"\n\n```text\n{printed.getvalue().strip()}\n```\n"
+        )
+    return "\n".join(pages)
+
+
+def _typed(function: Callable[..., None]) -> Callable[..., partial[None]]:
     """The function as cyclopts reads it: each setting is an option of its own, and each value has our reader."""
     hints, made = get_type_hints(function, include_extras=True), list[inspect.Parameter]()
     settings: dict[
@@ -158,10 +184,10 @@ def _typed(function: Callable[..., None]) -> Callable[..., None]:
             kind = _option(flag, flag or name.upper(), hint, *more, negative="", **about)
             made.append(parameter.replace(annotation=kind))
 
-    def called(*arguments: Any, **given: Any) -> None:
+    def called(*arguments: Any, **given: Any) -> partial[None]:
         for name, options in settings.items():
             given[name] = {options[key]: given.pop(key) for key in options if key in given}
-        function(*arguments, **given)
+        return partial(function, *arguments, **given)
 
     called.__doc__ = function.__doc__
     called.__signature__ = inspect.Signature(made)  # type: ignore[attr-defined]
@@ -322,6 +348,8 @@ def _sentence(error: cyclopts.CycloptsError, name: str) -> str:
             return f"{name} has no option {word}: {more}"
         case cyclopts.RepeatArgumentError():
             return f"{error.token.keyword} is given twice: leave one out"
+        case cyclopts.ConsumeMultipleError() if error.actual_count:
+            return f"{error.keyword} takes one value, found {error.actual_count}: {more}"
         case cyclopts.MissingArgumentError() if error.argument is not None:
             flag = error.keyword or error.argument.name
             if error.argument.tokens or error.keyword:

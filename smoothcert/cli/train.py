@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from smoothcert.cli.frame import DataDir, Device, Options, command
+from smoothcert.cli.frame import DataDir, Device, Options, Recipe, command
 from smoothcert.config import TrainConfig
 from smoothcert.errors import StoreError
 from smoothcert.interrupts import speaks
@@ -14,7 +14,7 @@ from smoothcert.progress import noun
 
 @command("Make", "out data sigma method epochs lr seed init_from device data_dir")
 def train(
-    recipe: str,
+    recipe: Recipe,
     /,
     *,
     out: Path,

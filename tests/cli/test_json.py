@@ -11,7 +11,7 @@ import pytest
 
 from smoothcert import __version__
 from smoothcert.cli import main
-from smoothcert.cli.options import print_json
+from smoothcert.cli.output import print_json
 from smoothcert.report import average_certified_radius, read_store
 from tests.cli.commands import ends
 from tests.report.attack_stores import write_attacks
