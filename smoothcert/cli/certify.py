@@ -60,6 +60,10 @@ def certify(
 
     network, selection = OwnModel(**own), selected(subset, shard)
     check_named(network, run, data=data, sigma=settings.get("sigma"), out=out)
+    if run is not None and out is not None:
+        raise ConfigError(
+            "--out is of a network that --model names, and none is named: leave it out"
+        )
     corruptions = corrupted(data, data_dir) if data and network.model is None else []
     if corruptions and split != "test":
         raise ConfigError(f"{data} is of test images, found --split {split}: leave one out")

@@ -46,7 +46,7 @@ class OwnModel:
             )
         if self.model is None and (given := self._given()):
             raise ConfigError(
-                f"{given[0]} belongs to --model, and a run folder has its network already: leave it out"
+                f"{given[0]} is of a network that --model names, and none is named: leave it out"
             )
 
     def _given(self) -> list[str]:
@@ -108,11 +108,17 @@ def run_subject(run: Place, images: Images, trust_code: bool) -> Subject:
 
 def own_subject(own: OwnModel, images: Images, sigma: float, out: Path) -> Subject:
     """Of a network from elsewhere, to be kept in the run folder `out` with all that is known of it."""
+    from smoothcert.data.corruptions import is_corrupted
     from smoothcert.runs.brought import check_free, keep_model
     from smoothcert.runs.folder import RunFolder
 
     run = RunFolder(out)
     check_sigma(sigma)
+    if is_corrupted(str(images.data)):
+        raise ConfigError(
+            f"{images.data} is of other data than the network's own: certify on clean images first, then "
+            f"`smoothcert certify {out} --data {images.data}`"
+        )
     check_free(run)
     brought, subject = bring(own, images, sigma)
     return replace(subject, keep=lambda: keep_model(run, brought, subject.spec))

@@ -21,7 +21,7 @@ from smoothcert.errors import ConfigError, none_of, unknown_name
 T = TypeVar("T")
 
 _WORDS = {float: "a finite number", int: "a whole number", bool: "true or false", str: "text"}
-_OPTIONS = {"radii": "radius"}  # which have another name than their field
+_OPTIONS = {"radii": "radius", "dataset": "data"}  # which have another name than their field
 
 
 def checked(kind: type[T], values: Mapping[str, Any], what: str) -> T:

@@ -94,7 +94,7 @@ class TrainConfig:
     """Everything that decides the weights. Written to config.yaml; a run folder belongs to exactly one."""
 
     dataset: str
-    """name of the data set, see `smoothcert datasets`"""
+    """name of the data set (`smoothcert list data`)"""
     model: str
     """architecture: lenet, resnet20, resnet110, resnet50, hf:NAME, timm:NAME, torchvision:NAME,
     a dotted path or FILE.py:NAME"""

@@ -37,3 +37,14 @@ def options_of(command):
         main([command, "--help-all"])
     lines = re.findall(r"^  (--[a-z-]+(?: --[a-z-]+)*) +(.*)$", printed.getvalue(), re.MULTILINE)
     return {name: rest for names, rest in lines for name in names.split()}
+
+
+def given(words, *more):
+    """The words, without the values of options that are given again."""
+    kept, gone = [], False
+    for word in words:
+        if str(word).startswith("--"):
+            gone = word in more
+        if not gone:
+            kept.append(word)
+    return [*kept, *more]

@@ -157,7 +157,7 @@ def test_bash_completes_commands_options_words_and_recipes(tmp_path):
         list data cifar | did you mean cifar10
         list recipes --data-dir {} | --data-dir
         train mnist-mini/gausian-0.50 --out {}/new | did you mean mnist-mini/gaussian-0.50
-        train mnist-mini/gaussian-0.50 --out {}/new --dataset mnst | did you mean mnist
+        train mnist-mini/gaussian-0.50 --out {}/new --data mnst | did you mean mnist
         train mnist-mini/gaussian-0.50 --out {}/new --model lenett | did you mean lenet
         train mnist-mini/gaussian-0.50 --out {}/new --method.name gauss | did you mean gaussian
         train mnist-mini/gaussian-0.50 --out {}/new --sigma -1 | sigma must not be negative, found -1.0
@@ -168,7 +168,7 @@ def test_bash_completes_commands_options_words_and_recipes(tmp_path):
         train mnist-mini/gaussian-0.50 --out {run} --sigma 1 | belongs to another configuration
         certify | name one network
         certify {run} --model a.py:B | name one network
-        certify {run} --mean 0.5 | --mean belongs to --model
+        certify {run} --mean 0.5 | --mean is of a network that --model names
         certify {}/nothing | no run folder at
         certify {} | is not a run folder: it has no config.yaml
         certify {run} --n 9 | n = 9 samples cannot certify anything
