@@ -125,7 +125,7 @@ def test_a_failed_run_is_named_and_the_others_are_tabulated(capsys, shared_run, 
     assert "mnist-mini/gaussian-0.50, seed 0: `certify` failed (error: " in printed
     assert "there, 0 asked" in printed  # of noise_seed
     assert not (tmp_path / "mnist-mini" / "results.json").exists()
-    assert "takes whole numbers" in fails(
+    assert "--seeds takes a whole number, found 'a'" in fails(
         capsys, "reproduce", "mnist-mini", "--seeds", "a", "--out", str(tmp_path)
     )
 

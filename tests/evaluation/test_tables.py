@@ -290,10 +290,10 @@ def test_the_command_makes_a_row_of_a_table_beside_those_that_are_there(capsys, 
     ]  # a seed twice is one seed
     folder = tmp_path / "consistency-supplement" / "table-6"
     earlier = written_earlier(
-        folder, "lambda = 1", {"epochs": 1, "dataset": tiny, "every": None, "max": 4, "n": 100}
+        folder, "lambda = 1", {"epochs": 1, "data": tiny, "every": None, "max": 4, "n": 100}
     )
     with pytest.raises(SystemExit):  # before anything is trained
-        main([*arguments, "--epochs", "2"])
+        main([word if word != "1" else "2" for word in arguments])
     assert "made with other options: epochs 1 there, 2 here" in capsys.readouterr().err
     assert [path.name for path in tmp_path.iterdir()] == ["consistency-supplement"]
     main(arguments)
