@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
+import ast
+from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
@@ -59,18 +60,29 @@ def _recipes(name: str | None) -> None:
 
 
 def _methods(name: str | None) -> None:
-    from smoothcert.methods import DENOISING, METHODS, method_class
+    """From their sources, since importing them takes seconds."""
+    from smoothcert.methods import DENOISING, METHODS
 
-    for one in (*METHODS, *DENOISING) if name is None else (name,):
-        found = method_class(one)
-        about = (found.__doc__ or "").strip().splitlines()
+    known = {**METHODS, **DENOISING}
+    if name is not None and name not in known:
+        raise unknown_name("method", name, known)
+    for one in known if name is None else (name,):
+        module, _, title = known[one].rpartition(".")
+        source = files(module.rpartition(".")[0]) / f"{module.rpartition('.')[2]}.py"
+        body = ast.parse(source.read_text()).body
+        found = next(node for node in body if isinstance(node, ast.ClassDef) and node.name == title)
+        about = (ast.get_docstring(found) or "").splitlines()
         print(one, *(about if name else about[:1]), sep="\n    ")
-        values = ", ".join(f"{field.name}={field.default}" for field in dataclasses.fields(found))
-        print(f"    hyperparameters: {values or 'none'}")
+        fields = [field for field in found.body if isinstance(field, ast.AnnAssign)]
+        print(f"    hyperparameters: {', '.join(map(_default, fields)) or 'none'}")
     if name is None:
         print(
             "\nA method of yours: --method.name mypackage.MyMethod, a dataclass derived from smoothcert.Method"
         )
+
+
+def _default(field: ast.AnnAssign) -> str:
+    return f"{ast.unparse(field.target)}={ast.unparse(field.value) if field.value else '?'}"
 
 
 def _models(name: str | None) -> None:
