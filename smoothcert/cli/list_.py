@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
+from dataclasses import asdict
 from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
-from smoothcert.cli.frame import DataDir, command
+from smoothcert.cli.frame import DataDir, Json, command
 from smoothcert.cli.output import aligned
 from smoothcert.errors import ConfigError, unknown_name
 
@@ -19,15 +20,24 @@ def list_(
     /,
     *,
     data_dir: DataDir = None,
+    results: tuple[Path, ...] = (),
+    ledger: bool = False,
+    json: Json = False,
 ) -> None:
     """Recipes, methods, models, data and published tables, or one of them
 
     Args:
         kind: what to list
         name: one of them; of tables also a paper
+        results: for tables: files of measured runs, which `reproduce` writes; default: results/*.jsonl
+        ledger: for tables: of each one, what was run and what came out
     """
     if data_dir is not None and kind != "data":
         raise ConfigError(f"--data-dir is where data sets are, and {kind} are not: leave it out")
+    if (results or ledger or json) and kind != "tables":
+        raise ConfigError(
+            f"--results, --ledger and --json are for tables, found {kind}: leave them out"
+        )
     if kind == "recipes":
         _recipes(name)
     elif kind == "methods":
@@ -37,11 +47,14 @@ def list_(
     elif kind == "data":
         _data(name, data_dir)
     else:
-        _tables(name)
+        from smoothcert.cli.tables import list_tables
+
+        list_tables(name, results, ledger, json)
 
 
 def _recipes(name: str | None) -> None:
     from smoothcert.config import dump_config
+    from smoothcert.published.catalogue import rows_for
     from smoothcert.recipes import load_recipe, recipe_names, templates
 
     if name is not None:
@@ -50,13 +63,12 @@ def _recipes(name: str | None) -> None:
         others = [line for line in text if line not in ours]
         print("\n".join([*ours, "\nwith --as-printed, the text of the paper:", *others]))
         return
-    loaded = [load_recipe(name) for name in recipe_names()]
-    rows = [
-        (recipe.name, str(recipe.published.get("acr", "-")), recipe.about or recipe.config.model)
-        for recipe in loaded
-    ]
-    rows += [(name, "-", about) for name, about in templates().items()]
-    print(aligned([("recipe", "published ACR", "about"), *rows]))
+    rows = [("recipe", "published ACR", "about")]
+    for recipe in map(load_recipe, recipe_names()):
+        printed = rows_for(asdict(recipe.config))
+        single = (row.text(row.acr) for row in printed if row.acr and row.acr.seeds == 1)
+        rows.append((recipe.name, next(single, "-"), recipe.about or recipe.config.model))
+    print(aligned([*rows, *((name, "-", about) for name, about in templates().items())]))
 
 
 def _methods(name: str | None) -> None:
@@ -122,20 +134,3 @@ def _data(name: str | None, data_dir: Path | None) -> None:
         "npz:PATH (arrays), hf-dataset:NAME (package datasets); corrupted images: cifar10-c:fog/3,\n"
         "cifar10-c:all, mnist-c:fog; pseudo-labelled ones for self-training: --self-training.path FILE"
     )
-
-
-def _tables(name: str | None) -> None:
-    from smoothcert.cli.tables import print_table
-    from smoothcert.recipes.tables import load_table, table_names
-
-    names = table_names(name)
-    if not names:
-        print_table(load_table(str(name)))
-        return
-    rows = [("table", "data", "rows", "about")]
-    for table in map(load_table, names):
-        title = table.title + (f"; not made, since {table.reason}" if table.reason else "")
-        made = str(len(table.rows) + len(table.best))
-        rows.append((table.name, ", ".join(table.datasets) or "-", made, title))
-    print(aligned(rows))
-    print("\n`smoothcert list tables NAME` prints one, `smoothcert reproduce NAME` makes it again")

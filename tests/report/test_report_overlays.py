@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from smoothcert.errors import ConfigError
-from smoothcert.recipes.tables import load_table
+from smoothcert.published.catalogue import load_table
 from smoothcert.report import overlays, trade_off_values
 from smoothcert.report.charts.chart import charts_svg
 from smoothcert.report.charts.overlays import overlay_charts
+from smoothcert.statistics.value import CERTIFIED_ACCURACY
 
 TABLE = "catrs-supplement/table-7"
 
@@ -118,7 +119,8 @@ def test_published_rows_beside_ours(run):
     }
     row = next(row for row in load_table(TABLE).rows if row.label == "CAT-RS, lambda = 2")
     spot = next(spot for spot in published["CAT-RS"].spots if spot.value == 2)
-    assert spot.values[:3] == (row.accuracy[0] / 100, row.acr, row.accuracy[2] / 100)
+    at = [row.at(CERTIFIED_ACCURACY, r).value for r in (0.0, 1.0)]
+    assert spot.values[:3] == (at[0], row.acr.value, at[1])
     assert np.isnan(spot.values[3])  # a radius that the table does not have
     charts = overlay_charts(found, [1.0, 0.3])
     assert [chart.labels[1] for chart in charts] == [
@@ -270,7 +272,9 @@ def test_programs_are_told_the_spots_and_how_many_are_left_out(run):
         },
     ]
     assert all(entry["published"] for entry in published)
-    printed = {(row.accuracy[0] / 100, row.acr) for row in load_table(TABLE).rows}
+    printed = {
+        (row.at(CERTIFIED_ACCURACY, 0.0).value, row.acr.value) for row in load_table(TABLE).rows
+    }
     assert {
         (spot["clean_accuracy"], spot["acr"]) for entry in published for spot in entry["spots"]
     } == printed
