@@ -37,6 +37,8 @@ ABOUT = (
 
 AtMostOne = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=(0, 1))]
 """An option that may stand alone: then it is empty."""
+Words = Annotated[str, Parameter(allow_leading_hyphen=True)]
+"""Options of another command, in quotes."""
 Recipe = Annotated[str, Parameter(completer=lambda _: _recipes())]
 Device = Annotated[str, "auto, cpu, cuda or cuda:N"]
 DataDir = Annotated[Path | None, "where data sets are; else $SMOOTHCERT_DATA"]
