@@ -272,6 +272,17 @@ def test_on_other_images_the_interval_is_wider_and_the_same_images_are_preferred
     assert both.word == "reproduced"
 
 
+def test_runs_on_the_same_images_are_preferred_to_those_on_more():
+    row = load_table("smoothadv/table-7").rows[0]
+    same = [run(row, as_printed(row, **{CERTIFIED_ACCURACY: 0.001 * s}), seed=s) for s in range(3)]
+    more = [run(row, as_printed(row), seed=s, images=10_000) for s in range(3, 8)]
+    few = [run(row, as_printed(row), seed=s) for s in range(8, 13)]
+    few = [r._replace(settings={**r.settings, "start": 1}) for r in few]  # as many, but others
+    alone, with_others = judge_row(row, same), judge_row(row, [*more, *few, *same])
+    assert [v.word for v in alone].count("not judged") < len(alone)
+    assert with_others == alone
+
+
 def test_values_without_a_spread_do_not_widen_the_interval_of_others():
     row = load_table("smoothmix-workshop/table-1").rows[7]  # CIFAR-10 at sigma 0.5
     assert row.settings["sigma"] == 0.5
