@@ -54,20 +54,24 @@ def run(options: Options) -> None:
     from smoothcert.runs.attack_rows import unlike
     from smoothcert.runs.data_of import data_of_run
     from smoothcert.runs.folder import RunFolder
+    from smoothcert.statistics.bounds import check_alpha
     from smoothcert.statistics.printed import doubt
 
     folder, name = RunFolder(options.run), check_name(options.name or options.attack)
     model, spec = folder.load_model(trust_code=options.trust_code)
     certificates = _certificates(folder.path, options.against)
     known = {"sigma": spec.sigma, **({"n": N} if options.as_printed else {})}
+    config, selection = read_settings(options, AttackConfig, **known), read_selection(options)
+    check_alpha(config.alpha)
+    device = pick_device(options.device)
     store = attack_dataset(
         model,
         data_of_run(spec, options.split, options.data_dir),
         folder.path / "attack" / name,
-        read_settings(options, AttackConfig, **known),
-        selection=read_selection(options),
+        config,
+        selection=selection,
         certificates=certificates if certificates.exists else None,
-        device=pick_device(options.device),
+        device=device,
     )
     try:
         attacked = read_attacks(store.folder)

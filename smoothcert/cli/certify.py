@@ -20,7 +20,7 @@ from smoothcert.cli.options import (
     read_settings,
     whole_number,
 )
-from smoothcert.cli.own_model import Subject, add_own_model, own_subject, run_subject
+from smoothcert.cli.own_model import Subject, add_own_model, known_sigma, own_subject, run_subject
 from smoothcert.config import CertifyConfig, ExecutorName
 from smoothcert.errors import ConfigError
 from smoothcert.progress import styled
@@ -86,6 +86,7 @@ def run(options: Options) -> None:
         )
     if options.severity == "all":
         options.severity = None
+    _check_settings(options)
     stores = _corrupted(options)
     if len(stores) > 1 and options.name is not None:
         raise ConfigError(
@@ -93,6 +94,26 @@ def run(options: Options) -> None:
         )
     for store in stores:
         _certify(store)
+
+
+def _check_settings(options: Options) -> None:
+    """What no data could make right is told before any is looked for."""
+    from smoothcert.certification.plan import check_settings
+    from smoothcert.devices.pick import pick_device
+
+    sigma = known_sigma(options)
+    if sigma == 0:
+        raise ConfigError(
+            f"{options.run} was trained without noise: give --sigma, the noise to certify with"
+        )
+    if sigma is not None:  # else more is missing
+        check_settings(read_settings(options, CertifyConfig, sigma=sigma))
+    if options.name is not None:
+        check_name(options.name)
+    if options.batch_size is not None and options.batch_size < 1:
+        raise ConfigError(f"--batch-size must be at least 1, found {options.batch_size}")
+    if options.executor == "local":
+        pick_device(options.device)
 
 
 def _severity(text: str | int) -> str | int:
@@ -144,10 +165,6 @@ def _certify(options: Options) -> None:
 
     selection = read_selection(options)
     subject = own_subject(options) if options.model is not None else run_subject(options)
-    if not subject.spec.sigma and options.sigma is None:
-        raise ConfigError(
-            f"{options.run} was trained without noise: give --sigma, the noise to certify with"
-        )
     settings = read_settings(options, CertifyConfig, sigma=subject.spec.sigma)
     name = check_name(options.name or subject.data.split.replace("/", "-"))
     store = certify_dataset(

@@ -22,11 +22,11 @@ from smoothcert.cli.options import (
     read_selection,
     read_settings,
 )
-from smoothcert.cli.own_model import add_own_model, examined_subject
+from smoothcert.cli.own_model import add_own_model, examined_subject, known_sigma
 from smoothcert.config import CertifyConfig
 from smoothcert.errors import ConfigError
 from smoothcert.progress import about, noun
-from smoothcert.statistics.printed import in_percent
+from smoothcert.statistics.printed import at_most, in_percent
 
 if TYPE_CHECKING:
     from smoothcert.cli.own_model import Subject
@@ -69,12 +69,13 @@ def run(options: Options) -> None:
     )
     check_samples(config.n0, config.n, config.alpha)  # before anything is loaded
 
+    from smoothcert.certification.plan import check_settings
     from smoothcert.devices.pick import pick_device
     from smoothcert.evaluation.doctor import examine
 
+    config = replace(config, sigma=known_sigma(options) or _DEFAULT_SIGMA)
+    check_settings(config)
     device, subject = pick_device(options.device), examined_subject(options, config.sigma)
-    if options.sigma is None:
-        config = replace(config, sigma=subject.spec.sigma or _DEFAULT_SIGMA)
     data = subject.data
     planned = len(selection.indices(len(data), f"{data.name} ({data.split})"))
     found = examine(
@@ -124,7 +125,7 @@ def _lines(subject: Subject, found: Diagnosis) -> list[str]:
     from smoothcert.evaluation.doctor import rows_of
     from smoothcert.noise.streams import law_of
     from smoothcert.statistics.bounds import NORMS
-    from smoothcert.statistics.printed import UNITS, at_most
+    from smoothcert.statistics.printed import UNITS
 
     spec, data, config = subject.spec, subject.data, found.config
     shape = "x".join(map(str, data.shape))
@@ -149,7 +150,7 @@ def _lines(subject: Subject, found: Diagnosis) -> list[str]:
             aligned([(*head, "largest radius"), *map(_row, rows_of(found))]),
             "",
             f"at sigma {config.sigma:g}, no radius exceeds {at_most(found.limits.largest_radius, 3)}, and a class "
-            f"needs {100 * found.limits.smallest_p:.2f} % of the votes",
+            f"needs {at_most(100 * found.limits.smallest_p, 2)} % of the votes",
             f"{found.planned:,} {noun(found.planned, 'image')} will take about {about(found.seconds)}{fewer}: "
             f"{found.rate:,.0f} noisy copies per second ({', '.join((*found.prepared, found.precision))})",
             UNITS,
@@ -163,10 +164,14 @@ def _row(row: dict[str, Any]) -> tuple[str, ...]:
         return " to ".join(in_percent(share) for share in shares)
 
     accuracy, certified = row["accuracy"], row["certified"]
-    radii = (row[name] for name in ("average_radius", "acr_of_one_class", "largest_radius"))
+    radii, largest = (
+        (row[name] for name in ("average_radius", "acr_of_one_class")),
+        row["largest_radius"],
+    )
     return (
         f"{row['sigma']:g}",
         "-" if accuracy is None else f"{percent(accuracy)} ({percent(*row['accuracy_interval'])})",
         "-" if certified is None else percent(certified),
         *("-" if radius is None else f"{radius:.3f}" for radius in radii),
+        "-" if largest is None else at_most(largest, 3),
     )

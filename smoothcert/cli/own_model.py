@@ -68,6 +68,18 @@ class Subject:
     )
 
 
+def known_sigma(options: Options) -> float | None:
+    """The noise that is asked for, or that the run was trained with."""
+    from smoothcert.runs.folder import RunFolder
+    from smoothcert.runs.remote import local
+
+    if options.sigma is not None:
+        return check_sigma(options.sigma)
+    if options.run is None or options.model is not None:
+        return None
+    return RunFolder(local(options.run)).spec().sigma
+
+
 def run_subject(options: Options) -> Subject:
     """Of a run folder; with the images that it names, or with others."""
     from smoothcert.data.corruptions import benchmark_for, load_corrupted

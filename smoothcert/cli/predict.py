@@ -59,12 +59,15 @@ def _label(options: Options) -> None:
     from smoothcert.evaluation.pseudo_labels import write_pseudo_labels
     from smoothcert.runs.data_of import data_of_run
     from smoothcert.runs.folder import RunFolder
+    from smoothcert.statistics.printed import in_percent
 
     path = options.pseudo_labels
     model, spec = RunFolder(options.run).load_model(trust_code=options.trust_code)
     data = data_of_run(spec, options.split, options.data_dir, str(options.images[0]))
     labels = write_pseudo_labels(model, data, path, pick_device(options.device))
-    right = f"; {(labels == data.labels).mean():.1%} are its labels" if data.labelled else ""
+    right = (
+        f"; {in_percent((labels == data.labels).mean())} % are its labels" if data.labelled else ""
+    )
     print(f"{path}: {len(labels)} pseudo-labels of {data.name} ({data.split}){right}")
     print(f"to use them: smoothcert train RECIPE --self-training.path {path} --out RUN")
 
