@@ -47,7 +47,7 @@ def measure(name, device, n, rounds):
         found["checks"].append(seconds(device, lambda now=smoothed: now.prepare(images[0])))
         settings = (model, shape, torch.device(device), "auto", "auto", example)
         found["prepare"].append(seconds(device, lambda now=settings: prepare(*now)))
-        smoothed.certify_many(images, range(count), n=n)  # compilation, first batches
+        smoothed.certify_many(images, range(count), n=n // 20)  # compilation, first batches
         for way, share in (("with", rate), ("without", NEVER)):
             audit.RATE = share
             smoothed._ready[2].audit._wait = smoothed._ready[2].audit._gap()

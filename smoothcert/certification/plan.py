@@ -33,5 +33,11 @@ class Plan:
 def check_settings(config: CertifyConfig) -> None:
     """Refuse what no network and no data could make right, before any is loaded."""
     bounds.check_samples(config.n0, config.n, config.alpha)
-    asked = {"radii": config.radii, "tolerance": config.tolerance, "law": law_of(config.noise)}
-    procedure(config.n, config.alpha, config.sigma, **asked)
+    procedure(
+        config.n,
+        config.alpha,
+        config.sigma,
+        radii=config.radii,
+        tolerance=config.tolerance,
+        law=law_of(config.noise),
+    )
