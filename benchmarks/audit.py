@@ -4,7 +4,9 @@
 
 Rounds with and without the audit alternate, and the best of each counts: processor time on a CPU, time by the clock on
 CUDA. Weights are random, which costs as much. `checks` is all that is done once before the first image, of which
-`prepare` makes the network fast and is needed anyway.
+`prepare` makes the network fast and is needed anyway. A `fingerprint` of weights and attributes is taken three times
+in each call. `first_share` is what all of that costs beside a call without it, and `later_share` for the calls after
+the first.
 """
 
 import argparse
@@ -19,10 +21,12 @@ from certify import NETWORKS, calibrated
 from smoothcert import SmoothedClassifier
 from smoothcert.certification import audit
 from smoothcert.kernels.prepare import prepare
+from smoothcert.kernels.state import state_of
 from smoothcert.models import build_model
 from smoothcert.runs.environment import commit, environment
 
 GROUP = 64  # images that a GPU certifies together
+FINGERPRINTS = 3  # of one call of certify_many
 NEVER = 1e-300  # a share of the samples so small that none is ever chosen
 
 
@@ -40,13 +44,14 @@ def measure(name, device, n, rounds):
     count = GROUP if device == "cuda" else 1
     images = list(np.random.default_rng(0).integers(0, 256, (count, *shape), dtype=np.uint8))
     example = torch.rand(16, *shape, device=device)
-    found = {"checks": [], "prepare": [], "with": [], "without": []}
+    found = {"checks": [], "prepare": [], "fingerprint": [], "with": [], "without": []}
     rate = audit.RATE
     for _ in range(rounds):
         smoothed = SmoothedClassifier(model, 0.5, classes, seed=0)
         found["checks"].append(seconds(device, lambda now=smoothed: now.prepare(images[0])))
         settings = (model, shape, torch.device(device), "auto", "auto", example)
         found["prepare"].append(seconds(device, lambda now=settings: prepare(*now)))
+        found["fingerprint"].append(seconds(device, lambda: state_of(model)))
         smoothed.certify_many(images, range(count), n=n // 20)  # compilation, first batches
         for way, share in (("with", rate), ("without", NEVER)):
             audit.RATE = share
@@ -56,8 +61,21 @@ def measure(name, device, n, rounds):
             )
         audit.RATE = rate
     best = {key: round(min(times), 4) for key, times in found.items()}
-    share = round(best["with"] / best["without"] - 1, 4)
-    return {"network": name, "images": count, "n": n, "rate": rate, **best, "audit_share": share}
+    bare = best["without"] - FINGERPRINTS * best["fingerprint"]
+    first = best["checks"] - best["prepare"] + best["with"]
+    shares = {
+        "first_share": round(first / bare - 1, 4),
+        "later_share": round(best["with"] / bare - 1, 4),
+    }
+    return {
+        "network": name,
+        "images": count,
+        "n": n,
+        "rounds": rounds,
+        "rate": rate,
+        **best,
+        **shares,
+    }
 
 
 def main():
@@ -74,7 +92,11 @@ def main():
     if args.json:
         device = environment(torch.device(args.device))
         args.json.write_text(
-            json.dumps({"commit": commit(), **device, "rows": rows}, indent=1) + "\n"
+            json.dumps(
+                {"commit": commit(), **device, "threads": torch.get_num_threads(), "rows": rows},
+                indent=1,
+            )
+            + "\n"
         )
 
 
