@@ -88,6 +88,7 @@ class Audit:
         """What waits belongs to a count that was not finished."""
         self._waiting, self._evaluated = [], []
 
+    @torch.inference_mode()  # the mode of one thread only
     def finish(self) -> None:
         """Raise a `NoFunctionError` if answers moved.
 
