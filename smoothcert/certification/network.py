@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.certification.audit import Audit
-from smoothcert.certification.row_checks import check_memory, check_rows, require_same
+from smoothcert.certification.row_checks import check_memory, check_rows
 from smoothcert.config import Kernels, NoiseMode, Precision
 from smoothcert.devices.memory import NO_MEMORY, SMALLEST, is_out_of_memory
 from smoothcert.errors import ModelError
 from smoothcert.kernels.comparing import synthetic_images
 from smoothcert.kernels.prepare import Prepared, plain_network, prepare
-from smoothcert.kernels.state import State, state_of
+from smoothcert.kernels.state import State, require_same, state_of
 from smoothcert.keys import derive
 from smoothcert.models.build import check_shape
 from smoothcert.noise.streams import NoisyCopies
