@@ -22,9 +22,7 @@ from smoothcert.keys import derive
 from smoothcert.models.build import check_shape
 from smoothcert.noise.streams import NoisyCopies
 
-_EXAMPLES = (
-    SMALLEST // 2
-)  # noisy copies of an image that is certified, beside as many synthetic images
+_EXAMPLES = SMALLEST // 2  # noisy copies of the first image, beside as many synthetic images
 
 
 @dataclass(eq=False)

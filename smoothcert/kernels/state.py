@@ -92,10 +92,8 @@ def _entries(plain: object) -> tuple[tuple[str, object], ...]:
 def _plain(module: nn.Module) -> object:
     # hooks and forwards themselves, not their ids: an id may come again, for another function
     hooks = (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
-    forwards = (
-        vars(module).get("forward"),
-        getattr(type(module), "forward", None),
-    )  # scripted ones have none
+    # scripted ones have none
+    forwards = vars(module).get("forward"), getattr(type(module), "forward", None)
     values = tuple(
         (k, v)
         for k, v in vars(module).items()
