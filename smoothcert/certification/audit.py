@@ -27,10 +27,7 @@ RATE = 1 / 1000
 _FIRST = SMALLEST // 2  # rows of the first batch of each size
 _OF_BATCH = 8  # on CUDA a batch of the audit has this part of a full batch; on a CPU it is as small as can be
 _FEW, _ROUNDED = 2, 0.02  # answers that rounding may move
-_PLAIN_FEW, _PLAIN_SHARE = (
-    2,
-    1 / 8,
-)  # answers of one batch that the plain network may give otherwise
+_PLAIN_FEW, _PLAIN_SHARE = 2, 1 / 8  # answers of a batch that the plain network may give otherwise
 _OUTLIER = 5  # a single row may be farther from the plain network than rows are on average
 _DROPPED = (
     "the network that was prepared for sampling gives other answers than the model itself, which may look at values in "
@@ -88,6 +85,7 @@ class Audit:
         """What waits belongs to a count that was not finished."""
         self._waiting, self._evaluated = [], []
 
+    @torch.inference_mode()  # the mode of one thread only
     def finish(self) -> None:
         """Raise a `NoFunctionError` if answers moved.
 

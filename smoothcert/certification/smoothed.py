@@ -32,9 +32,8 @@ from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import Certificate, from_claim, from_counts, predicted
 from smoothcert.statistics.sequential import NO_CLAIM, Claim, Procedure, procedure
 
-_LARGE = (
-    2**15
-)  # values of an image from which on threads are woken to copy it, which takes longer than a transfer
+# values of an image from which on threads are woken to copy it, which takes longer than a transfer
+_LARGE = 2**15
 
 
 class SmoothedClassifier:

@@ -200,8 +200,7 @@ def _check_answers(expected: object, found: object) -> None:
         (expected.double() - found.double()).abs().max()
         / expected.double().abs().max().clamp_min(1e-30)
     )
-    kind = (
-        expected.dtype if expected.is_floating_point() else torch.float32
-    )  # votes may be counted in integers
+    # votes may be counted in integers
+    kind = expected.dtype if expected.is_floating_point() else torch.float32
     if not error <= torch.finfo(kind).eps ** 0.5:
         raise CannotFold(f"the folded network gives other answers, by {error:.1g} of the largest")
