@@ -39,8 +39,8 @@ _DRAW = (
     "(default: accuracy)"
 )
 _TABLES = (
-    "which tables to print and write: certified, shares, confidence, differences, envelope, abstentions, attacks, "
-    "base, corruptions, corruption-types"
+    "which tables to print and write: certified, shares, confidence, differences, published, envelope, abstentions, "
+    "attacks, base, corruptions, corruption-types"
 )
 
 
@@ -75,7 +75,7 @@ def add_options(parser: ArgumentParser) -> None:
     option(parser, "--draw", str, None, _DRAW)
     grouping = "runs that belong together in envelopes: method (the default), sigma (of a method), folder or all"
     option(parser, "--group-by", str, None, grouping)
-    beside = "published tables beside our runs in --draw trade-offs, e.g. catrs-supplement/table-7"
+    beside = "tables for --tables published and --draw trade-offs, e.g. catrs-supplement/table-7"
     parser.add_argument("--published", type=str, nargs="+", default=None, help=beside)
     option(
         parser,
@@ -127,11 +127,15 @@ def run(options: Options) -> None:
     check_norm(options)
     check_values(options)
     check_outputs(options, ("figure", "html", *FORMATS))
-    for name, drawing in (
-        ("published", "trade-offs"),
-        ("least-accuracy", "trade-offs"),
-        ("epochs", "losses"),
+    if (
+        options.published
+        and options.draw != "trade-offs"
+        and "published" not in (options.tables or ())
     ):
+        raise ConfigError(
+            "--published is for --tables published or --draw trade-offs: give one of them"
+        )
+    for name, drawing in (("least-accuracy", "trade-offs"), ("epochs", "losses")):
         if options[name.replace("-", "_")] is not None and options.draw != drawing:
             raise ConfigError(f"--{name} is for --draw {drawing}, which is not given")
     if options.group_by and not {"envelope", "abstentions"} & {
@@ -208,6 +212,7 @@ def _report(
         "attacks": attacks,
         "intervals": options.intervals,
         "by": options.group_by or "method",
+        "published": options.published or (),
     }
     material = Material(results, radii, **given, **chosen)
     reference_place(
