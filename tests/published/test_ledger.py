@@ -82,8 +82,8 @@ def test_runs_as_printed_are_judged_by_themselves():
 def test_older_noise_is_said_and_stays_visible():
     row = TABLE.rows[0]
     found = entry(row, [run(row, noise="quantised")])
-    assert found.older
-    assert found.as_json()["older_noise"]
+    assert found.marked
+    assert not found.as_json()["exact_noise"]
     lines = compared_recipes([run(row, noise="quantised")])
     assert f"| `{row.recipe}` † | 1 |" in lines
 
