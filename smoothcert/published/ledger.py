@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -81,7 +82,12 @@ def entry_of(row: Row, measured: Sequence[Measured], as_printed: bool, speeds: S
         and run.settings["dataset"].endswith("-c") == bool(row.corruptions)
         and any(m.is_about(run.config) for m in models)
     ]
-    runs = [run for run in near if any(not m.differences(run.config, run.settings) for m in models)]
+    trainings = {  # of two certifications of one training on the same images, the last counts
+        json.dumps([run.config, run.settings["dataset"], run.settings["split"]]): run
+        for run in near
+        if any(not m.differences(run.config, run.settings) for m in models)
+    }
+    runs = list(trainings.values())
     have = sum(any(not m.differences(r.config, r.settings) for r in runs) for m in models)
     reason, hours = row.reason, 0.0
     if not reason and (not near or (row.best_of and have < len(models))):
