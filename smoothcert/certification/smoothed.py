@@ -298,7 +298,8 @@ class SmoothedClassifier:
         shape = tuple(image.shape)
         initialise(self.model, shape)
         with launch_on(self.device):
-            if self._ready is None or self._ready[0] != (shape, state_of(self.model)):
+            asked = shape, self.sigma, self.noise, self.seed, self.precision, self.kernels
+            if self._ready is None or self._ready[0] != (asked, state_of(self.model)):
                 about = (
                     weights_name(self.model) if self.seed is None else "",
                     repr(self.sigma),
@@ -318,7 +319,7 @@ class SmoothedClassifier:
                     seed=seed,
                     **settings,
                 )
-                self._ready = (shape, state_of(self.model)), seed, ready
+                self._ready = (asked, state_of(self.model)), seed, ready
         return self._ready[1:]
 
     def _counter(self, images: Sequence[Tensor]) -> Counter:

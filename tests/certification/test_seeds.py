@@ -172,3 +172,11 @@ def test_a_chosen_seed_is_not_passed_off_as_derived(tmp_path, more):
 def test_a_seed_that_no_manifest_could_hold_is_refused_in_python_too(seed):
     with pytest.raises(ConfigError, match=r"seed must be a whole number from 0 to 2\*\*63 - 1"):
         SmoothedClassifier(nn.Flatten(), 0.5, 2, seed=seed)
+
+
+def test_what_is_set_on_a_classifier_later_decides_the_noise_too():
+    image = torch.full(SHAPE, 140, dtype=torch.uint8)
+    smoothed = SmoothedClassifier(Product(), 0.5, 2, seed=0)
+    first = smoothed.certify(image, n0=20, n=500).counts.tolist()
+    smoothed.seed = 1
+    assert smoothed.certify(image, n0=20, n=500).counts.tolist() != first

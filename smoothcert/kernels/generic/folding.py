@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from smoothcert.errors import ModelError
+from smoothcert.models.build import can_be_compared
 from smoothcert.models.normalise import Normalise, Resize
 
 # What each kind of BatchNorm may follow, and how many dimensions its input then has: in three dimensions, what
@@ -194,8 +195,9 @@ def _check_answers(expected: object, found: object) -> None:
         not isinstance(expected, Tensor)
         or not isinstance(found, Tensor)
         or expected.shape != found.shape
+        or not can_be_compared(expected)
     ):
-        raise CannotFold("the network does not return one tensor")
+        raise CannotFold("the network does not return one tensor of numbers")
     error = float(
         (expected.double() - found.double()).abs().max()
         / expected.double().abs().max().clamp_min(1e-30)
