@@ -16,8 +16,7 @@ from scipy.special import stdtr, stdtrit
 
 from smoothcert.published.averages import best_of, over_corruptions, over_seeds
 from smoothcert.published.catalogue import all_rows
-from smoothcert.published.row import ALPHA, N, Row
-from smoothcert.statistics.saturation import saturation_radius
+from smoothcert.published.row import Row
 from smoothcert.statistics.value import SPREAD, Place, Value
 
 LEVEL = 0.95
@@ -183,11 +182,15 @@ def judge_row(row: Row, measured: Sequence[Measured]) -> list[Verdict]:
     logs = {name: _mean(runs, row, name) for run in runs for name in run.beside}
     pools = [pooled(row, v) if math.isnan(v.sd) else Spread() for v in row.printed]
     pairs = [(values.get(v.place), v, pool) for v, pool in zip(row.printed, pools, strict=True)]
-    numbers = sum(o is not None and _spread(o, v, pool).dof >= 1 for o, v, pool in pairs)
+    numbers = sum(
+        o is not None and (v.r or 0.0) <= row.largest_radius and _spread(o, v, pool).dof >= 1
+        for o, v, pool in pairs
+    )
     verdicts = []
     for ours, printed, pool in pairs:
-        if ours is None:
-            verdicts.append(Verdict("not judged", math.nan, math.nan, "not measured"))
+        if ours is None or (printed.r or 0.0) > row.largest_radius:
+            told = "not measured" if ours is None else "no network has a certificate at this radius"
+            verdicts.append(Verdict("not judged", math.nan, math.nan, told))
             continue
         error = 0.0 if same else image_error(ours, printed, _radii(row, printed, values))
         paired = logs.get(AUTHORS, {}).get(printed.place)
@@ -231,8 +234,7 @@ def _radii(row: Row, printed: Value, values: Mapping[Place, Value]) -> float:
         return known.value
     if printed.is_share:
         return 0.0
-    largest = saturation_radius(row.settings["sigma"], N, ALPHA, "gaussian")
-    return math.sqrt(printed.value * max(0.0, largest - printed.value))
+    return math.sqrt(printed.value * max(0.0, row.largest_radius - printed.value))
 
 
 def _lies(verdict: Verdict, name: str, other: Value) -> str:

@@ -140,7 +140,7 @@ def test_mistakes_are_answered_in_one_line(capsys, certified, tmp_path, argument
             ["certify", "a", "--ever", "3"],
             "unrecognized arguments: --ever 3\n  did you mean --every?\n",
         ),
-        (["reproduce", "mnist", "--epoch=1"], "did you mean --epochs?"),
+        (["reproduce", "mnist", "--job=1"], "did you mean --jobs?"),
     ],
 )
 def test_misspelt_options_are_refused_and_named(capsys, arguments, named):
@@ -154,7 +154,7 @@ def test_misspelt_options_are_refused_and_named(capsys, arguments, named):
         (["certify", "a", "--max", "1e3", "--n0", "100.0"], "max", 1000),
         (["predict", "a", "b.png", "--n", "2e4"], "n", 20_000),
         (["attack", "a", "--radius", "1", "--steps", "1e1"], "steps", 10),
-        (["reproduce", "mnist", "--n", "1e4"], "n", 10_000),
+        (["reproduce", "mnist", "--jobs", "1e1"], "jobs", 10),
         (["selftest-noise", "--samples", "1e6"], "samples", 1_000_000),
         (["train", "a", "--out", "b", "--epochs", "1e2"], "epochs", 100),
         (["train", "a", "--out", "b", "--lr-drops", "50,100"], "lr_drops", [50, 100]),

@@ -272,6 +272,27 @@ def test_on_other_images_the_interval_is_wider_and_the_same_images_are_preferred
     assert both.word == "reproduced"
 
 
+def test_a_radius_that_no_network_reaches_is_not_judged_and_does_not_widen_the_others():
+    row = load_table("smoothmix-supplement/table-4").rows[0]
+    assert row.settings["sigma"] == 0.25  # up to .95
+    found = judge_row(row, [run(row, as_printed(row))])
+    assert [verdict.word for verdict in found] == ["reproduced"] * 2 + ["not judged"] * 4
+    assert found[2].reason == "no network has a certificate at this radius"
+    (clean, *_) = row.printed
+    assert found[0].half == pytest.approx(t(4, 2) * clean.sd * math.sqrt(1.2) + 0.00005)
+
+
+def test_runs_on_the_same_images_are_preferred_to_those_on_more():
+    row = load_table("smoothadv/table-7").rows[0]
+    same = [run(row, as_printed(row, **{CERTIFIED_ACCURACY: 0.001 * s}), seed=s) for s in range(3)]
+    more = [run(row, as_printed(row), seed=s, images=10_000) for s in range(3, 8)]
+    few = [run(row, as_printed(row), seed=s) for s in range(8, 13)]
+    few = [r._replace(settings={**r.settings, "start": 1}) for r in few]  # as many, but others
+    alone, with_others = judge_row(row, same), judge_row(row, [*more, *few, *same])
+    assert [v.word for v in alone].count("not judged") < len(alone)
+    assert with_others == alone
+
+
 def test_values_without_a_spread_do_not_widen_the_interval_of_others():
     row = load_table("smoothmix-workshop/table-1").rows[7]  # CIFAR-10 at sigma 0.5
     assert row.settings["sigma"] == 0.5
