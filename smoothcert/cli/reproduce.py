@@ -98,7 +98,7 @@ def run(options: Options) -> None:
         job.config(given)
         for each in job.certifications:
             job.certified(each, given)
-    missing = missing_data(jobs, given, options.data_dir)
+    missing = missing_data(jobs, given, options.data_dir, download=not options.dry_run)
     if options.dry_run:
         _print_plan(options, jobs, given, missing)
         return
