@@ -126,7 +126,8 @@ def test_inputs_that_share_one_alpha_keep_their_number(tmp_path, inputs):
     made = ResultStore(tmp_path)
     made.claim(asked(10, simultaneous=True))
     with pytest.raises(
-        StoreError, match=f"shares its alpha among 10 inputs .*, found {inputs} asked for.*another name"
+        StoreError,
+        match=f"shares its alpha among 10 inputs .*, found {inputs} asked for.*another name",
     ):
         made.claim(asked(inputs, simultaneous=True))
     assert made.manifest().inputs == 10
