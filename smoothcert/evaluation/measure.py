@@ -146,10 +146,8 @@ def _made(c: Certificates, run: RunFolder, config: Mapping[str, Any]) -> Made:
 
 def _certify_words(c: Certificates) -> list[str]:
     """The options of `certify` that are not as they are without being given."""
-    usual = {
-        entry.name: entry.default for kind in (Selection, CertifyConfig) for entry in fields(kind)
-    }
-    usual |= {"sigma": (c.config or {}).get("sigma")}
+    settings = [*fields(Selection), *fields(CertifyConfig)]
+    usual = {entry.name: entry.default for entry in settings} | {"sigma": (c.config or {})["sigma"]}
     given = {name: value for name, value in c.identity.items() if value != usual.get(name)}
     words = [] if c.identity["split"] == "test" else ["--split", c.identity["split"]]
     if c.corruption is not None:

@@ -138,10 +138,10 @@ def test_the_totals_are_those_of_the_rows(tmp_path, capsys):
     assert [line.split("`")[1] for line in lines if line.startswith("| `")] == table_names()
     path = tmp_path / "lines.jsonl"
     add_measured(path, runs)
-    main(["tables", "--ledger", "--json", "--results", str(path)])
+    main(["list", "tables", "--ledger", "--json", "--results", str(path)])
     printed = json.loads(capsys.readouterr().out)
     assert printed["totals"] == document["totals"]
-    main(["tables", TABLE.name, "--results", str(path)])
+    main(["list", "tables", TABLE.name, "--results", str(path)])
     assert "ours, 2 seeds: difference" in capsys.readouterr().out
 
 
@@ -157,7 +157,7 @@ def test_the_totals_are_those_of_the_rows(tmp_path, capsys):
 def test_what_no_ledger_can_be_made_of_is_said(capsys, monkeypatch, tmp_path, words, said):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(SystemExit):
-        main(["tables", *words])
+        main(["list", "tables", *words])
     assert said in capsys.readouterr().err
 
 
