@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         write_report,
     )
     from smoothcert.runs.folder import RunFolder
+    from smoothcert.runs.loading import load_model
     from smoothcert.runs.selection import Selection
     from smoothcert.statistics.certificate import Certificate
     from smoothcert.training.fit import fit
@@ -57,6 +58,7 @@ _HOME = {
     "read_results": "report",
     "write_report": "report",
     "RunFolder": "runs.folder",
+    "load_model": "runs.loading",
     "SmoothedClassifier": "certification.smoothed",
     "fit": "training.fit",
 }
@@ -84,6 +86,7 @@ __all__ = [
     "fit",
     "from_torch",
     "load_dataset",
+    "load_model",
     "load_published",
     "load_recipe",
     "noisy_copies",

@@ -79,18 +79,15 @@ def _certify(options: Options) -> None:
 
     model, spec = RunFolder(options.run).load_model(trust_code=options.trust_code)
     config = read_settings(options, CertifyConfig, sigma=spec.sigma)
-    smoothed = SmoothedClassifier.of(
-        model, spec.classes, config, device=pick_device(options.device)
-    )
+    device = pick_device(options.device)
+    smoothed = SmoothedClassifier(model, config, classes=spec.classes, device=device)
     rule = rule_of(spec.dataset, spec.shape)
     # all readable before the first is certified
     images = [read_image(path, rule) for path in options.images]
     answers: list[dict[str, Any]] = []
     for index, (path, image) in enumerate(zip(options.images, images, strict=True)):
         try:
-            certificate = smoothed.certify(
-                image, n0=config.n0, n=config.n, alpha=config.alpha, index=index
-            )
+            certificate = smoothed.certify(image, index)
         except DataError as error:  # of the image's values
             raise DataError(f"{path}: {error}") from error
         name = None

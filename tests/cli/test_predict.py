@@ -9,6 +9,7 @@ import pytest
 from PIL import Image
 
 from smoothcert.certification.smoothed import SmoothedClassifier
+from smoothcert.config import CertifyConfig
 from smoothcert.data import load_dataset
 from smoothcert.runs.folder import RunFolder
 from smoothcert.statistics.printed import UNITS
@@ -47,7 +48,7 @@ def test_predict_reads_pictures_and_arrays(capsys, certified, tmp_path):
 def test_printed_numbers_never_exceed_the_proved_ones(capsys, certified, tmp_path):
     test = load_dataset("mnist-mini", "test")
     model, spec = RunFolder(certified).load_model()
-    smoothed = SmoothedClassifier(model, spec.sigma, spec.classes, device="cpu")
+    smoothed = SmoothedClassifier(model, CertifyConfig(spec.sigma, n=500), device="cpu")
     paths = [tmp_path / f"{i}.npy" for i in range(8)]
     for i, path in enumerate(paths):
         np.save(path, test.image(i))
@@ -55,7 +56,7 @@ def test_printed_numbers_never_exceed_the_proved_ones(capsys, certified, tmp_pat
     *lines, _ = run(capsys, *words).splitlines()
     told = json.loads(run(capsys, *words, "--json"))
     assert (told["n"], told["alpha"], told["noise"], told["note"]) == (500, 0.001, "exact", None)
-    certificates = [smoothed.certify(test.image(i), n=500, index=i) for i in range(8)]
+    certificates = [smoothed.certify(test.image(i), i) for i in range(8)]
     for path, answer, proved in zip(paths, told["images"], certificates, strict=True):
         assert (answer["path"], answer["norm"], answer["abstained"]) == (
             str(path),
