@@ -109,8 +109,8 @@ def _certify(options: Options) -> None:
         given |= {"preparation": str(rule), "note": doubt(config.noise) or None}
         print_json({"run": options.run, **given, "images": answers})
         return
-    if rule.resize is not None:
-        print(f"pictures as the run's own: {rule}")
+    if any(path.suffix != ".npy" for path in options.images) and rule.resize is not None:
+        print(f"pictures are brought to the model's input as by certify: {rule}")
     print(f"each with {settings(config.n0, config.n, config.alpha, config.noise)}; {UNITS}")
     if doubt(config.noise):
         print(f"note: {doubt(config.noise)}")

@@ -23,7 +23,14 @@ UNLABELLED = -1
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images with labels, or all without. The certificate of image `i` is about `image(i)`, scaled to [0, 1]."""
+    """Images with labels, or all without. The certificate of image `i` is about `image(i)`, scaled to [0, 1].
+
+    >>> import numpy as np
+    >>> from smoothcert import Dataset
+    >>> images, labels = np.zeros((4, 3, 32, 32), np.uint8), np.array([0, 1, 1, 0])
+    >>> Dataset("mine", "test", images, labels, classes=2).shape
+    (3, 32, 32)
+    """
 
     name: str
     split: str
@@ -143,6 +150,12 @@ def from_torch(
 
     An image is a tensor [C, H, W], floating point in [0, 1] or uint8. Float images that all lie on the 8-bit
     grid k/255, as those of torchvision's ToTensor do, are stored as uint8: exact, and a quarter of the size.
+
+    >>> import torch
+    >>> from smoothcert import from_torch
+    >>> pairs = torch.utils.data.TensorDataset(torch.zeros(4, 1, 8, 8), torch.tensor([0, 1, 1, 0]))
+    >>> len(from_torch(pairs, "mine", classes=2))
+    4
     """
     where = f"data set {name} ({split})"
     try:

@@ -67,6 +67,13 @@ def attack_dataset(
     """Attack the selected inputs at each radius, then PREDICT with n samples; resumable rows in the store at `out`.
 
     Certificates of another network, of other images, at another sigma or in another norm are left aside (`unlike`).
+
+    >>> from smoothcert import AttackConfig, Selection, attack_dataset, load_dataset, load_model
+    >>> config = AttackConfig(sigma=0.5, radii=(0.25,), noises=4, steps=2, n=100)
+    >>> model, test, two = load_model("mini"), load_dataset("mnist-mini"), Selection(max=2)
+    >>> store = attack_dataset(model, test, "mini/attack", config, selection=two, quiet=True)
+    >>> len(store.done())
+    2
     """
     chosen = selection or Selection()
     bounds.check_alpha(config.alpha)

@@ -337,7 +337,8 @@ def refused_for_mixing(model, batch_size):
 
 
 def test_a_network_that_takes_no_probes_is_not_certified_unchecked():
-    smoothed = SmoothedClassifier(BatchOf(64), CertifyConfig(0.25, n0=64, n=640), batch_size=64)
+    config = CertifyConfig(0.25, n0=64, n=640)
+    smoothed = SmoothedClassifier(BatchOf(64), config, classes=10, batch_size=64)
     with pytest.raises(ModelError, match="it cannot be checked"):
         smoothed.certify(torch.full(SHAPE, 140, dtype=torch.uint8))
 

@@ -66,6 +66,12 @@ def write_report(
     run that differences are taken to (the first, if None), `intervals` adds those of the main table, and `attacks` are
     shown in a section of their own. `opening` is the heading and the HTML of a section that comes first.
     The same results give the same bytes. Killed at any moment, it leaves the old file or the new one.
+
+    >>> from smoothcert import CertifyConfig, Selection, certify_dataset, load_dataset, load_model
+    >>> model, test, config = load_model("mini"), load_dataset("mnist-mini"), CertifyConfig(sigma=0.5, n=100)
+    >>> store = certify_dataset(model, test, "mini/test", config, selection=Selection(max=2), quiet=True)
+    >>> from smoothcert import read_results, write_report
+    >>> write_report(read_results("mini"), "report.html", title="Two digits")
     """
     path = Path(path)
     if path.is_dir():
