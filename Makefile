@@ -32,7 +32,7 @@ BASE := 20229a6
 OTHER_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell \
 	MKL_CBWR=COMPATIBLE
 
-.PHONY: demo test test-cpus test-extras test-faults yardstick check docs clean
+.PHONY: demo test test-cpus test-extras test-faults yardstick check docs clean FORCE
 
 demo: $(VENV)/.installed
 	$(BIN)/smoothcert demo
@@ -72,6 +72,12 @@ check: $(VENV)/.installed
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+
+# every option of every command
+docs/commands.md: $(VENV)/.installed FORCE
+	$(BIN)/python -c "from smoothcert.cli.frame import reference; print(reference(), end='')" >$@
+
+FORCE:
 
 docs: $(VENV)/.installed
 	$(INSTALL) -e ".[docs]"

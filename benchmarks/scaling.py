@@ -3,7 +3,7 @@
     python benchmarks/scaling.py            # the table of docs/scaling.md, which lists what is assumed
     python benchmarks/scaling.py --claims   # how long a claim takes on this disk, for `--shard auto`
 
-One driver hands out groups of images and writes their rows, as `certify --executor ray` does; how many images are in a
+One driver hands out groups of images and writes their rows, as `certify --ray` does; how many images are in a
 group is decided by the executor's own rule. Seconds per image are those of results/certify-h200.json, and the driver's
 those of results/ray-overhead.json.
 """

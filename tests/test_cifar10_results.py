@@ -46,7 +46,7 @@ def trained(tmp_path_factory):
         words = [
             "train",
             f"mnist/{name.partition('/')[0]}",
-            "--dataset",
+            "--data",
             f"npz:{folder / 'tiny.npz'}",
             *SMALL,
         ]

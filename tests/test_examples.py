@@ -33,6 +33,14 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
     assert "certified accuracy at radius 0.25" in capsys.readouterr().out
 
 
+def test_the_bound_of_noise_that_depends_on_the_input(tmp_path, monkeypatch, capsys):
+    script = ROOT / "examples" / "input_noise.py"
+    monkeypatch.setattr(sys, "argv", [str(script), str(tmp_path / "bound.svg")])
+    runpy.run_path(str(script), run_name="__main__")
+    assert "C = 814.017" in capsys.readouterr().out
+    assert "input dimension" in (tmp_path / "bound.svg").read_text()
+
+
 def test_the_page_about_your_own_network_can_be_followed(tmp_path, monkeypatch, capsys):
     page = (ROOT / "docs" / "own-network.md").read_text()
     lines = re.findall(r"```sh\n(.*?)```", page, re.DOTALL)

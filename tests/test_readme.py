@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from smoothcert.cli import build_parser
+from smoothcert.cli import frame
 from smoothcert.cli.demo import RECIPES
+from tests.cli.commands import options_of
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -55,25 +56,20 @@ def test_the_five_lines_of_python_certify_an_image(readme_folder, tmp_path):
 @pytest.mark.parametrize("page", [page for page in PAGES if not page.startswith("docs/adding-a-")])
 def test_every_command_and_option_named_exists(page):
     """The pages of worked examples are not among these: tests/test_contributing.py runs their commands."""
-    parsers = _parsers()
+    parsers = {name: options_of(name) for name in frame.commands()}
     text = (ROOT / page).read_text()
     code = re.findall(r"```\w*\n.*?```|`[^`]+`", text, re.DOTALL)
     for name in re.findall(r"^`?smoothcert +([a-z][a-z-]*)", "\n".join(code), re.MULTILINE):
-        assert name in parsers, f"{page}: smoothcert {name}"
+        assert name in (*parsers, "help"), f"{page}: smoothcert {name}"
     options = set(re.findall(r"(?<![\w-])(--[a-z][a-z0-9-]*)", text)) - FOREIGN
-    known = {option for parser in parsers.values() for option in parser._option_string_actions}
+    known = {option for options in parsers.values() for option in options}
+    known |= {"--help", "--help-all", "--version", "--install-completion"}
     benchmarks = {
         option
         for path in ROOT.glob("benchmarks/*.py")
         for option in re.findall(r'"(--[a-z][a-z0-9-]*)"', path.read_text())
     }
     assert options <= known | benchmarks
-
-
-def _parsers():
-    parser = build_parser()
-    commands = next(a for a in parser._actions if hasattr(a, "_name_parser_map"))._name_parser_map
-    return {"": parser, **commands}
 
 
 @pytest.mark.parametrize("page", PAGES)

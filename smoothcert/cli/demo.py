@@ -6,28 +6,32 @@ import sys
 import time
 from pathlib import Path
 
-from jsonargparse import ArgumentParser
-
-from smoothcert.cli.options import Options, option
-from smoothcert.config import ALPHA, N0, CertifyConfig
+from smoothcert.cli.frame import command
+from smoothcert.config import CertifyConfig
 from smoothcert.errors import ConfigError
 from smoothcert.progress import styled
 from smoothcert.recipes import load_recipe
 
-ABOUT = "The whole story on embedded data: train two models, certify, report. Minutes on a laptop."
-
 RECIPES = ("mnist-mini/gaussian-0.50", "mnist-mini/consistency-0.50")
 
 
-def add_options(parser: ArgumentParser) -> None:
-    option(parser, "--out", Path, Path("smoothcert-demo"), "folder for runs and report.html")
-    option(parser, "--images", int, 100, "test images to certify with each model")
-    option(parser, "--n", int, 2000, "noise samples per image (the field's tables use 100000)")
-    option(parser, "--epochs", int, None, "training epochs; default: the recipes'")
+@command("Start")
+def demo(
+    *,
+    out: Path = Path("smoothcert-demo"),
+    images: int = 100,
+    n: int = 2000,
+    epochs: int | None = None,
+) -> None:
+    """The whole story on embedded digits: train, certify, report, in minutes
 
-
-def run(options: Options) -> None:
-    run_demo(options.out, images=options.images, n=options.n, epochs=options.epochs)
+    Args:
+        out: folder for runs and report.html
+        images: test images to certify with each model
+        n: noise samples per image (the field's tables use 100000)
+        epochs: training epochs; default: the recipes'
+    """
+    run_demo(out, images=images, n=n, epochs=epochs)
 
 
 def run_demo(
@@ -45,7 +49,9 @@ def run_demo(
     test = load_dataset("mnist-mini", "test")
     if not 1 <= images <= len(test):
         raise ConfigError(f"the demo can certify 1 to {len(test)} images, found {images}")
-    check_samples(N0, n, ALPHA)  # certification would refuse it too, but after a training
+    check_samples(
+        CertifyConfig.n0, n, CertifyConfig.alpha
+    )  # certification would refuse it too, but after a training
     changes = {} if epochs is None else {"epochs": epochs}
     stores, training = [], []
     for name in RECIPES:

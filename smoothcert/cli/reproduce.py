@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from jsonargparse import ArgumentParser
-
-from smoothcert.cli.options import Options, add_machine, add_numbers, option, read_whole_numbers
-from smoothcert.config import ALPHA, N0, N, check_seed
+from smoothcert.cli import frame
+from smoothcert.cli.frame import command
+from smoothcert.config import CertifyConfig, check_seed
 from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 from smoothcert.progress import noun
 
@@ -21,31 +21,45 @@ if TYPE_CHECKING:
 
 UNLIKE = "Trained with other epochs or on other data than published, so that the values are not comparable."
 
-ABOUT = "Train, certify and tabulate whole published tables; resumable, several runs at once."
+
+@dataclass(frozen=True)
+class Options:
+    """What is to be made."""
+
+    what: str
+    rows: tuple[str, ...] = ()
+    """only these, e.g. gaussian-0.50 'smoothmix-*'; of a table by label or recipe, e.g. 'eta = *'"""
+    seeds: tuple[int, ...] = (0,)
+    """seeds, e.g. 0 1 2"""
+    out: Path = Path("reproduce")
+    """folder for the runs, results.json and results.md"""
+    jobs: int = 1
+    """trainings at a time on this machine; certification comes after, two by two"""
+    epochs: int | None = None
+    """fewer epochs, for a first look"""
+    data: str | None = None
+    """run the rows of a table on other data, for a first look"""
+    every: int | None = None
+    """certify every k-th test image; default: all, or as many as the table has"""
+    max: int | None = None
+    """certify at most this many"""
+    n: int = CertifyConfig.n
+    """noise samples per image"""
+    data_dir: Path | None = None
+    """where data sets are; else $SMOOTHCERT_DATA"""
+    device: str = "auto"
+    """auto, cpu, cuda or cuda:N"""
 
 
-def add_options(parser: ArgumentParser) -> None:
-    named = "a table (`smoothcert tables`), or a data set whose recipes to run: mnist, fashion-mnist, cifar10, ..."
-    parser.add_argument("what", type=str, help=named)
-    rows = "only these, e.g. gaussian-0.50 'smoothmix-*'; of a table by label or recipe, e.g. 'eta = *'"
-    parser.add_argument("--rows", type=str, nargs="+", default=[], help=rows)
-    add_numbers(parser, ("--seeds",), "seeds, e.g. 0 1 2 (default: 0)")
-    out = "folder for the runs, results.json and results.md"
-    option(parser, "--out", Path, Path("reproduce"), out)
-    jobs = "trainings at a time on this machine; certification comes after, two by two"
-    option(parser, "--jobs", int, 1, jobs)
-    option(parser, "--epochs", int, None, "fewer epochs, for a first look")
-    data = "run the rows of a table on other data, for a first look"
-    option(parser, "--dataset", str, None, data)
-    every = "certify every k-th test image; default: all, or as many as the table has"
-    option(parser, "--every", int, None, every)
-    option(parser, "--max", int, None, "certify at most this many")
-    option(parser, "--n", int, N, "noise samples per image")
-    add_machine(parser)
+@command("The papers")
+def reproduce(what: str, /, *, asked: Annotated[dict[str, Any], frame.Options(Options)]) -> None:
+    """Make a published table again, beside its values
 
-
-def run(options: Options) -> None:
-    seeds = tuple(dict.fromkeys(read_whole_numbers(options.seeds, "--seeds"))) or (0,)  # each once
+    Args:
+        what: a table (`smoothcert list tables`), or a data set whose recipes to run: mnist, fashion-mnist, ...
+    """
+    options = Options(what, **asked)
+    seeds = tuple(dict.fromkeys(options.seeds))  # each once
     _check(options, seeds)
     machine = [
         "--device",
@@ -69,11 +83,11 @@ def _check(options: Options, seeds: Sequence[int]) -> None:
     from smoothcert.statistics.bounds import check_samples
 
     for name in ("jobs", "epochs", "every", "max"):
-        if options[name] is not None and options[name] < 1:
-            raise ConfigError(f"--{name} must be at least 1, found {options[name]}")
+        if getattr(options, name) is not None and getattr(options, name) < 1:
+            raise ConfigError(f"--{name} must be at least 1, found {getattr(options, name)}")
     for seed in seeds:
         check_seed("each of --seeds", seed)
-    check_samples(N0, options.n, ALPHA)
+    check_samples(CertifyConfig.n0, options.n, CertifyConfig.alpha)
     places = (options.out.absolute(), *options.out.absolute().parents)
     there = next(place for place in places if place.exists())
     if not there.is_dir():
@@ -88,9 +102,9 @@ def _recipes(
     """The recipes of a data set; returns what went wrong."""
     from smoothcert.evaluation.reproduce import outcome, plan, results_table
 
-    if options.dataset is not None:
+    if options.data is not None:
         raise ConfigError(
-            f"--dataset is for the rows of a table; {options.what} names its data set itself"
+            f"--data is for the rows of a table; {options.what} names its data set itself"
         )
     folder = options.out / options.what
     jobs = plan(options.what, folder, options.rows, seeds)
@@ -119,7 +133,7 @@ def _table(
         raise ConfigError(f"{table.name} cannot be made: {table.reason}")
     if table.best:
         return _best(table, options, seeds, train, certify)
-    jobs = plan_table(table, options.out, options.rows, seeds, options.every, options.dataset)
+    jobs = plan_table(table, options.out, options.rows, seeds, options.every, options.data)
     check_files(planned.row for planned in jobs)
     rows = [{"table": table.name, "row": row.label, "recipe": row.recipe} for row in table.rows]
     collected = _collected(options, rows, [planned.named(table) for planned in jobs])
@@ -136,7 +150,7 @@ def _best(
     from smoothcert.evaluation.best_models import best_outcomes, best_table, plan_best
     from smoothcert.evaluation.tables import check_files
 
-    contests = plan_best(table, options.out, options.rows, seeds, options.every, options.dataset)
+    contests = plan_best(table, options.out, options.rows, seeds, options.every, options.data)
     models = [planned for contest in contests for _, planned in contest.models]
     check_files(planned.row for planned in models)
     rows, planned_rows = (
@@ -160,7 +174,7 @@ def _collected(
     """The file of all rows that are made with these options, refused before training if it has others."""
     from smoothcert.evaluation.collected import Collected, key_of, row_of
 
-    given = {name: options[name] for name in ("epochs", "dataset", "every", "max", "n")}
+    given = {name: getattr(options, name) for name in ("epochs", "data", "every", "max", "n")}
     path = options.out / options.what / "results.json"
     collected = Collected(path, [row_of(row) for row in rows], {**given, **others})
     collected.kept([key_of(entry) for entry in planned])
@@ -199,13 +213,17 @@ def _check_store(job: Job, **asked: int) -> None:
 
 def _as_published(options: Options) -> bool:
     """Whether runs are trained as their tables say."""
-    return options.epochs is None and options.dataset is None
+    return options.epochs is None and options.data is None
 
 
 def _measured(options: Options) -> list[str]:
     """With what ours were certified, where it is not as published: rows of tables name neither inputs nor n."""
-    given = [f"--{name} {options[name]}" for name in ("every", "max") if options[name] is not None]
-    given += [f"--n {options.n}"] if options.n != N else []
+    given = [
+        f"--{name} {getattr(options, name)}"
+        for name in ("every", "max")
+        if getattr(options, name) is not None
+    ]
+    given += [f"--n {options.n}"] if options.n != CertifyConfig.n else []
     if not given:
         return []
     from smoothcert.recipes.published import budget

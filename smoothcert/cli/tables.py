@@ -1,40 +1,13 @@
-"""`smoothcert tables`."""
+"""Published tables as `smoothcert list tables NAME` prints them."""
 
 from __future__ import annotations
 
-from jsonargparse import ArgumentParser
-
-from smoothcert.cli.options import Options, aligned
+from smoothcert.cli.output import aligned
 from smoothcert.recipes.shipped import change_words
-from smoothcert.recipes.tables import Table, TableRow, load_table, measured, table_names
-
-ABOUT = "List the published tables and figures that can be made again, or print one of them."
+from smoothcert.recipes.tables import Table, TableRow, measured
 
 
-def add_options(parser: ArgumentParser) -> None:
-    shown = "table or figure to print, e.g. smoothmix-supplement/table-8, or paper whose to list"
-    parser.add_argument("name", type=str, nargs="?", default=None, help=shown)
-
-
-def run(options: Options) -> None:
-    names = table_names(options.name)
-    if not names:
-        _print(load_table(options.name))
-        return
-    rows = [
-        (
-            table.name,
-            ", ".join(table.datasets) or "-",
-            str(len(table.rows) + len(table.best)),
-            table.title + (f"; not made, since {table.reason}" if table.reason else ""),
-        )
-        for table in map(load_table, names)
-    ]
-    print(aligned([("table", "data set", "rows", "about"), *rows]))
-    print("\n`smoothcert tables NAME` prints one, `smoothcert reproduce NAME` makes it again")
-
-
-def _print(table: Table) -> None:
+def print_table(table: Table) -> None:
     print(f"{table.title}\n{table.cited}")
     if table.reason:
         print(f"not made: {table.reason}")

@@ -75,8 +75,8 @@ class Job:
         words += ["--every", str(self.every)] if self.every else []
         if self.corruption:
             kind, severity = self.corruption
-            graded = [] if severity is None else ["--severity", str(severity)]
-            words += ["--corruption", kind, *graded]
+            graded = "" if severity is None else f"/{severity}"
+            words += ["--data", f"{self.recipe.partition('/')[0]}-c:{kind}{graded}"]
         return words if self.store.name == "test" else [*words, "--name", self.store.name]
 
     @property
@@ -102,7 +102,7 @@ def plan(
         unknown = unknown_name(
             "data set with recipes", dataset, {name.split("/")[0] for name in recipe_names()}
         )
-        raise ConfigError(f"{unknown} (`smoothcert tables` lists the tables)")
+        raise ConfigError(f"{unknown} (`smoothcert list tables` lists the tables)")
     names = {name.removeprefix(f"{dataset}/") for name in known}
     for pattern in rows:
         if not fnmatch.filter(names, pattern):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, kolmogorov, ndtr
 from torch import Tensor
 
-from smoothcert.config import NOISE, NoiseMode
+from smoothcert.config import CertifyConfig, NoiseMode
 from smoothcert.errors import ConfigError
 from smoothcert.noise import laws
 from smoothcert.noise.exact import Stage, place_of
@@ -66,7 +66,7 @@ class Check:
 
 
 def selftest_noise(
-    mode: NoiseMode = NOISE,
+    mode: NoiseMode = CertifyConfig.noise,
     *,
     device: str | torch.device = "cpu",
     sigma: float = 0.5,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from smoothcert.config import TrainConfig, build_dataclass
+from smoothcert.config import TrainConfig, checked
 from smoothcert.recipes.published import rows_of
 from smoothcert.recipes.shipped import changed, settings_of, shipped
 
@@ -58,4 +58,4 @@ def load_recipe(
     values = settings_of(name, asked.get("sigma"), bool(asked.get("as_printed")))
     about = str(values.pop("about", ""))
     what = f"setting of recipe {name}"
-    return Recipe(name, about, build_dataclass(TrainConfig, changed(values, asked), what))
+    return Recipe(name, about, checked(TrainConfig, changed(values, asked), what))

@@ -217,7 +217,7 @@ def unknown_table(name: str) -> ConfigError:
     )
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     return ConfigError(
-        f"unknown published table '{name}': {hint}`smoothcert tables` lists all {len(table_names())}"
+        f"unknown published table '{name}': {hint}`smoothcert list tables` lists all {len(table_names())}"
     )
 
 

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from smoothcert.config import TrainConfig, build_dataclass, dump_config, read_config
+from smoothcert.config import TrainConfig, checked, dump_config, read_config
 from smoothcert.errors import ModelError, StoreError
 from smoothcert.files import atomic_write, remove_leftovers, write_error
 from smoothcert.runs.code import code_named, hashes_of, with_code
@@ -236,7 +236,7 @@ class RunFolder:
 
     def spec(self) -> ModelSpec:
         values = self.description()
-        return build_dataclass(ModelSpec, values, f"entry of {self.path / 'model.json'}")
+        return checked(ModelSpec, values, f"entry of {self.path / 'model.json'}")
 
     def load_model(
         self, *, trust_code: bool = False, trusted: str = "", denoiser: bool = False

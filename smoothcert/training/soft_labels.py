@@ -32,13 +32,7 @@ from torch import Tensor, nn
 
 from smoothcert.certification.counting import Request
 from smoothcert.certification.smoothed import SmoothedClassifier
-from smoothcert.config import (
-    PRETRAINED,
-    CertifyConfig,
-    NoiseMode,
-    TrainConfig,
-    build_dataclass,
-)
+from smoothcert.config import PRETRAINED, CertifyConfig, NoiseMode, TrainConfig, checked
 from smoothcert.data import Dataset, LazyDataset
 from smoothcert.data.augment import cropped, draw_crops
 from smoothcert.errors import ConfigError, StoreError
@@ -106,7 +100,7 @@ def plan(config: TrainConfig, out: Path) -> Plan:
         "init_from": start,
     }
     values = {**dataclasses.asdict(config), **fixed, **labels.settings}
-    model = build_dataclass(TrainConfig, values, "setting of soft_labels (besides n and folder)")
+    model = checked(TrainConfig, values, "setting of soft_labels (besides n and folder)")
     return Plan(Path(labels.folder) if labels.folder else out / "soft-labels", model, labels.n)
 
 

@@ -172,7 +172,7 @@ def test_certificates_of_other_settings_are_told_before_training(capsys, shared_
 def test_numbers_that_nothing_can_be_made_with_are_refused_at_once(
     capsys, tmp_path, what, option, value, said
 ):
-    data = ["--dataset", "mnist-mini"] if "/" in what else []
+    data = ["--data", "mnist-mini"] if "/" in what else []
     error = fails(capsys, "reproduce", what, *data, "--out", str(tmp_path / "new"), option, value)
     assert error.startswith("error: ")
     assert said in error

@@ -8,9 +8,7 @@ import pytest
 import torch
 from scipy.stats import norm
 
-from smoothcert.cli import build_parser, main
-from smoothcert.cli.options import given_overrides
-from smoothcert.config import TrainConfig
+from smoothcert.cli import frame, main
 from smoothcert.data import Dataset
 from smoothcert.data.corruptions import CORRUPTIONS
 from smoothcert.errors import ConfigError
@@ -109,13 +107,11 @@ def test_tables_of_corruptions_train_a_model_once_and_certify_it_on_each(tmp_pat
     assert (len(jobs), len({planned.job.folder for planned in jobs})) == (75, 1)
     assert len({planned.job.store for planned in jobs}) == 75
     words = jobs[0].job.certify
-    assert words[-8:] == [
+    assert words[-6:] == [
         "--every",
         "100",
-        "--corruption",
-        "gaussian_noise",
-        "--severity",
-        "1",
+        "--data",
+        "cifar10-c:gaussian_noise/1",
         "--name",
         "gaussian_noise-1-every100",
     ]
@@ -210,7 +206,6 @@ def test_means_over_seeds_are_those_of_exact_values(tmp_path):
 
 
 def test_the_changes_of_a_row_are_options_of_train(tmp_path):
-    parser = build_parser()
     seen = set()
     for number in (8, 12):
         for planned in plan_table(load_table(f"catrs-supplement/table-{number}"), tmp_path):
@@ -218,7 +213,7 @@ def test_the_changes_of_a_row_are_options_of_train(tmp_path):
             if not row.change or frozenset(row.change) in seen:
                 continue
             seen.add(frozenset(row.change))
-            given = given_overrides(parser.parse_args(words)["train"], TrainConfig)
+            given = dict(frame.parsed(words).keywords["settings"])
             given.pop("soft_labels", None)
             given.pop("seed")
             assert load_recipe(row.recipe, given) == load_recipe(row.recipe, row.change)
@@ -247,25 +242,25 @@ def test_unknown_rows_and_tables_are_refused_before_anything_is_written(capsys, 
         plan_table(load_table("consistency-supplement/table-4"), tmp_path, ["MSE, lambda = 55"])
     for words, said in (
         (["smoothmix-supplement/table-99"], "unknown published table"),
-        (["mnist", "--dataset", "mnist-mini"], "--dataset is for the rows of a table"),
+        (["mnist", "--data", "mnist-mini"], "--data is for the rows of a table"),
         (
-            ["catrs-supplement/table-24", "--dataset", "mnist-mini"],
+            ["catrs-supplement/table-24", "--data", "mnist-mini"],
             "is about mnist-c: it cannot be made on other data",
         ),
         (
-            ["smoothmix-supplement/table-8", "--dataset", "mnistmini"],
+            ["smoothmix-supplement/table-8", "--data", "mnistmini"],
             "unknown dataset 'mnistmini': did you mean",
         ),
         (
-            ["smoothadv/table-6", "--dataset", "folder:nowhere"],
+            ["smoothadv/table-6", "--data", "folder:nowhere"],
             "error: nowhere: no such file or folder",
         ),
         (
-            ["smoothadv/table-1", "--dataset", "mnistmini"],
+            ["smoothadv/table-1", "--data", "mnistmini"],
             "unknown dataset 'mnistmini': did you mean",
         ),
         (
-            ["smoothadv/table-6", "--dataset", "mnist-mini"],
+            ["smoothadv/table-6", "--data", "mnist-mini"],
             "augment 'imagenet' does not suit mnist-mini",
         ),
     ):
@@ -281,7 +276,7 @@ def test_the_command_makes_a_row_of_a_table_beside_those_that_are_there(capsys, 
         "consistency-supplement/table-6",
         "--rows",
         "lambda = 0",
-        "--dataset",
+        "--data",
         tiny,
     ]
     arguments += [

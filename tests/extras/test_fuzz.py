@@ -7,7 +7,6 @@ import contextlib
 import io
 import os
 import random
-import re
 import shutil
 import signal
 import time
@@ -20,12 +19,14 @@ import torch
 from PIL import Image
 
 from smoothcert import CertifyConfig, SmoothedClassifier
-from smoothcert.cli import commands, main
+from smoothcert.cli import main
+from smoothcert.cli.frame import commands
 from smoothcert.data import load_dataset
 from smoothcert.errors import SmoothcertError
 from smoothcert.models import build_model
 from smoothcert.recipes import load_recipe
 from smoothcert.report import read_store
+from tests.cli.commands import options_of
 
 CASES, SECONDS, LONGEST = 2000, 75, 0.3
 
@@ -88,11 +89,8 @@ BASES = {
     "ensemble": ["run", "run", "--out", "both"],
     "denoised": ["run", "--out", "denoised"],
     "reproduce": ["mnist-mini", "--rows", "nothing"],
-    "tables": ["smoothmix-supplement/table-4"],
-    "recipes": ["mnist/gaussian-0.50"],
-    "soft-labels": ["mnist-mini/gaussian-0.50"],
-    "input-noise": [],
-    "selftest-noise": ["--values", "5000"],
+    "list": ["recipes", "mnist/gaussian-0.50"],
+    "demo": ["--out", "demo", "--images", "1", "--n", "20", "--epochs", "1"],
 }
 
 
@@ -154,11 +152,6 @@ def world(tmp_path_factory):
     return folder
 
 
-def options_of(command):
-    _, text = run(command, "--help")
-    return sorted(set(re.findall(r"--[a-z][a-z0-9.-]+", text)))
-
-
 def hostile_words(chance, command, options):
     words = [*BASES[command]]
     for _ in range(chance.choice([1, 1, 1, 2, 3])):
@@ -216,7 +209,9 @@ def test_no_words_and_no_files_end_in_a_traceback_or_damage(world, tmp_path, mon
     for name in ("HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE"):
         monkeypatch.setenv(name, "1")
     chance, found, ran, begun = random.Random(20229), [], 0, time.monotonic()
-    options = {command: options_of(command) for command in BASES if command in commands()}
+    assert BASES.keys() == commands().keys()
+    dotted = ["--method.lam", "--soft-labels.n", "--model-options.depth"]
+    options = {command: [*options_of(command), *dotted] for command in BASES}
     place = tmp_path / "here"
     for number in range(CASES):
         if time.monotonic() - begun > SECONDS:

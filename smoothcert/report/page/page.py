@@ -196,7 +196,7 @@ def render_corruptions(title: str, corrupted: Sequence[Sequence[Corrupted]], rou
 
 def _options(radii: Sequence[float] | None, rounded: bool, intervals: bool) -> list[str]:
     """The words of `smoothcert report` that change what is shown of a run; others are about several of them."""
-    words = [] if radii is None else ["--radii", *map(str, radii)]
+    words = [] if radii is None else ["--radius", *map(str, radii)]
     return words + ["--rounded"] * rounded + ["--intervals"] * intervals
 
 

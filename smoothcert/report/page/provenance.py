@@ -120,7 +120,8 @@ def _options(c: Certificates) -> list[str]:
     identity = c.identity
     if c.corruption is not None:
         kind, severity = c.corruption
-        words = ["--corruption", kind, *(["--severity", severity] if severity else [])]
+        graded = f"/{severity}" if severity else ""
+        words = ["--data", f"{identity['dataset']}:{kind}{graded}"]
     else:
         words = ["--split", str(identity["split"])] if "split" in identity else []
     return [*words, *as_options(Selection, identity), *as_options(CertifyConfig, identity)]

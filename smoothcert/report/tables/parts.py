@@ -141,7 +141,7 @@ def _corruptions(material: Material) -> list[Table]:
     if not material.corrupted:
         raise ConfigError(
             "a table of corruptions needs certificates of a corruption benchmark: name stores certified with "
-            "--corruption, or folders of logs by --corruptions"
+            "--data cifar10-c:all, or folders of logs by --corruptions"
         )
     return [corruption_table(entries, material.rounded) for entries in material.corrupted]
 
