@@ -14,7 +14,7 @@ class SmoothcertError(Exception):
     ...     load_dataset("mnits-mini")
     ... except SmoothcertError as error:
     ...     print(error)
-    unknown dataset 'mnits-mini': did you mean 'mnist-mini'?
+    unknown dataset 'mnits-mini': did you mean mnist-mini or mnist?
     """
 
 

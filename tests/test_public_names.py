@@ -24,7 +24,10 @@ def test_the_example_of_a_public_name_runs(name, tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("name", smoothcert.__all__)
 def test_the_arguments_of_a_public_name_have_types(name):
-    parameters = inspect.signature(getattr(smoothcert, name)).parameters.values()
+    found = getattr(smoothcert, name)
+    if isinstance(found, type) and issubclass(found, Exception):
+        return  # it takes a message, as any other
+    parameters = inspect.signature(found).parameters.values()
     assert [p.name for p in parameters if p.annotation is p.empty] == []
 
 

@@ -37,7 +37,7 @@ def load_published(
     >>> torch.save({"arch": "lenet", "epoch": 90, "state_dict": states}, "checkpoint.pth.tar")
     >>> model, about = load_published("checkpoint.pth.tar")
     >>> about["arch"], about["classes"], about["checkpoint"]
-    ('lenet', 10, {'epoch': 90})
+    ('lenet', 10, {'arch': 'lenet', 'epoch': 90})
     """
     checkpoint = read_checkpoint(Path(path))
     weights = wrapping(checkpoint)
