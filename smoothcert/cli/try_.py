@@ -40,12 +40,12 @@ Is it so? An attack has looked for the worst change of two sizes, inside the rad
 _INSIDE = "Inside of the radius no answer became another, as was proved."
 _FALSE = "{false} of the certificates are false: each may be, with probability {alpha:g}."
 _OUTSIDE = "Outside nothing is promised: {others} of {digits} digits got another answer there.\n"
-_NEXT = """\
-wrote {page}: all of this in pictures, and the report of these certificates
-Next:  smoothcert predict {run} PHOTO.jpg         a digit of yours
-       smoothcert verify {run} --resample 2       the proofs, checked by other code
-       smoothcert doctor --help                              is a network of yours ready?
-       docs/tutorial.md                                      fifteen minutes to certificates of it"""
+_NEXT = {
+    "smoothcert predict {run} PHOTO.jpg": "a digit of yours",
+    "smoothcert verify {run} --resample 2": "the proofs, checked by other code",
+    "smoothcert doctor --help": "is a network of yours ready?",
+    "docs/tutorial.md": "from here to certificates of your network",
+}
 
 
 @command("Start")
@@ -75,7 +75,10 @@ def try_(*, out: Path = Path("smoothcert-try"), n: int = 1000) -> None:
         trial.write_page(digits)
     finally:
         torch.set_num_threads(threads)
-    print(_NEXT.format(page=trial.page, run=trial.run.path))
+    print(f"wrote {trial.page}: all of this in pictures, and the report of the certificates\nNext:")
+    words = {text.format(run=trial.run.path): what for text, what in _NEXT.items()}
+    for text, what in words.items():
+        print(f"  {text:<{max(map(len, words))}}  {what}")
 
 
 def _row(digit: Digit) -> str:

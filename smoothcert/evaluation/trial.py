@@ -40,6 +40,13 @@ _INSIDE = 0.98  # of the radius
 _OUTSIDE = (1.2, 1.5, 2.0, 2.5, 3.0, 4.0)  # of the radius, until the answer is another
 
 
+_LEGEND = (
+    "In each row: a digit; one of its noisy copies, with the votes of all of them and the radius that "
+    "these prove; the digit after the worst change that an attack has found inside of the radius, where "
+    "the answer stays, as was proved; and after one outside of it, where nothing is promised."
+)
+
+
 @dataclass(frozen=True)
 class Attacked:
     """A digit that an attack has changed, and what is answered to it."""
@@ -130,7 +137,7 @@ class Trial:
 
 
 def _table(digits: Sequence[Digit]) -> str:
-    rows = []
+    rows = [f'<p class="how">{_LEGEND}</p>']
     for digit in digits:
         c = digit.certificate
         votes = f"{c.counts[c.selected]:,} of {c.counts.sum():,} votes for {c.selected}"
@@ -138,16 +145,16 @@ def _table(digits: Sequence[Digit]) -> str:
         figures = (
             _figure(digit.image, f"label {digit.label}"),
             _figure(digit.noisy, f"one noisy copy<br>{votes}<br><strong>{radius}</strong>"),
-            _change(digit.inside, "inside"),
-            _change(digit.outside, "outside"),
+            _change(digit.inside, "inside", "nothing is certified"),
+            _change(digit.outside, "outside", "none was found" if digit.inside else ""),
         )
         rows.append(f'<div class="trial">{"".join(figures)}</div>')
     return "".join(rows)
 
 
-def _change(one: Attacked | None, where: str) -> str:
+def _change(one: Attacked | None, where: str, without: str) -> str:
     if one is None:
-        return f"<figure><figcaption>{where}: none was found</figcaption></figure>"
+        return f"<figure><figcaption>{without}</figcaption></figure>"
     answer = "no answer" if one.predict == ABSTAIN else f"answer {one.predict}"
     return _figure(
         one.image, f"{where}: changed by {one.distance:.2f}<br><strong>{answer}</strong>"
