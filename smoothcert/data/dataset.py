@@ -134,7 +134,8 @@ def _require_unit_range(where: str, images: np.ndarray) -> None:
         if len(wrong):
             i, value = start + wrong[0][0], part[tuple(wrong[0])]
             raise DataError(
-                f"{where}: expected pixels in [0, 1], found {value} in image {i}: scale them"
+                f"{where}: expected pixels in [0, 1], found {value} in image {i}: divide 8-bit "
+                "values by 255, or store them as uint8"
             )
 
 

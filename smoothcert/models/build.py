@@ -176,7 +176,9 @@ def _try_out(model: nn.Module, image: Tensor) -> object:
     except Exception as error:  # a network of the user's may fail in any way
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise ModelError(
-            f"the model cannot take the data's images, of shape {list(image.shape)}, two at a time in float32: {said}"
+            f"the model cannot take the data's images, of shape {list(image.shape)}, two at a time in float32 "
+            f"({said}): give images of the size and the channels that it was made for, as "
+            "folder:PATH,size=32,colour does, or another model"
         ) from error
 
 
