@@ -27,6 +27,7 @@ def test_the_notebook_runs_from_top_to_bottom(tmp_path, monkeypatch, capsys):
     assert names["diagnosis"].fit
     assert names["certificate"].predict == names["test"].labels[0]
     assert names["certificate"].radius > 0.3
+    assert "data:image/png" in names["certificate"]._repr_html_()
     assert names["accuracy"][0] > 0.7
     assert 0.3 < names["acr"] < names["diagnosis"].limits.largest_radius
     assert "My digits" in (tmp_path / "report.html").read_text()
