@@ -23,7 +23,7 @@ from scipy.stats import norm
 
 from smoothcert.certification.ray_workers import group_seconds
 from smoothcert.evaluation.outlook import limits_of, samples_of
-from smoothcert.recipes.tables import load_table
+from smoothcert.published.catalogue import load_table
 from smoothcert.runs.claims import Claims
 from smoothcert.runs.executor import Here, Made
 from smoothcert.runs.store import Manifest, ResultStore, part_lock

@@ -4,6 +4,7 @@ python examples/input_noise.py bound.svg
 """
 
 import sys
+from pathlib import Path
 
 import numpy as np
 
@@ -18,4 +19,4 @@ for name, dimension in {"MNIST": 784, "CIFAR-10": 3072, "ImageNet": 150_528}.ite
 if sys.argv[1:]:
     dimensions = np.logspace(0, 7, 200)
     title = "Noise level 0.5 at an image, 0.6 at its neighbour"
-    write_text(sys.argv[1], dimension_svg(dimensions, bound.at(dimensions), title))
+    write_text(Path(sys.argv[1]), dimension_svg(dimensions, bound.at(dimensions), title))

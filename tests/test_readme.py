@@ -19,7 +19,7 @@ PAGES += [f"docs/{page.name}" for page in sorted(ROOT.glob("docs/*.md"))]
 FOREIGN = {"--nproc-per-node", "--pre-commit", "--resolution"}  # options of other programs
 FOREIGN |= {"--max-restarts", "--node-rank", "--nnodes", "--standalone"}  # of torchrun
 FOREIGN |= {"--rdzv-backend", "--rdzv-endpoint", "--rdzv-id"}
-FOREIGN |= {"--head"}  # of Ray
+FOREIGN |= {"--head", "--address"}  # of Ray
 FOREIGN |= {"--recursive"}  # of the programs of cloud providers
 FOREIGN |= {"--array", "--gpus", "--gpus-per-node", "--job-name", "--nodes"}  # of Slurm
 FOREIGN |= {"--ntasks-per-node", "--requeue", "--signal", "--time"}
@@ -88,23 +88,24 @@ def test_lines_of_text_are_not_long(page):
     ]
 
 
-@pytest.mark.parametrize(("page", "tables"), [("README.md", 2), ("results/README.md", 3)])
+@pytest.mark.parametrize(
+    ("page", "tables"), [("README.md", 2), ("results/README.md", 3), ("docs/ledger.md", 1)]
+)
 def test_tables_are_those_of_the_results(page, tables):
     """`python results/tables.py` would change nothing."""
     text = (ROOT / page).read_text()
     assert text.count("<!-- end -->") == tables
-    assert "| yes |" in text
+    assert "reproduced |" in text
     code = (
         f"from tables import *; text = (ROOT / {page!r}).read_text(); assert filled(text) == text; "
+        "assert filled(text.replace('reproduced |', 'different |')) == text"
     )
-    code += "assert filled(text.replace('| yes |', '| no |')) == text"
     subprocess.run([sys.executable, "-c", code], cwd=ROOT / "results", check=True)
 
 
-def test_the_differences_of_the_readme_are_to_the_means_as_it_says():
-    assert "*difference*: ours minus that\nmean." in README
+def test_the_differences_of_the_readme_are_to_the_means():
     number = r"([+-]?\d\.\d{4})"
-    rows = re.findall(rf"\| {number} \| \d\.\d{{3}}; {number} ± {number} \| {number} \|", README)
+    rows = re.findall(rf"\| {number} \| {number} ± {number} \(5 seeds\) \| {number} ±", README)
     assert len(rows) == 6
     for ours, mean, _, difference in rows:
         assert (
@@ -115,4 +116,4 @@ def test_the_differences_of_the_readme_are_to_the_means_as_it_says():
 def test_the_readme_shows_six_results_and_the_results_page_all():
     rows = r"^\| `(?:mnist|fashion-mnist)/"
     assert len(re.findall(rows, README, re.MULTILINE)) == 6
-    assert len(re.findall(rows, (ROOT / "results" / "README.md").read_text(), re.MULTILINE)) == 54
+    assert len(re.findall(rows, (ROOT / "results" / "README.md").read_text(), re.MULTILINE)) >= 54

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from smoothcert.cli.frame import AtMostOne, DataDir, Device, Options, Place, Trust, command
 from smoothcert.cli.output import check_name, selected
@@ -21,7 +21,9 @@ from smoothcert.errors import ConfigError
 from smoothcert.progress import styled
 from smoothcert.runs.remote import is_remote
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import ResultStore
+
+if TYPE_CHECKING:
+    from smoothcert.runs.store import ResultStore
 
 
 @command("Make", "out data sigma n alpha radii every max name device trust_code")
@@ -131,6 +133,7 @@ def _certify(
 
 def _store(run: Place, name: str, shard: str) -> ResultStore:
     from smoothcert.runs.remote_store import RemoteStore
+    from smoothcert.runs.store import ResultStore
 
     if not is_remote(run):
         return ResultStore(Path(run) / "certify" / name)

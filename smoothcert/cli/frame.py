@@ -7,9 +7,8 @@ Its parameters are the arguments and options, its docstring is the help, and a p
 from __future__ import annotations
 
 import inspect
-import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import redirect_stdout, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import redirect_stdout
 from dataclasses import MISSING, dataclass, fields
 from difflib import get_close_matches
 from functools import partial
@@ -17,17 +16,18 @@ from importlib import import_module
 from io import StringIO
 from pathlib import Path
 from pkgutil import iter_modules
-from types import ModuleType, NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from types import ModuleType
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import cyclopts
 from cyclopts import App, Group, Parameter
 from cyclopts.help import HelpPanel, PlainFormatter
 
 import smoothcert
-from smoothcert.config.read import explained, option_of, read_yaml, reads_itself
-from smoothcert.errors import ConfigError, none_of, unknown_name
-from smoothcert.runs.remote import is_remote
+from smoothcert.cli.values import Place as Place
+from smoothcert.cli.values import plain, read
+from smoothcert.config.read import explained, option_of, reads_itself
+from smoothcert.errors import ConfigError, unknown_name
 
 GROUPS = ("Start", "Make", "Look", "Check and share", "The papers")
 ABOUT = (
@@ -35,8 +35,6 @@ ABOUT = (
     "smoothcert COMMAND --help shows the usual options, --help-all every option."
 )
 
-Place = str | Path
-"""A path, or the address of a folder on a server, which stays text: a path has no double slash."""
 AtMostOne = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=(0, 1))]
 """An option that may stand alone: then it is empty."""
 Recipe = Annotated[str, Parameter(completer=lambda _: _recipes())]
@@ -215,119 +213,14 @@ def _settings(group: Options) -> Iterator[inspect.Parameter]:
 
 def _option(flag: str, called: str, hint: Any, *more: Parameter, **about: Any) -> Any:
     """A type whose words are read by us, and called as on the command line where they are wrong."""
-    kind, several = _plain(hint), get_origin(_plain(hint)) in (list, tuple)
+    kind = plain(hint)
     if flag:
         about["name"] = flag
-    if several:
+    if get_origin(kind) in (list, tuple):
         about["consume_multiple"] = (1, None)
     if kind is not bool:
-        about["converter"] = lambda _, tokens: _read(called, hint, tokens)
+        about["converter"] = lambda _, tokens: read(called, hint, tokens)
     return Annotated[dict[str, Any] if reads_itself(kind) else hint, Parameter(**about), *more]
-
-
-def _plain(hint: Any) -> Any:
-    """A type without its None."""
-    if get_origin(hint) not in (Union, UnionType):
-        return hint
-    return Union[*(one for one in get_args(hint) if one is not NoneType)]
-
-
-def _read(flag: str, hint: Any, tokens: Any) -> Any:
-    """What words mean as a type; a wrong one is a ConfigError, which cyclopts lets pass."""
-    kind = _plain(hint)
-    if get_origin(kind) is dict or reads_itself(kind):
-        return _mapping(flag, tokens)
-    words = [token.value for token in tokens]
-    if get_origin(kind) not in (list, tuple):
-        return _value(flag, kind, words[0])
-    one = get_args(kind)[0]
-    if one in (int, float):
-        words = [part for word in words for part in word.strip("[] ").split(",") if part.strip()]
-    return get_origin(kind)(_value(flag, one, word) for word in words)
-
-
-def _value(flag: str, kind: Any, word: str) -> Any:
-    if get_origin(kind) is Literal:
-        if word not in get_args(kind):
-            raise none_of(flag, word, get_args(kind))
-        return word
-    read, expected, example = _READERS[kind]
-    try:
-        value = read(word)
-    except ValueError:
-        raise ConfigError(
-            f"{flag} takes {expected}, found {word!r}; write for example {flag} {example}"
-        ) from None
-    if flag == "--data-dir" and not value.expanduser().is_dir():
-        raise ConfigError(f"{flag} is a folder with data sets, found none at {word}: make it first")
-    return value
-
-
-def whole_number(text: str) -> int:
-    """Also 1e5, since that is exact."""
-    with suppress(ValueError, OverflowError):
-        number = int(float(text))
-        if abs(number) >= 2**53:  # beyond, a float does not have every digit
-            return int(text)
-        if number == float(text):
-            return number
-    raise ValueError(text)
-
-
-def number(text: str) -> float:
-    """Also 2/255, as radii of l-infinity are given."""
-    top, slash, bottom = text.partition("/")
-    with suppress(ZeroDivisionError):
-        value = float(top) / float(bottom) if slash else float(top)
-        if math.isfinite(value):
-            return value
-    raise ValueError(text)
-
-
-def place(text: str) -> Place:
-    return text if is_remote(text) else Path(text)
-
-
-def on_disk(text: str) -> Path:
-    if is_remote(text):
-        raise ConfigError(
-            f"expected a path on this machine, found {text}: copy it here, or upload it after"
-        )
-    return Path(text)
-
-
-_READERS: dict[Any, tuple[Callable[[str], Any], str, str]] = {
-    int: (whole_number, "a whole number", "100"),
-    float: (number, "a number", "0.25"),
-    Path: (on_disk, "a path", "runs/a"),
-    Place: (place, "a path", "runs/a"),
-    str: (str, "text", ""),
-}
-
-
-def _mapping(flag: str, tokens: Any) -> dict[str, Any]:
-    """`--method.name x --method.eta 5`, or one YAML mapping; entries are YAML, so that 5 is a number."""
-    if not isinstance(tokens, Mapping):
-        found = _yaml(flag, tokens[0].value)
-        if not isinstance(found, dict) or len(tokens) > 1:
-            entry = "name" if flag == "--method" else "KEY"
-            raise ConfigError(
-                f"{flag} has several settings, found {tokens[0].value!r}: write {flag}.{entry} ..."
-            )
-        return found
-    return {
-        key: _mapping(flag, value)
-        if isinstance(value, Mapping)
-        else _yaml(f"{flag}.{key}", value[0].value)
-        for key, value in tokens.items()
-    }
-
-
-def _yaml(flag: str, text: str) -> Any:
-    try:
-        return read_yaml(text)
-    except ValueError:
-        raise ConfigError(f"{flag} takes a value as YAML has it, found {text!r}") from None
 
 
 def _sentence(error: cyclopts.CycloptsError, name: str) -> str:

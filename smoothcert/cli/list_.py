@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
+import ast
+from dataclasses import asdict
+from importlib.resources import files
 from pathlib import Path
 from typing import Literal
 
-from smoothcert.cli.frame import DataDir, command
+from smoothcert.cli.frame import DataDir, Json, command
 from smoothcert.cli.output import aligned
 from smoothcert.errors import ConfigError, unknown_name
 
@@ -18,15 +20,24 @@ def list_(
     /,
     *,
     data_dir: DataDir = None,
+    results: tuple[Path, ...] = (),
+    ledger: bool = False,
+    json: Json = False,
 ) -> None:
     """Recipes, methods, models, data and published tables, or one of them
 
     Args:
         kind: what to list
         name: one of them; of tables also a paper
+        results: for tables: files of measured runs, which `reproduce` writes; default: results/*.jsonl
+        ledger: for tables: of each one, what was run and what came out
     """
     if data_dir is not None and kind != "data":
         raise ConfigError(f"--data-dir is where data sets are, and {kind} are not: leave it out")
+    if (results or ledger or json) and kind != "tables":
+        raise ConfigError(
+            f"--results, --ledger and --json are for tables, found {kind}: leave them out"
+        )
     if kind == "recipes":
         _recipes(name)
     elif kind == "methods":
@@ -36,11 +47,14 @@ def list_(
     elif kind == "data":
         _data(name, data_dir)
     else:
-        _tables(name)
+        from smoothcert.cli.tables import list_tables
+
+        list_tables(name, results, ledger, json)
 
 
 def _recipes(name: str | None) -> None:
     from smoothcert.config import dump_config
+    from smoothcert.published.catalogue import rows_for
     from smoothcert.recipes import load_recipe, recipe_names, templates
 
     if name is not None:
@@ -49,28 +63,38 @@ def _recipes(name: str | None) -> None:
         others = [line for line in text if line not in ours]
         print("\n".join([*ours, "\nwith --as-printed, the text of the paper:", *others]))
         return
-    loaded = [load_recipe(name) for name in recipe_names()]
-    rows = [
-        (recipe.name, str(recipe.published.get("acr", "-")), recipe.about or recipe.config.model)
-        for recipe in loaded
-    ]
-    rows += [(name, "-", about) for name, about in templates().items()]
-    print(aligned([("recipe", "published ACR", "about"), *rows]))
+    rows = [("recipe", "published ACR", "about")]
+    for recipe in map(load_recipe, recipe_names()):
+        printed = rows_for(asdict(recipe.config))
+        single = (row.text(row.acr) for row in printed if row.acr and row.acr.seeds == 1)
+        rows.append((recipe.name, next(single, "-"), recipe.about or recipe.config.model))
+    print(aligned([*rows, *((name, "-", about) for name, about in templates().items())]))
 
 
 def _methods(name: str | None) -> None:
-    from smoothcert.methods import DENOISING, METHODS, method_class
+    """From their sources, since importing them takes seconds."""
+    from smoothcert.methods import DENOISING, METHODS
 
-    for one in (*METHODS, *DENOISING) if name is None else (name,):
-        found = method_class(one)
-        about = (found.__doc__ or "").strip().splitlines()
+    known = {**METHODS, **DENOISING}
+    if name is not None and name not in known:
+        raise unknown_name("method", name, known)
+    for one in known if name is None else (name,):
+        module, _, title = known[one].rpartition(".")
+        source = files(module.rpartition(".")[0]) / f"{module.rpartition('.')[2]}.py"
+        body = ast.parse(source.read_text()).body
+        found = next(node for node in body if isinstance(node, ast.ClassDef) and node.name == title)
+        about = (ast.get_docstring(found) or "").splitlines()
         print(one, *(about if name else about[:1]), sep="\n    ")
-        values = ", ".join(f"{field.name}={field.default}" for field in dataclasses.fields(found))
-        print(f"    hyperparameters: {values or 'none'}")
+        fields = [field for field in found.body if isinstance(field, ast.AnnAssign)]
+        print(f"    hyperparameters: {', '.join(map(_default, fields)) or 'none'}")
     if name is None:
         print(
             "\nA method of yours: --method.name mypackage.MyMethod, a dataclass derived from smoothcert.Method"
         )
+
+
+def _default(field: ast.AnnAssign) -> str:
+    return f"{ast.unparse(field.target)}={ast.unparse(field.value) if field.value else '?'}"
 
 
 def _models(name: str | None) -> None:
@@ -110,20 +134,3 @@ def _data(name: str | None, data_dir: Path | None) -> None:
         "npz:PATH (arrays), hf-dataset:NAME (package datasets); corrupted images: cifar10-c:fog/3,\n"
         "cifar10-c:all, mnist-c:fog; pseudo-labelled ones for self-training: --self-training.path FILE"
     )
-
-
-def _tables(name: str | None) -> None:
-    from smoothcert.cli.tables import print_table
-    from smoothcert.recipes.tables import load_table, table_names
-
-    names = table_names(name)
-    if not names:
-        print_table(load_table(str(name)))
-        return
-    rows = [("table", "data", "rows", "about")]
-    for table in map(load_table, names):
-        title = table.title + (f"; not made, since {table.reason}" if table.reason else "")
-        made = str(len(table.rows) + len(table.best))
-        rows.append((table.name, ", ".join(table.datasets) or "-", made, title))
-    print(aligned(rows))
-    print("\n`smoothcert list tables NAME` prints one, `smoothcert reproduce NAME` makes it again")

@@ -21,6 +21,7 @@ from smoothcert.cli.report_data import (
     read_epochs,
     training_of,
 )
+from smoothcert.config import option_of
 from smoothcert.errors import ConfigError
 from smoothcert.progress import printable, styled
 
@@ -209,7 +210,7 @@ def _corruptions_alone(options: Asked) -> None:
     given = [
         name for name, value in vars(options).items() if value is not None and value is not False
     ]
-    others = [f"--{name.replace('_', '-')}" for name in given if name not in used]
+    others = [option_of(name) for name in given if name not in used]
     others += [f"--tables {name}" for name in chosen if not name.startswith("corruption")]
     if options.corruptions is None or others:
         asked = f", found {' and '.join(others)} without them" if others else ""

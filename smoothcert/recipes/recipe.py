@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from smoothcert.config import TrainConfig, checked
-from smoothcert.recipes.published import rows_of
 from smoothcert.recipes.shipped import changed, settings_of, shipped
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A named, complete TrainConfig, with what was published for it."""
+    """A named, complete TrainConfig."""
 
     name: str
     about: str
     config: TrainConfig
-
-    @property
-    def published(self) -> dict[str, Any]:
-        """`acr` of a single run, `acr_mean` over seeds and their `source`, as far as the catalogue has them.
-
-        Of several rows for these settings, each value comes from the first that has it.
-        """
-        rows = rows_of(dataclasses.asdict(self.config))
-        single = next((row for row in rows if row.acr is not None), None)
-        over_seeds = next((row for row in rows if row.mean is not None), None)
-        found: dict[str, Any] = {}
-        if single:
-            found["acr"] = single.acr
-        if over_seeds:
-            found["acr_mean"] = over_seeds.mean
-        if found:
-            found["source"] = "; ".join(
-                dict.fromkeys(row.source for row in (single, over_seeds) if row)
-            )
-        return found
 
 
 def templates() -> dict[str, str]:

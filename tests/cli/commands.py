@@ -35,7 +35,9 @@ def options_of(command):
     """Every option of a command as its help has them: its names, and the rest of the line."""
     with redirect_stdout(io.StringIO()) as printed:
         main([command, "--help-all"])
-    lines = re.findall(r"^  (--[a-z-]+(?: --[a-z-]+)*) +(.*)$", printed.getvalue(), re.MULTILINE)
+    lines = re.findall(
+        r"^  (--[a-z0-9-]+(?: --[a-z0-9-]+)*) +(.*)$", printed.getvalue(), re.MULTILINE
+    )
     return {name: rest for names, rest in lines for name in names.split()}
 
 

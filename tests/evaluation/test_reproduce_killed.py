@@ -8,7 +8,8 @@ import time
 import pytest
 
 from smoothcert.config import dump_config
-from smoothcert.evaluation.reproduce import plan, run_jobs
+from smoothcert.evaluation.plan import plan, targets
+from smoothcert.evaluation.reproduce import Given, run_jobs
 from smoothcert.recipes import load_recipe
 from smoothcert.runs.folder import RunFolder
 from tests.processes import PATIENCE, Child
@@ -35,7 +36,7 @@ class Led(Method):
 
 
 def reproduce(report, job):
-    run_jobs([job], ["--device", "cpu"], [], 1)
+    run_jobs([job], Given(train=("--device", "cpu")), 1)
 
 
 def test_trainings_save_their_state_and_end_when_reproduce_is_killed(tmp_path):
@@ -47,7 +48,7 @@ def test_trainings_save_their_state_and_end_when_reproduce_is_killed(tmp_path):
     config = load_recipe("mnist-mini/gaussian-0.50").config
     recipe = tmp_path / "led.yaml"
     recipe.write_text(dump_config(dataclasses.replace(config, method=method, epochs=10**6)))
-    (job,) = plan("mnist-mini", tmp_path, ["gaussian-0.50"])
+    (job,) = plan(targets("mnist-mini/gaussian-0.50"), tmp_path)
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     parent = Child(
         reproduce, dataclasses.replace(job, recipe=str(recipe)), environment={"PYTHONPATH": path}
@@ -61,7 +62,11 @@ def test_trainings_save_their_state_and_end_when_reproduce_is_killed(tmp_path):
     assert state is not None
     batches = -(-10_000 // config.batch_size)
     assert state["epoch"] * batches + state["step"] == steps.stat().st_size > 0
-    assert job.log("train").read_text().endswith("interrupted: run the same command to go on\n")
+    assert (
+        job.folder.with_suffix(".log")
+        .read_text()
+        .endswith("interrupted: run the same command to go on\n")
+    )
 
 
 def _lead(leash, latest):

@@ -17,6 +17,7 @@ from smoothcert.report import (
     read_store,
     write_report,
 )
+from tests.cli.commands import options_of
 
 ROW = [(0, 1, 1, "0.4"), (1, 1, 2, "0.9")]  # ACR 0.2, accuracy 50 %
 FULL = [(0, 1, 1, "0.4"), (1, 1, 1, "0.8")]  # ACR 0.6, accuracy 100 %

@@ -1,10 +1,10 @@
 """The runs that are packed in results/: whoever clones the project can check their certificates."""
 
-import json
 from pathlib import Path
 
 import pytest
 
+from smoothcert.published.measured import read_measured
 from smoothcert.report import average_certified_radius, read_store
 from smoothcert.verification.unpack import unpack
 from smoothcert.verification.verify import verify
@@ -33,7 +33,7 @@ def test_the_packed_run_of_cifar10_verifies_and_is_the_row_of_the_table(tmp_path
     assert missing.endswith("the test split (test_batch.bin or test_batch) was not found")
     found = read_store(unpack(pack, tmp_path) / "certify" / "test")
     reported = {
-        row["recipe"]: row["acr"] for row in json.loads((RESULTS / "cifar10.json").read_text())
+        run.made.recipe: run.values[0].value for run in read_measured([RESULTS / "cifar10.jsonl"])
     }
     assert average_certified_radius(found, rounded=True) == pytest.approx(
         reported["cifar10/catrs-0.50"], abs=5e-5

@@ -85,7 +85,7 @@ def provenance(c: Certificates, label: str, asked: Sequence[str] = ()) -> Proven
     if c.norm != "l2":
         settings["norm of the radii"] = c.norm
     if published is not None:
-        settings["published value"] = f"{published.printed()}, {published.source}"
+        settings["published value"] = f"{published.text(published.acr)}, {published.cited}"
     manifest = "" if c.manifest is None else json.dumps(c.manifest, indent=2, ensure_ascii=False)
     return Provenance(label, settings, _commands(c, identity, asked), _yaml(c.config), manifest)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from smoothcert.errors import StoreError
-from smoothcert.recipes.published import budget
+from smoothcert.published.row import ALPHA, N
 from smoothcert.report.read.attacks import attacked_beside
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import distinct_names
@@ -55,7 +55,7 @@ def read_log(path: str | Path) -> Certificates:
         warnings=(
             *([_torn(path)] if lines.torn else ()),
             *_incomplete(typed["idx"], columns["idx"]),
-            *_beyond(columns, sigma, n or budget().n),
+            *_beyond(columns, sigma, n or N),
         ),
     )
 
@@ -232,12 +232,12 @@ def _log_place(path: Path) -> Path:
 
 def _beyond(columns: dict[str, Column], sigma: float | None, n: int) -> tuple[str, ...]:
     """A word on radii that the field's samples do not give. No log says its alpha, and most do not say n."""
-    alpha, largest = budget().alpha, float(max(columns["radius"], default=0.0))
-    limit = saturation_radius(sigma or 1.0, n, alpha, "gaussian")
+    largest = float(max(columns["radius"], default=0.0))
+    limit = saturation_radius(sigma or 1.0, n, ALPHA, "gaussian")
     if sigma is None or largest <= 1.005 * limit:  # logs have three digits
         return ()
     return (
-        f"its largest radius {largest:g} is more than {n} samples give at alpha {alpha:g} ({limit:.3f}): it was "
+        f"its largest radius {largest:g} is more than {n} samples give at alpha {ALPHA:g} ({limit:.3f}): it was "
         "certified otherwise, or is wrong",
     )
 

@@ -28,6 +28,7 @@ from smoothcert.report.measures.published_comparison import (
     differences_in_making,
     find_published,
     published_notes,
+    rows_like,
 )
 from smoothcert.report.measures.same_data import comparable, contenders
 from smoothcert.report.read.certificates import Certificates
@@ -35,6 +36,7 @@ from smoothcert.report.read.names import ALARM, doubted, labels_of, one_line, ru
 from smoothcert.report.tables.formats import ACCURACY, SHARE, Table
 from smoothcert.report.tables.notes import comparison_notes, inputs_cell
 from smoothcert.statistics.printed import doubt, in_percent, number
+from smoothcert.statistics.value import CERTIFIED_ACCURACY
 
 PUBLISHED = ("published", "difference")
 INTERVALS = (
@@ -87,7 +89,7 @@ def certificate_table(
         beside = (
             ("-", "-")
             if row is None
-            else (row.printed(), deviation(c, row).printed() if same else "-")
+            else (row.text(row.acr), deviation(c, row).printed() if same else "-")
         )
         rows.append(
             (
@@ -216,24 +218,25 @@ def published_table(results: Sequence[Certificates], radii: Sequence[float]) -> 
     """Ours, published and the difference for each run with a published row; radii rounded as published ones are."""
     rows: list[tuple[str, ...]] = []
     for c, label in zip(results, labels_of(results), strict=True):
-        row = find_published(c)
+        row = next((row for row in rows_like(c) if row.acr and row.acr.seeds == 1), None)
         if row is None or row.acr is None or differences_in_making(c, row):
             continue
         ours = certified_accuracy(c, radii, rounded=True).tolist()
-        theirs = [row.accuracy_at(r) for r in radii]
+        printed = [row.at(CERTIFIED_ACCURACY, r) for r in radii]
+        theirs = [value and value.value for value in printed]
         acr = average_certified_radius(c, rounded=True)
         rows += [
             (label, "ours", f"{acr:.3f}", *map(in_percent, ours)),
             (
                 "",
                 "published",
-                f"{row.acr:.3f}",
+                f"{row.acr.value:.3f}",
                 *("-" if t is None else in_percent(t) for t in theirs),
             ),
             (
                 "",
                 "difference",
-                signed(acr - row.acr, 3),
+                signed(acr - row.acr.value, 3),
                 *(
                     "-" if t is None else signed(100 * (o - t), 1)
                     for o, t in zip(ours, theirs, strict=True)

@@ -14,14 +14,14 @@ import pytest
 
 from smoothcert.cli import frame, main
 from smoothcert.data.corruptions import CORRUPTIONS
-from smoothcert.errors import ConfigError
+from smoothcert.errors import ConfigError, DataError
 from smoothcert.methods import build_method, method_class
+from smoothcert.published.catalogue import load_table, read_table, rows_for, table_names
 from smoothcert.recipes import load_recipe
-from smoothcert.recipes.published import published_row, rows_of
-from smoothcert.recipes.tables import load_table, table_names
 from smoothcert.report import average_certified_radius, certified_accuracy, read_log
+from smoothcert.statistics.value import ABSTENTION, CLEAN
 from tests.report.authors_logs import LOGS, needs_logs
-from tests.report.papers import paper_columns, paper_table
+from tests.report.papers import paper_columns, paper_table, percents
 
 # the first and the last table, then the first and the last figure, that the text of each paper has
 IN_THE_TEXTS = {
@@ -58,41 +58,64 @@ def test_a_table_is_well_formed(name):
     table = load_table(name)
     assert table.title
     assert table.cited
-    assert bool(table.rows) + bool(table.best) + bool(table.reason) == 1
+    assert bool(table.rows) != bool(table.reason)
     figure = "/figure-" in name  # it prints no values, and says how it is drawn
     assert bool(table.commands) == (figure and not table.reason)
-    if table.reason:
-        return
-    assert bool(table.corruptions) == bool(table.columns)
-    assert list(table.radii) == sorted(table.radii)
-    if table.best:
-        assert max(Counter(row.label for row in table.best).values()) == 1
-        for row in table.best:
-            assert bool(row.models) == bool(row.of)
-            assert bool(row.accuracy) + bool(row.abstention) == (not figure)
-            for cells in (row.accuracy, row.clean, row.abstention):
-                assert len(cells) in (0, len(table.radii))
-            assert list(row.accuracy) == sorted(row.accuracy, reverse=True)
-            assert all(best < clean for best, clean in zip(row.accuracy, row.clean, strict=False))
-        return
-    assert {
-        float(radius) / (table.radii[1] if len(table.radii) > 1 else 1) for radius in table.radii
-    } == set(map(float, range(len(table.radii))))  # a lookup by radius counts on even steps from 0
-    assert max(Counter((row.label, row.recipe) for row in table.rows).values()) == 1
+    assert max(Counter((row.label, row.recipe) for row in table.rows).values(), default=1) == 1
     silent = figure or name == "consistency-supplement/table-1"  # hyperparameters alone
     for row in table.rows:
-        assert len(row.accuracy) in ({len(table.radii)} if table.radii and not silent else {0})
-        assert len(row.accuracy_std) in (0, len(table.radii))
-        assert len(row.values) == len(table.columns)
-        said = row.acr or row.mean or row.accuracy_std or row.values or "smoothadv" in name
-        assert bool(said) or silent or {*row.accuracy} == {None}
-        assert (row.mean is None) == (row.std is None)
-        assert (row.seeds > 1) == (row.mean is not None or bool(row.accuracy_std))
+        assert (row.table, row.cited) == (name, table.cited)
+        assert bool(row.recipe) != bool(row.best_of or row.reason == "quoted from elsewhere")
+        assert bool(row.corruptions) == bool(table.corruptions)
         assert {"name", "dataset", "sigma"}.isdisjoint(row.change)
-        known = [percent for percent in row.accuracy if percent is not None]
+        # of some nothing can be read, or is known
+        unread = row.label in ("eta = 4", "eta = 8") or name.startswith("smoothadv-logs/cifar10-")
+        assert bool(row.printed) != silent or unread
+        known = [] if row.corruptions else list(percents(row).values())
         assert known == sorted(known, reverse=True)
-        assert all(0 <= percent <= 100 for percent in known)
-        assert len(row.printed_cells(table)) in (0, len(table.head))
+        accuracy, clean = percents(row), percents(row, CLEAN)
+        assert all(accuracy[r] < clean[r] for r in clean if r in accuracy)
+        cells = table.cells(row)
+        assert len(cells) == len(table.head)
+        if not percents(row, ABSTENTION):
+            assert sum(cell != "-" for cell in cells) == len(row.printed) - len(clean)
+
+
+def spoilt(table, **changes):
+    """A file of the catalogue whose first row is another one, or that is another one itself."""
+    content = {"title": "t", "inputs": 4, "radii": [0.0, 0.5]}
+    row = {"label": "Gaussian", "recipe": "mnist/gaussian-0.50", "accuracy": [99.0, 50.0]}
+    return {**content, "rows": [{**row, **changes}], **table}
+
+
+@pytest.mark.parametrize(
+    ("content", "named"),
+    [
+        (spoilt({"radii": [0.5, 0.0]}), "ascending radii"),
+        (spoilt({"radii": [-0.5, 0.0]}), "ascending radii"),
+        (spoilt({"radii": [0.5, 0.5]}), "ascending radii"),
+        (spoilt({}, accuracy=[99.0]), "expected 2 numbers under accuracy"),
+        (spoilt({}, accuracy=[99.0, 50.0, 1.0]), "found 3"),
+        (spoilt({}, accuracy=[199.0, 50.0]), "0 to 100 %"),
+        (spoilt({}, accuracy=[-1.0, 50.0]), "0 to 100 %"),
+        (spoilt({}, accuracy_std=[0.1], seeds=5), "1 standard deviations"),
+        (spoilt({}, accuracy_std=[0.1, -0.1], seeds=5), "standard deviation"),
+        (spoilt({}, accuracy_std=[0.1, 0.1]), "wherever seeds are several"),
+        (spoilt({}, seeds=5), "wherever seeds are several"),
+        (spoilt({}, acr=-0.1), "radii and standard deviations from 0 on"),
+        (spoilt({}, inputs=0), "number of images"),
+        (spoilt({}, accurracy=[1.0, 2.0]), "accurracy"),
+    ],
+)
+def test_a_file_that_contradicts_itself_is_refused(content, named):
+    with pytest.raises(DataError, match=named):
+        read_table("smoothadv/table-1", content)
+
+
+def test_radii_may_begin_anywhere_and_lie_unevenly():
+    table = read_table("smoothadv/table-1", spoilt({"radii": [0.3, 1.0]}))
+    assert percents(table.rows[0]) == {0.3: 99.0, 1.0: 50.0}
+    assert (table.head, table.cells(table.rows[0])) == (("0.30", "1.00"), ["99", "50"])
 
 
 def test_every_row_can_be_trained():
@@ -101,6 +124,7 @@ def test_every_row_can_be_trained():
         (row.recipe, str(row.change)): row
         for name in table_names()
         for row in load_table(name).rows
+        if row.recipe
     }
     tried = {}
     for row in rows.values():
@@ -128,11 +152,11 @@ def test_tables_of_corruptions_are_the_printed_ones(number):
         load_table(f"catrs-supplement/table-{number}"),
         paper_columns("catrs", number)[1:],
     )
-    assert {*table.columns} == {*CORRUPTIONS[table.corruptions], "mean"}
+    assert {*table.head} == {*CORRUPTIONS[table.corruptions], "mean"}
     ours = {
         (kind, row.settings["method"]["name"]): cell
         for row in table.rows
-        for kind, cell in zip(table.columns, row.printed_cells(table), strict=True)
+        for kind, cell in zip(table.head, table.cells(row), strict=True)
     }
     means = {"mACR": "mean", "mAcc": "mean"}
     assert ours == {
@@ -145,11 +169,7 @@ def test_tables_of_corruptions_are_the_printed_ones(number):
 @pytest.mark.parametrize("number", [8, 9, 10, 11])
 def test_ablations_are_the_printed_ones(number):
     table = load_table(f"smoothmix-supplement/table-{number}")
-    printed = [
-        [row.printed_acr(), *row.printed_cells(table)]
-        for row in table.rows
-        if row.label != "Gaussian"
-    ]
+    printed = [table.cells(row) for row in table.rows if row.label != "Gaussian"]
     assert printed == [cells for _, *cells in paper_table("smoothmix", number)]
 
 
@@ -162,13 +182,10 @@ def test_the_workshop_prints_tables_of_the_supplement(number):
         for name in (f"smoothmix-workshop/table-{number}", f"smoothmix-supplement/table-{other}")
     )
     values = [
-        [
-            (row.label, row.settings, row.printed_acr(), row.printed_cells(table))
-            for row in table.rows
-        ]
+        [(row.label, row.settings, table.cells(row)) for row in table.rows]
         for table in (own, theirs)
     ]
-    unread = [place for place, row in enumerate(own.rows) if {*row.accuracy} == {None}]
+    unread = [place for place, row in enumerate(own.rows) if not row.printed]
     assert [own.rows[place].label for place in unread] == (
         ["eta = 4", "eta = 8"] if number == 6 else []
     )
@@ -197,7 +214,9 @@ def test_stability_of_table_7_has_every_lambda_that_is_printed():
     rows = [
         row for row in load_table("consistency-supplement/table-7").rows if "Stability" in row.label
     ]
-    found = Counter((row.settings["sigma"], row.settings["method"]["lam"], row.acr) for row in rows)
+    found = Counter(
+        (row.settings["sigma"], row.settings["method"]["lam"], row.acr.value) for row in rows
+    )
     constant = {0.25: 0.102, 0.5: 0.206, 1.0: 0.381}
     printed = {0.25: {1: 0.408, 2: 0.421}, 0.5: {1: 0.496, 2: 0.521}, 1.0: {1: 0.526, 2: 0.414}}
     assert found == Counter(
@@ -216,21 +235,21 @@ def test_figures_are_made_of_the_rows_of_their_tables():
     ablations = load_table("smoothmix-workshop/figure-6").rows
     assert Counter(row.label for row in ablations)["Gaussian"] == 1  # which all four tables print
     assert len(ablations) == 1 + 5 + 4 + 5 + 4
-    by_m = {row.label: row.models for row in load_table("smoothadv/figure-5").best}
+    by_m = {row.label: row.best_of for row in load_table("smoothadv/figure-5").rows}
     assert {label: len(models) for label, models in by_m.items()} == {
         "m = 1": 160,
         "m = 2": 64,
         "m = 4": 64,
         "m = 8": 63,
     }
-    for row in load_table("smoothadv/figure-6").best:
-        models = [f"{model.recipe} {model.change}" for _, model in row.models]
+    for row in load_table("smoothadv/figure-6").rows:
+        models = [f"{model.recipe} {model.change}" for model in row.best_of]
         assert len(set(models)) == len(models) == 4 * 5 + 4 * 2 * 3  # each once
-        assert all(model.label.endswith(row.label) for _, model in row.models)
-        assert {model.settings["method"].get("attack") for _, model in row.models} == {"pgd"}
-    per_sigma = load_table("smoothadv/figure-1").best[2:]
+        assert all(model.label.endswith(row.label) for model in row.best_of)
+        assert {model.settings["method"].get("attack") for model in row.best_of} == {"pgd"}
+    per_sigma = load_table("smoothadv/figure-1").rows[2:]
     for row in per_sigma:
-        assert {f"sigma = {model.settings['sigma']:g}" for _, model in row.models} == {
+        assert {f"sigma = {model.settings['sigma']:g}" for model in row.best_of} == {
             row.label.partition(", ")[2]
         }
 
@@ -256,10 +275,8 @@ def test_commands_that_draw_a_figure_are_understood():
     for each in asked:
         if each.func.__name__ == "reproduce":
             table = load_table(each.args[0])
-            labels = [row.label for row in (*table.rows, *table.best)]
-            assert all(
-                fnmatch.filter(labels, pattern) for pattern in each.keywords["asked"]["rows"]
-            )
+            labels = [row.label for row in table.rows]
+            assert all(fnmatch.filter(labels, pattern) for pattern in each.keywords.get("rows", ()))
 
 
 def test_rows_made_with_another_schedule_are_not_compared():
@@ -267,35 +284,23 @@ def test_rows_made_with_another_schedule_are_not_compared():
     own = load_recipe("cifar10/gaussian-0.50").config
     longer = load_recipe(
         "cifar10/gaussian-0.50", {"epochs": 150, "batch_size": 256, "lr_step": 50, "lr_late": True}
-    )
-    short = load_recipe("cifar10/gaussian-0.50", {"epochs": 3})
-    assert [(row.acr, row.mean) for row in rows_of(vars(own))] == [(0.525, None)]
-    assert [(row.acr, row.mean, row.inputs) for row in rows_of(vars(longer.config))] == [
-        (None, 0.5406, 2000)
-    ]
-    assert [(row.acr, row.mean) for row in rows_of(vars(short.config))] == [(0.525, None)]
+    ).config
+    short = load_recipe("cifar10/gaussian-0.50", {"epochs": 3}).config
+    assert next(row.acr.value for row in rows_for(vars(own)) if row.acr) == 0.525
+    assert {row.acr.seeds for row in rows_for(vars(own)) if row.acr} == {1}
+    (row,) = rows_for(vars(longer))
+    assert (row.acr.value, row.acr.seeds, row.images) == (0.5406, 5, 2000)
+    assert next(row.acr.value for row in rows_for(vars(short)) if row.acr) == 0.525
 
 
 def test_ablations_are_found_by_their_settings():
     config = load_recipe("mnist/smoothmix-1.00-eta1", {"method": {"eta": 16.0}}).config
-    (row,) = rows_of(vars(config))
-    assert (row.acr, row.source.rpartition(", ")[2]) == (1.812, "table 8")
+    rows = rows_for(vars(config))
+    assert (rows[0].acr.value, rows[0].cited.rpartition(", ")[2]) == (1.812, "table 8")
     config = load_recipe("mnist/consistency-1.00", {"method": {"lam": 10.0}}).config
-    (row,) = rows_of(vars(config))
-    assert (row.accuracy_at(0.5), row.accuracy_at(0.25)) == (
-        pytest.approx(0.886),
-        None,
-    )  # a table with steps of 0.5
-
-
-def test_accuracies_stand_at_the_radii_of_their_table():
-    """Also where these do not begin at 0, or are not evenly spaced."""
-    table = load_table("smoothmix-supplement/table-8")
-    for radii in ((0.5, 0.75, 1.25), table.radii):
-        row = published_row(dataclasses.replace(table, radii=radii), table.rows[0])
-        assert [row.accuracy_at(r) for r in radii] == list(row.accuracy[: len(radii)])
-        assert row.accuracy_at(0.3) is None
-        assert row.accuracy_at(9.0) == 0.0
+    rows = rows_for(vars(config))
+    assert percents(rows[0])[0.5] == 88.6
+    assert 0.25 not in percents(rows[0])  # a table with steps of 0.5
 
 
 def test_a_table_has_no_columns_without_a_value(capsys):
@@ -342,7 +347,7 @@ def test_the_list_and_a_table_are_printed_without_torch_or_numpy(capsys):
     main(["list", "tables", "smoothmix-supplement/table-7"])
     assert "0.733  57   " in capsys.readouterr().out
     code = (
-        "import sys; from smoothcert.recipes.tables import *; [load_table(name) for name in table_names()]; "
+        "import sys; from smoothcert.published.catalogue import *; [load_table(name) for name in table_names()]; "
         "assert not {'torch', 'numpy', 'yaml'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
@@ -367,31 +372,20 @@ def test_rows_with_a_log_are_its_numbers_to_the_digit(name):
     table = load_table(name)
     for row in table.rows:
         results = logged(row.log or row.log_of_columns) if row.log or row.log_of_columns else []
-        if not results:
-            continue
-        shares = (
-            100 * np.array([certified_accuracy(c, table.radii) for c in results])
-            if table.radii
-            else None
-        )
-        radius = np.array([average_certified_radius(c) for c in results])
-        assert len(results) == row.seeds
-        if row.acr is not None:
-            known = [i for i, percent in enumerate(row.accuracy) if percent is not None]
-            assert [f"{shares[0][i]:.{table.digits}f}" for i in known] == [
-                row.printed_cells(table)[i] for i in known
-            ]
-            assert (f"{radius[0]:.3f}" == f"{row.acr:.3f}") == bool(row.log), row
-        if row.mean is not None:
-            assert f"{radius.mean():.4f}" == f"{row.mean:.4f}", row
-            assert f"{row.std:.4f}" in (f"{radius.std(ddof=1):.4f}", f"{radius.std():.4f}"), row
-        if row.accuracy_std:
-            assert [f"{value:.2f}" for value in shares.mean(0)] == [
-                f"{value:.2f}" for value in row.accuracy
-            ]
-            assert [f"{value:.2f}" for value in shares.std(0, ddof=1)] == [
-                f"{value:.2f}" for value in row.accuracy_std
-            ]
+        for value in row.printed if results else ():
+            if value.measure == "ACR":
+                found = np.array([average_certified_radius(c) for c in results])
+            else:
+                found = np.array([certified_accuracy(c, [value.r])[0] for c in results])
+            assert (len(results), value.images) == (value.seeds, row.images)
+            if value.seeds == 1 and value.measure == "ACR":
+                assert (f"{found[0]:.3f}" == f"{value.value:.3f}") == bool(row.log), row
+                continue
+            spreads = [np.nan] if value.seeds == 1 else [found.std(ddof=1)]
+            # some of the papers divide by 5
+            spreads += [found.std()] if value.measure == "ACR" else []
+            texts = [row.text(value._replace(value=found.mean(), sd=sd)) for sd in spreads]
+            assert row.text(value) in texts, row
 
 
 @pytest.mark.parametrize(
@@ -425,5 +419,4 @@ def test_a_misspelt_table_is_answered_by_few_names(name, offered):
 
 def test_a_run_as_printed_finds_its_row():
     config = load_recipe("mnist/smoothmix-0.50", {"as_printed": True}).config
-    (row,) = rows_of(vars(config))
-    assert row.acr == 1.694
+    assert rows_for(vars(config))[0].acr.value == 1.694
