@@ -33,7 +33,7 @@ def copies(trial: Trial, digit: Digit) -> Figure:
     titles = ["the digit", *["noisy copy"] * COPIES]
     for place, (pixels, title) in enumerate(zip([image / 255, *noisy], titles, strict=True)):
         axes = figure.add_subplot(1, COPIES + 1, place + 1)
-        axes.imshow(pixels[0].clamp(0, 1), cmap="gray", vmin=0, vmax=1)
+        axes.imshow(pixels[0].clamp(0, 1).numpy(), cmap="gray", vmin=0, vmax=1)
         axes.set_title(title, fontsize=8, color=SOFT)
         axes.set_xlabel(f"answer {answers[place]}", fontsize=9)
         axes.set(xticks=[], yticks=[])
