@@ -35,7 +35,7 @@ _OUTLIER = 5  # a single row may be farther from the plain network than rows are
 _DROPPED = (
     "the network that was prepared for sampling gives other answers than the model itself, which may look at values in "
     "a way that tracing drops (a branch, try/except), or keep something of the batches that it has seen: use "
-    "--kernels off, or write the forward in tensor operations alone"
+    "kernels: off, or write the forward in tensor operations alone"
 )
 
 

@@ -27,7 +27,7 @@ from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore
 from smoothcert.statistics import bounds
 
-_RESTORE = "restore the file from a copy, or certify again under another --name. No row was added"
+_RESTORE = "restore the file from a copy, or certify again under another name. No row was added"
 
 
 def certify_dataset(

@@ -37,6 +37,8 @@ ABOUT = (
 
 AtMostOne = Annotated[tuple[str, ...] | None, Parameter(consume_multiple=(0, 1))]
 """An option that may stand alone: then it is empty."""
+Words = Annotated[str, Parameter(allow_leading_hyphen=True)]
+"""Options of another command, in quotes."""
 Recipe = Annotated[str, Parameter(completer=lambda _: _recipes())]
 Device = Annotated[str, "auto, cpu, cuda or cuda:N"]
 DataDir = Annotated[Path | None, "where data sets are; else $SMOOTHCERT_DATA"]
@@ -57,14 +59,13 @@ def _recipes() -> list[str]:
 
 @dataclass(frozen=True)
 class Options:
-    """As an annotation: the settings of this dataclass as options, or only some, or all but some, by their names.
+    """As an annotation: the settings of this dataclass as options, or only some of them, by their names.
 
     Some may be needed. `over` something that has all of them already, such as a recipe, flags can be turned off too.
     """
 
     kind: type[Any]
     only: str = ""
-    but: str = ""
     needs: str = ""
     over: bool = False
 
@@ -196,11 +197,7 @@ def _settings(group: Options) -> Iterator[inspect.Parameter]:
     texts, hints = explained(group.kind), get_type_hints(group.kind)
     for entry in fields(group.kind):
         name = entry.name
-        if (
-            name not in texts
-            or name in group.but.split()
-            or (group.only and name not in group.only.split())
-        ):
+        if name not in (group.only.split() or texts):
             continue
         shown = not group.over and entry.default not in (MISSING, None, False)
         text = f"{texts[name]} (default: {entry.default})" if shown else texts[name]

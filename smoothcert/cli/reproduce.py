@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smoothcert.cli import frame
-from smoothcert.cli.frame import DataDir, Device, command
+from smoothcert.cli.frame import DataDir, Device, Words, command
 from smoothcert.cli.output import selected
 from smoothcert.cli.values import whole_number
 from smoothcert.config import CertifyConfig, check_seed
@@ -46,8 +46,8 @@ def reproduce(
     jobs: int = 1,
     as_printed: bool = False,
     data: str | None = None,
-    train: str = "",
-    certify: str = "",
+    train: Words = "",
+    certify: Words = "",
     dry_run: bool = False,
     judge: tuple[Path, ...] = (),
     logs: tuple[Path, ...] = (),
@@ -65,8 +65,8 @@ def reproduce(
         jobs: trainings at a time on this machine; certification comes after, two by two
         as_printed: as the papers' texts say where their authors' code does otherwise
         data: run the rows on other data, for a first look
-        train: options of `smoothcert train`, in quotes after an equals sign: --train='--epochs 1'
-        certify: options of `smoothcert certify`, likewise: --certify='--every 20 --skip-wrong'
+        train: options of `smoothcert train`, in quotes: --train '--epochs 1'
+        certify: options of `smoothcert certify`, in quotes: --certify '--every 20 --skip-wrong'
         dry_run: print the runs, the hours that they take and the data that is missing, and run nothing
         judge: folders with certified runs: measure those that have the settings of rows, and run nothing
         logs: folders with the authors' logs, and with those of others, image by image
@@ -79,7 +79,7 @@ def reproduce(
     _check_place(out)
     lines = Lines(what, results or out / "results.jsonl", logs)
     if judge:
-        other = {"seeds": seeds, "data": data, "train": train, "certify": certify}
+        other: dict[str, Any] = {"seeds": seeds, "data": data, "train": train, "certify": certify}
         other |= {"as-printed": as_printed, "dry-run": dry_run}
         if given_too := [f"--{name}" for name, value in other.items() if value]:
             raise ConfigError(f"--judge runs nothing: leave {', '.join(given_too)} out")

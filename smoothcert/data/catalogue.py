@@ -192,7 +192,7 @@ def _fetched(info: DatasetInfo, split: str, data_dir: Path | None, download: boo
     )
     raise DataError(
         f"{info.name}: the {split} split ({files}) was not found; looked in{looked}\n{advice}; "
-        "name the data directory by --data-dir (in Python data_dir) or in $SMOOTHCERT_DATA"
+        "name the data directory as data_dir or in $SMOOTHCERT_DATA"
     )
 
 

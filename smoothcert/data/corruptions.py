@@ -204,7 +204,7 @@ def _folder(name: str, data_dir: Path | None) -> Path:
         looked = "".join(f"\n  {place}" for place in places)
         raise DataError(
             f"{name} was not found; looked in{looked}\nUnpack it below a data directory, and name that directory by "
-            "--data-dir (in Python data_dir) or in $SMOOTHCERT_DATA"
+            "data_dir or in $SMOOTHCERT_DATA"
         )
     return found
 

@@ -182,7 +182,7 @@ def _attacked(
     if not found.isfinite().all():
         raise ModelError(
             f"the attack on input {index} found no image: the model's gradient there is not a number. Check the "
-            "weights and the forward of the model, or use --attack stein or stein-hard, which needs no gradient"
+            "weights and the forward of the model, or use the attack stein or stein-hard, which needs no gradient"
         )
     return found if config.noise == "float" else round_inside(found, image, radius)
 
@@ -224,7 +224,7 @@ def _distance(found: Tensor, image: Tensor) -> float:
 
 def _certified(store: ResultStore) -> dict[int, tuple[int, float]]:
     """idx -> (predict, radius) of a certificate store, each of which its counts prove; none before the first row."""
-    require_sound(store.folder, "name other certificates by --against, or certify again")
+    require_sound(store.folder, "name other certificates, or certify again")
     try:
         found = read_store(store.folder)
     except NoCertificates:

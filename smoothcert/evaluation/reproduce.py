@@ -162,7 +162,7 @@ def missing_data(jobs: Iterable[Job], given: Given, data_dir: Path | None) -> li
             if pseudo and not pseudo.is_file():
                 found[
                     f"{run.recipe} trains on the pseudo-labelled images of {pseudo}, which is not in this folder: put "
-                    "it or a link to it here (docs/methods.md, Self-training), or leave such rows out by --rows"
+                    "it or a link to it here (docs/methods.md, Self-training), or leave such rows out"
                 ] = None
             try:
                 name = config.dataset

@@ -49,7 +49,9 @@ def find_model(architecture: str, weights: Path | None = None) -> Found:
             name, weights is None
         )
     if weights is None and is_built_in(architecture):
-        raise ConfigError(f"--model {architecture} has no weights of its own: give --weights FILE")
+        raise ConfigError(
+            f"the model {architecture} has no weights of its own: give a file of weights"
+        )
     return Found(architecture)
 
 
@@ -119,7 +121,7 @@ def _own_count(architecture: str) -> int | None:
         return None
     if factory is None or (known := default_classes(factory)) is None:
         raise ConfigError(
-            f"--model {architecture} takes the number of classes, and the data has no labels to count them by: "
-            "give --classes"
+            f"the model {architecture} takes the number of classes, and the data has no labels to count them by: "
+            "give classes"
         )
     return known

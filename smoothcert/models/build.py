@@ -126,7 +126,7 @@ def check_shape(logits: object, batch: int, classes: int) -> Tensor:
         raise ModelError(
             f"expected the model to return logits [{batch}, {classes}] (batch, classes) but it returned "
             f"{_describe(logits)}: build it with the number of classes of the data (`certify` and `doctor` take a "
-            "larger one by --classes), or wrap it so that it returns its logits alone"
+            "larger number of classes), or wrap it so that it returns its logits alone"
         )
     return logits
 

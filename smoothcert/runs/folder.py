@@ -101,7 +101,7 @@ class RunFolder:
         entries = list(self.path.iterdir()) if self.path.exists() else []
         if any(entry.name != ".lock" and not entry.match(".*.tmp") for entry in entries):
             raise StoreError(
-                f"{self.path} holds files but no config.yaml: give --out an empty or a new folder"
+                f"{self.path} holds files but no config.yaml: give an empty or a new folder"
             )
 
     def check(self, config: TrainConfig) -> None:
@@ -116,7 +116,7 @@ class RunFolder:
             there,
             asked,
             holds=f"{self.path} belongs to another configuration",
-            advice="choose another --out, or give the same settings to resume",
+            advice="choose another folder, or give the same settings to resume",
         )
 
     @contextmanager
@@ -145,7 +145,7 @@ class RunFolder:
         if size < length:
             raise StoreError(
                 f"{path} is damaged: expected at least {length} bytes, found {size}: put a copy in its place, or "
-                "train again in a new --out"
+                "train again in a new folder"
             )
         if size > length:
             os.truncate(path, length)

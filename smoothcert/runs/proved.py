@@ -196,7 +196,7 @@ def _notes(rows: Rows, rules: Rules, proved: Array, early: Bools) -> Iterator[st
     if early.any():
         yield (
             f"{early.sum()} {noun(int(early.sum()), 'row rests', 'rows rest')} on an earlier look at the samples, "
-            "whose count is not stored: it was checked that one is possible (--resample checks more)"
+            "whose count is not stored: it was checked that one is possible (resampling checks more)"
         )
 
 

@@ -118,7 +118,7 @@ class RemoteStore(ResultStore):
                     written_out(identity),
                     written_out(self.manifest().identity),
                     holds=f"{self.url} is another store now than the one that {self.folder} was begun for",
-                    advice=f"move {self.folder} away, or choose another --name",
+                    advice=f"move {self.folder} away, or choose another name",
                 )
             new.replace(path)
 
@@ -246,9 +246,9 @@ def upload(server: Remote, part: Path) -> None:
 
 def conflict(url: str, part: Path) -> StoreError:
     return StoreError(
-        f"{url}/{part.name} and {part} have different rows: another machine works on the same --shard. The server "
+        f"{url}/{part.name} and {part} have different rows: another machine works on the same shard. The server "
         "keeps its rows and this machine its own. Let the other one go on, or move the file here away and run the "
-        "same command again; to work on both, give each a --shard of its own"
+        "same command again; to work on both, give each a shard of its own"
     )
 
 

@@ -171,8 +171,8 @@ def _check_chunks(config: TrainConfig, chunks: int, images: int) -> None:
     if largest < chunks:
         raise ConfigError(
             f"the method cuts each batch into {chunks} parts, and the largest batch has {largest} of {images} images, "
-            "so that no step could be taken: raise --batch-size, give more images, or let it cut fewer "
-            "(--method.noises, if it is a published one)"
+            "so that no step could be taken: raise batch_size, give more images, or let it cut fewer "
+            "(noises of the method, if it is a published one)"
         )
 
 

@@ -33,7 +33,9 @@ def pack(run: Path | str, out: Path | str | None = None) -> Path:
     )
     spec = folder.spec()
     if target.exists():
-        raise StoreError(f"{target} is there already: move it away, or give --out another name")
+        raise StoreError(
+            f"{target} is there already: move it away, or choose another name for the new one"
+        )
     verdicts = verify(folder.path, record=False)
     for verdict in verdicts:
         if verdict.answer != "verified":

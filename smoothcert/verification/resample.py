@@ -68,7 +68,7 @@ class Resampling:
         if data is None:
             raise StoreError(
                 f"{verdict.name} cannot be sampled again without its data, {manifest.identity.get('dataset')}: name "
-                "the folder that holds it by --data-dir"
+                "the folder that holds it as data_dir"
             )
         if not _run_of(verdict).finished:
             raise StoreError(

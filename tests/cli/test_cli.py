@@ -123,7 +123,7 @@ def test_bash_completes_commands_options_words_and_recipes(tmp_path):
         predict a | needs IMAGES
         attack a | needs --radius
         certify a --ever 3 | --ever: did you mean --every
-        reproduce mnist --epoch=1 | did you mean --epochs
+        attack a --step=1 --radius 1 | did you mean --steps
         train a --out b --eta 5 | --method.eta
         train a --out b --method gaussian | --method.name
         train a --out b --method 5 --method 6 | --method

@@ -21,7 +21,7 @@ def test_explain_draws_paths_and_ratios(capsys, certified, tmp_path):
     assert "nothing to explain" in fails(capsys, "explain", certified, "--out", tmp_path)
     for words, message in (
         (["--index", 1000], "images 0 to 999, found index 1000"),
-        (["--ratios", 1001], "--ratios 1001 is of mnist-mini, which has 1000 test images"),
+        (["--ratios", 1001], "ratios = 1001 is of mnist-mini, which has 1000 test images"),
     ):
         assert message in fails(capsys, "explain", certified, *words, "--out", tmp_path)
 

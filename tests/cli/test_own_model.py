@@ -269,7 +269,7 @@ ODD = """
         (["--data", "folder:~nobody-of-that-name"], "expected a path"),
         (["--data", f"folder:{'a' * 5000}"], "expected a path"),
         (["--data", "cifar10-c:fog"], "certify on clean images first"),
-        (["--out", "x" * 300], "--out cannot be a folder"),
+        (["--out", "x" * 300], "the folder to make cannot be one"),
     ],
 )
 def test_odd_words_are_refused_before_anything_is_written(

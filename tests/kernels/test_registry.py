@@ -138,12 +138,12 @@ def test_kernels_can_be_switched_off():
     model = build_model("lenet", seed=0).to(DEVICE)
     found = prepared(model, kernels="off")
     assert found.steps[0] == "folded"
-    assert found.skipped == ("no kernels: switched off by --kernels off",)
+    assert found.skipped == ("no kernels: switched off by kernels: off",)
     network, kernels, reasons = trainable(model, SHAPE, DEVICE, "tf32", "off")
     assert (network, kernels, reasons) == (
         model,
         None,
-        ("no kernels: switched off by --kernels off",),
+        ("no kernels: switched off by kernels: off",),
     )
     for wrong in (
         lambda: prepared(model, kernels="on"),

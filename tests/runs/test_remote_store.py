@@ -133,13 +133,13 @@ def test_of_two_machines_on_one_part_the_second_stops_and_nothing_is_lost(machin
         return rows_of(now)
 
     monkeypatch.setattr(remote_store, "conflict", conflict)
-    with pytest.raises(StoreError, match="another machine works on the same --shard") as stopped:
+    with pytest.raises(StoreError, match="another machine works on the same shard") as stopped:
         work_on(first, [0, 1, 2], work=work)
     assert f"{URL}/part-0-of-1.tsv" in str(stopped.value)
     assert str(first.folder / "part-0-of-1.tsv") in str(stopped.value)
     assert inputs_on_server() == [1]
     assert 0 in first.done()
-    with pytest.raises(StoreError, match="another machine works on the same --shard"):
+    with pytest.raises(StoreError, match="another machine works on the same shard"):
         first.claim(MANIFEST)
     assert inputs_on_server() == [1]
 
