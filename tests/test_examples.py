@@ -42,12 +42,14 @@ def test_the_bound_of_noise_that_depends_on_the_input(tmp_path, monkeypatch, cap
     assert "input dimension" in (tmp_path / "bound.svg").read_text()
 
 
-def followed(page, capsys, monkeypatch, place):
-    """The commands of a page, run in a folder as they stand there: the name, the status, and what each has printed."""
-    lines = re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(), re.DOTALL)
+def shell(page):
+    return "".join(re.findall(r"```sh\n(.*?)```", (ROOT / page).read_text(), re.DOTALL))
+
+
+def followed(lines, capsys, monkeypatch, place):
+    """Commands as they stand on a page, run in a folder: the name, the status, and what each has printed."""
     commands = [
-        shlex.split(line, comments=True)
-        for line in "".join(lines).replace("\\\n", " ").splitlines()
+        shlex.split(line, comments=True) for line in lines.replace("\\\n", " ").splitlines()
     ]
     monkeypatch.chdir(place)
     (place / "examples").symlink_to(ROOT / "examples")
@@ -68,7 +70,7 @@ def followed(page, capsys, monkeypatch, place):
 
 
 def test_the_tutorial_can_be_followed(tmp_path, monkeypatch, capsys):
-    said = followed("docs/tutorial.md", capsys, monkeypatch, tmp_path)
+    said = followed(shell("docs/tutorial.md"), capsys, monkeypatch, tmp_path)
     assert [(name, status) for name, status, _ in said] == [
         (name, 0) for name in ("doctor", "certify", "report", "predict")
     ]
@@ -95,7 +97,7 @@ def test_the_pictures_of_the_tutorial_can_be_drawn(tmp_path):
 
 
 def test_the_page_about_your_own_network_can_be_followed(tmp_path, monkeypatch, capsys):
-    said = followed("docs/own-network.md", capsys, monkeypatch, tmp_path)
+    said = followed(shell("docs/own-network.md"), capsys, monkeypatch, tmp_path)
     wrong, right, *others = said
     assert wrong[:2] == ("doctor", 1)
     assert re.search(r"ERROR .*normalisation looks wrong", wrong[2])
