@@ -113,6 +113,14 @@ class Row:
         both = [{**_defaults(), **s, **first} for s in (self.settings, self.settings_as_printed)]
         return [(_subject(each), _training(each)) for each in both]
 
+    def may_be_about(self, config: Mapping[str, Any]) -> bool:
+        """Whether network and method have the same names, which is seen at once."""
+        method, there = (each.get("method") or {} for each in (config, self.settings))
+        return (config.get("model"), method.get("name")) == (
+            self.settings.get("model"),
+            there.get("name"),
+        )
+
     def is_about(self, config: Mapping[str, Any]) -> bool:
         """Whether a configuration has its data, network, sigma and method; numbers agree within 1 %."""
         subject = _subject(config)
