@@ -74,6 +74,11 @@ def with_a_changed_layer():
             "no LeNet kernels: its layers are not those of a LeNet: conv2 differs",
         ),
         (
+            build_model("lenet", seed=0, first=10, second=20, hidden=64),
+            SHAPE,
+            "no LeNet kernels: its layers are not those of a LeNet: conv1 differs",
+        ),
+        (
             build_model("lenet", 65, seed=0),
             SHAPE,
             "no LeNet kernels: made for at most 64 classes, found 65",
