@@ -94,7 +94,7 @@ def with_a_changed_layer():
             "no kernels: made for LeNet and ResNet, found another network",
         ),
     ],
-    ids=["layer", "classes", "shape", "network"],
+    ids=["layer", "widths", "classes", "shape", "network"],
 )
 def test_the_reason_why_not_to_sample_by_kernels_is_kept_and_logged(model, shape, reason, caplog):
     caplog.set_level(logging.INFO, "smoothcert")
