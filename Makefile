@@ -35,7 +35,8 @@ OTHER_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETY
 .PHONY: demo test test-cpus test-extras test-faults yardstick check docs clean FORCE
 
 demo: $(VENV)/.installed
-	$(BIN)/smoothcert demo
+	$(BIN)/smoothcert try
+	PATH="$(abspath $(BIN)):$$PATH" sh examples/demo.sh
 
 # types and formatting are those of the tested versions
 test: $(if $(filter tested,$(VERSIONS)),check,$(VENV)/.installed)
@@ -94,4 +95,4 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) smoothcert-demo docs/_build .coverage* .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) smoothcert-try smoothcert-demo docs/_build .coverage* .pytest_cache .mypy_cache .ruff_cache

@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from certify import NETWORKS, calibrated
 
-from smoothcert import SmoothedClassifier
+from smoothcert import CertifyConfig, SmoothedClassifier
 from smoothcert.certification import audit
 from smoothcert.certification.network import Network
 from smoothcert.kernels.prepare import prepare
@@ -82,20 +82,18 @@ def measure(name, device, n, rounds):
     }
     rate = audit.RATE
     for _ in range(rounds):
-        smoothed = SmoothedClassifier(model, 0.5, classes, seed=0)
+        smoothed = SmoothedClassifier(model, CertifyConfig(0.5, seed=0, n=n))
         found["checks"].append(seconds(device, lambda now=smoothed: now.prepare(images[0])))
         settings = (model, shape, torch.device(device), "auto", "auto", example)
         found["prepare"].append(seconds(device, lambda now=settings: prepare(*now)))
         found["fingerprint"].append(seconds(device, lambda: state_of(model)))
-        smoothed.certify_many(images, range(count), n=n // 20)  # compilation, first batches
+        smoothed.certify_many(images, range(count))  # compilation, first batches
         for way, share in (("with", rate), ("without", NEVER)):
             audit.RATE = share
             smoothed._ready[2].audit._wait = smoothed._ready[2].audit._gap()
             with watched() as spent:
                 found[way].append(
-                    seconds(
-                        device, lambda now=smoothed: now.certify_many(images, range(count), n=n)
-                    )
+                    seconds(device, lambda now=smoothed: now.certify_many(images, range(count)))
                 )
             if way == "with":
                 found["inside"].append(sum(spent) / found[way][-1])

@@ -96,16 +96,14 @@ def _certify(
     from smoothcert.devices.pick import pick_device
     from smoothcert.statistics.printed import UNITS, at_least, doubt, settings
 
-    smoothed = SmoothedClassifier.of(model, spec.classes, config, device=pick_device(device))
+    smoothed = SmoothedClassifier(model, config, classes=spec.classes, device=pick_device(device))
     rule = rule_of(spec.dataset, spec.shape)
     # all readable before the first is certified
     images = [read_image(path, rule) for path in paths]
     answers: list[dict[str, Any]] = []
     for index, (path, image) in enumerate(zip(paths, images, strict=True)):
         try:
-            certificate = smoothed.certify(
-                image, n0=config.n0, n=config.n, alpha=config.alpha, index=index
-            )
+            certificate = smoothed.certify(image, index)
         except DataError as error:  # of the image's values
             raise DataError(f"{path}: {error}") from error
         name = None
@@ -127,8 +125,8 @@ def _certify(
         given |= {"preparation": str(rule), "note": doubt(config.noise) or None}
         print_json({"run": shown, **given, "images": answers})
         return
-    if rule.resize is not None:
-        print(f"pictures as the run's own: {rule}")
+    if any(path.suffix != ".npy" for path in paths) and rule.resize is not None:
+        print(f"pictures are brought to the model's input as by certify: {rule}")
     print(f"each with {settings(config.n0, config.n, config.alpha, config.noise)}; {UNITS}")
     if doubt(config.noise):
         print(f"note: {doubt(config.noise)}")

@@ -19,7 +19,15 @@ from smoothcert.errors import ConfigError
 
 @dataclass(frozen=True)
 class CertifyConfig:
-    """All that decides a certificate beside the network and the image. A result store belongs to exactly one."""
+    """All that decides a certificate beside the network and the image. A result store belongs to exactly one.
+
+    >>> from smoothcert import CertifyConfig
+    >>> CertifyConfig(sigma=0.5, n=10_000).alpha  # sigma is in units of images with pixels in [0, 1]
+    0.001
+    >>> CertifyConfig(sigma=128)
+    Traceback (most recent call last):
+    smoothcert.errors.ConfigError: sigma is in units of the [0, 1] image, ... did you mean 0.5?
+    """
 
     sigma: float
     """noise level; default: the one trained with"""
@@ -62,6 +70,10 @@ class AttackConfig:
     """All that decides the answer to an attacked image beside the network and the image.
 
     SmoothAdv's evaluation (arXiv:1906.04584, section 4.2) takes T = 20 steps and 1 to 128 noises (Stein: 512).
+
+    >>> from smoothcert import AttackConfig
+    >>> AttackConfig(sigma=0.5, radii=(1.0, 0.5), attack="ddn").radii
+    (0.5, 1.0)
     """
 
     sigma: float

@@ -91,7 +91,13 @@ def _mapping(given: object, name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Everything that decides the weights. Written to config.yaml; a run folder belongs to exactly one."""
+    """Everything that decides the weights. Written to config.yaml; a run folder belongs to exactly one.
+
+    >>> from smoothcert import TrainConfig
+    >>> method = {"name": "consistency", "lam": 5.0}
+    >>> TrainConfig("mnist-mini", "lenet", sigma=0.5, method=method, epochs=8, lr_step=6).lr
+    0.01
+    """
 
     dataset: str
     """name of the data set (`smoothcert list data`)"""

@@ -144,7 +144,8 @@ def require_labels(dataset: Dataset | LazyDataset, purpose: str) -> None:
     """Refuse a set without labels."""
     if not dataset.labelled:
         raise DataError(
-            f"{dataset.name} ({dataset.split}) has no labels, and {purpose} needs them: give them first"
+            f"{dataset.name} ({dataset.split}) has no labels, and {purpose} needs them: sort the "
+            "pictures into a folder for each class, or write them into labels.csv (columns file,label)"
         )
 
 

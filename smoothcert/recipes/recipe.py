@@ -30,6 +30,11 @@ def load_recipe(
     """A shipped recipe by name, or a YAML file by path; `overrides` replace fields, or entries of fields with keys.
 
     `as_printed`, which may be among the overrides, is the paper's text in place of its authors' code and logs.
+
+    >>> from smoothcert import load_recipe
+    >>> recipe = load_recipe("mnist/smoothmix-0.50", {"epochs": 10})
+    >>> recipe.config.epochs, recipe.config.method["name"]
+    (10, 'smoothmix')
     """
     asked = {"as_printed": True} if as_printed else {}
     asked |= overrides or {}

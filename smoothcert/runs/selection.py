@@ -12,6 +12,10 @@ class Selection:
     """From `start`, every `every`-th input, at most `max` of them; of these, shard i of N takes each N-th.
 
     Without a shard (None), this process takes whatever no other process has taken.
+
+    >>> from smoothcert import Selection
+    >>> Selection(every=20, max=3).indices(10_000, of="mnist (test)")
+    [0, 20, 40]
     """
 
     start: int = 0

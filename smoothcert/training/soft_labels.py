@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from smoothcert.certification.counting import Request
 from smoothcert.certification.smoothed import SmoothedClassifier
-from smoothcert.config import PRETRAINED, NoiseMode, TrainConfig, checked
+from smoothcert.config import PRETRAINED, CertifyConfig, NoiseMode, TrainConfig, checked
 from smoothcert.data import Dataset, LazyDataset
 from smoothcert.data.augment import cropped, draw_crops
 from smoothcert.errors import ConfigError, StoreError
@@ -150,14 +150,9 @@ def _make_parts(
     quiet: bool,
 ) -> None:
     """This rank's share of the groups that are not there yet."""
-    smoothed = SmoothedClassifier(
-        model,
-        wanted.model.sigma,
-        train.classes,
-        noise=_noise(train),
-        seed=derive(wanted.model.seed, "soft-labels"),
-        device=ranks.device,
-    )
+    seed = derive(wanted.model.seed, "soft-labels")
+    config = CertifyConfig(wanted.model.sigma, noise=_noise(train), seed=seed)
+    smoothed = SmoothedClassifier(model, config, classes=train.classes, device=ranks.device)
     small = np.uint16 if wanted.n < 2**16 else np.int32  # ImageNet's labels are 2.6 GB even so
     mine = range(0, len(train), PART)[ranks.rank :: ranks.world_size]
     missing = [first for first in mine if not _part(parts, first).exists()]

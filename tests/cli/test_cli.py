@@ -15,8 +15,8 @@ from tests.cli.commands import ends, fails, options_of, run
 from tests.refusals import cases
 
 COMMANDS = [
-    *("attack", "certify", "demo", "denoised", "doctor", "ensemble", "explain", "import", "list"),
-    *("merge", "pack", "predict", "report", "reproduce", "status", "train", "unpack", "verify"),
+    *("attack", "certify", "denoised", "doctor", "ensemble", "explain", "import", "list", "merge"),
+    *("pack", "predict", "report", "reproduce", "status", "train", "try", "unpack", "verify"),
 ]
 WITHOUT_TORCH = """
 import contextlib, io, json, sys
@@ -189,9 +189,7 @@ def test_bash_completes_commands_options_words_and_recipes(tmp_path):
         certify {run} --max 6 --n 300 --name six | n: 200 there, 300 asked
         status {}/nothing | no run folder at
         report {}/nothing | nothing
-        demo --images 0 --out {}/demo | the demo can certify 1 to 1000 images, found 0
-        demo --n 0 --out {}/demo | n = 0 samples cannot certify anything
-        demo --epochs 0 --out {}/demo | epochs must be at least 1, found 0
+        try --n 0 --out {}/try | n = 0 samples cannot certify anything
         explain {run} --index 0 --ratios -1 | ratios
         explain {run} --index 0 --seed -1 --out {}/x | for example 0, found -1
         verify {run} --resample 1 --seed -5 | seed must be a whole number from 0 to 2**63 - 1

@@ -1,4 +1,4 @@
-"""The commands explain and demo, and doctor of a machine."""
+"""The command explain, and doctor of a machine."""
 
 import dataclasses
 import json
@@ -81,16 +81,3 @@ def test_doctor_without_a_model_describes_the_machine_and_tests_its_noise(capsys
     assert len(found["noise"]["exact"]) > 5
     assert all(check["ok"] for check in found["noise"]["exact"])
     assert "at least" in fails(capsys, "doctor", "--device", "cpu", "--samples", 5)
-
-
-def test_the_demo_tells_the_whole_story(capsys, tmp_path):
-    printed = run(
-        capsys, "demo", "--out", tmp_path / "demo", "--images", 5, "--n", 100, "--epochs", 1
-    )
-    assert "gaussian" in printed
-    assert "consistency" in printed
-    assert "gaussian" in (tmp_path / "demo" / "report.html").read_text()
-    again = run(
-        capsys, "demo", "--out", tmp_path / "demo", "--images", 5, "--n", 100, "--epochs", 1
-    )
-    assert again.splitlines()[:4] == printed.splitlines()[:4]

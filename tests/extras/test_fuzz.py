@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 import unicodedata
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -312,6 +313,9 @@ VALUES = [
 ]
 
 
+FEW = CertifyConfig(0.5, n0=5, n=20, seed=0)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_python_answers_hostile_values_with_errors_of_ours_or_with_type_errors(world):
     """A TypeError is Python's own word for a wrong type; anything else that is raised must be of ours."""
@@ -319,22 +323,23 @@ def test_python_answers_hostile_values_with_errors_of_ours_or_with_type_errors(w
     store = world / "run" / "certify" / "test"
     calls = [
         *(lambda v=v, n=n: CertifyConfig(**{"sigma": 0.5, n: v}) for v in VALUES for n in names),
-        *(lambda v=v: SmoothedClassifier(model, v, 10) for v in VALUES),
-        *(lambda v=v: SmoothedClassifier(model, 0.5, v) for v in VALUES),
+        *(lambda v=v: SmoothedClassifier(model, v) for v in VALUES),
+        *(lambda v=v: SmoothedClassifier(model, CertifyConfig(0.5), classes=v) for v in VALUES),
         *(
-            lambda v=v: SmoothedClassifier(v, 0.5, 10).certify(torch.zeros(1, 28, 28))
+            lambda v=v: SmoothedClassifier(v, CertifyConfig(0.5)).certify(torch.zeros(1, 28, 28))
             for v in VALUES[:12]
         ),
+        *(lambda v=v: SmoothedClassifier(model, FEW).certify(v) for v in images()),
         *(
-            lambda v=v: SmoothedClassifier(model, 0.5, 10, seed=0).certify(v, n=20, n0=5)
-            for v in images()
-        ),
-        *(
-            lambda v=v, n=n: SmoothedClassifier(model, 0.5, 10, seed=0).certify(
-                np.zeros((1, 28, 28), np.uint8), **{"n0": 5, "n": 20, n: v}
+            lambda v=v, n=n: SmoothedClassifier(model, replace(FEW, **{n: v})).certify(
+                np.zeros((1, 28, 28), np.uint8)
             )
             for v in VALUES
-            for n in ("n0", "n", "alpha", "index", "radii", "tolerance", "skip_unless")
+            for n in ("n0", "n", "alpha", "radii", "tolerance", "skip_wrong", "simultaneous")
+        ),
+        *(
+            lambda v=v: SmoothedClassifier(model, FEW).certify(np.zeros((1, 28, 28), np.uint8), v)
+            for v in VALUES
         ),
         *(
             lambda v=v, f=f: f(v)
