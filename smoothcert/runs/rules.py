@@ -99,8 +99,9 @@ def read_rules(manifest: Manifest, name: str = "manifest.json") -> Rules:
     ):
         if not fine:
             found = {"inputs": inputs, "values": values}.get(entry, said.get(entry))
+            here = "with this model, data and settings" if entry == "noise_seed" else "here"
             raise StoreError(
-                f"{name}: no certification can have {entry} {found!r} here; restore it from a copy"
+                f"{name}: no certification can have {entry} {found!r} {here}; restore it from a copy"
             )
     return Rules(
         **{name: said[name] for name in _AS_SAID},
