@@ -58,11 +58,15 @@ def report(
     check_norm(options)
     check_values(options)
     check_outputs(options, ("figure", "html", *FORMATS))
-    for name, drawing in (
-        ("published", "trade-offs"),
-        ("least-accuracy", "trade-offs"),
-        ("epochs", "losses"),
+    if (
+        options.published
+        and options.draw != "trade-offs"
+        and "published" not in (options.tables or ())
     ):
+        raise ConfigError(
+            "--published is for --tables published or --draw trade-offs: give one of them"
+        )
+    for name, drawing in (("least-accuracy", "trade-offs"), ("epochs", "losses")):
         if getattr(options, name.replace("-", "_")) is not None and options.draw != drawing:
             raise ConfigError(f"--{name} is for --draw {drawing}, which is not given")
     if options.group_by and not {"envelope", "abstentions"} & {
@@ -139,6 +143,7 @@ def _report(
         "attacks": attacks,
         "intervals": options.intervals,
         "by": options.group_by or "method",
+        "published": options.published or (),
     }
     material = Material(results, radii, **given, **chosen)
     reference_place(

@@ -49,14 +49,14 @@ class Asked:
     group_by: Literal["method", "sigma", "folder", "all"] | None = None
     """runs that belong together in envelopes: of a method (the default), a sigma of a method, a folder, or all"""
     published: tuple[str, ...] | None = None
-    """published tables beside our runs in --draw trade-offs, e.g. catrs-supplement/table-7"""
+    """tables for --tables published and --draw trade-offs, e.g. catrs-supplement/table-7"""
     least_accuracy: float | None = None
     """clean accuracy below which --draw trade-offs leaves points out"""
     epochs: int | None = None
     """first epochs that --draw losses shows; default: all"""
     tables: tuple[str, ...] | None = None
-    """which tables to print and write: certified, shares, confidence, differences, envelope,
-    abstentions, attacks, base, corruptions, corruption-types"""
+    """which tables to print and write: certified, shares, confidence, differences, published,
+    envelope, abstentions, attacks, base, corruptions, corruption-types"""
     intervals: bool = False
     """with 95 % intervals over the choice of inputs"""
     reference: str | None = None

@@ -275,7 +275,7 @@ def test_l_infinity_radii_of_logs(capsys, logs):
         (["--epochs", 3], "--epochs is for --draw losses, which is not given"),
         (
             ["--published", "catrs-supplement/table-7"],
-            "--published is for --draw trade-offs, which is not given",
+            "--published is for --tables published or --draw trade-offs: give one of them",
         ),
     ],
 )

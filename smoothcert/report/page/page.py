@@ -32,12 +32,12 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
 from smoothcert.report.tables.corruptions import Corrupted
 from smoothcert.report.tables.notes import alarm_notes, settings_notes
+from smoothcert.report.tables.published import published_table
 from smoothcert.report.tables.tables import (
     INTERVALS,
     certificate_table,
     checked_radii,
     class_table,
-    published_table,
 )
 from smoothcert.statistics.printed import doubt
 

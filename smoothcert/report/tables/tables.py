@@ -28,7 +28,6 @@ from smoothcert.report.measures.published_comparison import (
     differences_in_making,
     find_published,
     published_notes,
-    rows_like,
 )
 from smoothcert.report.measures.same_data import comparable, contenders
 from smoothcert.report.read.certificates import Certificates
@@ -36,7 +35,6 @@ from smoothcert.report.read.names import ALARM, doubted, labels_of, one_line, ru
 from smoothcert.report.tables.formats import ACCURACY, SHARE, Table
 from smoothcert.report.tables.notes import comparison_notes, inputs_cell
 from smoothcert.statistics.printed import doubt, in_percent, number
-from smoothcert.statistics.value import CERTIFIED_ACCURACY
 
 PUBLISHED = ("published", "difference")
 INTERVALS = (
@@ -212,38 +210,6 @@ def class_table(
         if rows
         else None
     )
-
-
-def published_table(results: Sequence[Certificates], radii: Sequence[float]) -> Table | None:
-    """Ours, published and the difference for each run with a published row; radii rounded as published ones are."""
-    rows: list[tuple[str, ...]] = []
-    for c, label in zip(results, labels_of(results), strict=True):
-        row = next((row for row in rows_like(c) if row.acr and row.acr.seeds == 1), None)
-        if row is None or row.acr is None or differences_in_making(c, row):
-            continue
-        ours = certified_accuracy(c, radii, rounded=True).tolist()
-        printed = [row.at(CERTIFIED_ACCURACY, r) for r in radii]
-        theirs = [value and value.value for value in printed]
-        acr = average_certified_radius(c, rounded=True)
-        rows += [
-            (label, "ours", f"{acr:.3f}", *map(in_percent, ours)),
-            (
-                "",
-                "published",
-                f"{row.acr.value:.3f}",
-                *("-" if t is None else in_percent(t) for t in theirs),
-            ),
-            (
-                "",
-                "difference",
-                signed(acr - row.acr.value, 3),
-                *(
-                    "-" if t is None else signed(100 * (o - t), 1)
-                    for o, t in zip(ours, theirs, strict=True)
-                ),
-            ),
-        ]
-    return Table(("run", "", "ACR"), tuple(rows), radius_labels(radii)) if rows else None
 
 
 def radius_digits(c: Certificates) -> int:
