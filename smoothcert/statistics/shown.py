@@ -68,7 +68,7 @@ def top(c: Certificate, most: int = 3) -> list[tuple[int, int]]:
 def html(c: Certificate) -> str:
     """The image in its ball, the votes, and the claim; a page needs nothing else to show it."""
     n, largest = int(c.counts.sum()), max(c.radius, 3 * c.sigma)
-    r = 22 + 66 * c.radius / largest
+    r = 32 + 56 * c.radius / largest
     inner = "" if c.image is None else _picture(data_uri(c.image))
     ball = (
         ""
@@ -92,4 +92,4 @@ def html(c: Certificate) -> str:
 
 
 def _picture(uri: str) -> str:
-    return f'<image href="{uri}" x="74" y="74" width="32" height="32" style="image-rendering:pixelated"/>'
+    return f'<image href="{uri}" x="68" y="68" width="44" height="44" style="image-rendering:pixelated"/>'
