@@ -1,7 +1,6 @@
 """How often a verdict on a published row is right: simulated rows whose truth is known.
 
-    python benchmarks/verdicts.py                          # the table of docs/verdicts.md
-    python benchmarks/verdicts.py --out results/verdicts.json
+    python benchmarks/verdicts.py --out results/verdicts.json    # and prints the table of docs/verdicts.md
 
 Images differ in how robust a network is on them; trainings differ on all images together and on each image. Some
 methods vary more from seed to seed than others, as in the published tables. A row has an ACR and eight certified
@@ -32,37 +31,35 @@ ALL = 10_000
 
 
 class Case(NamedTuple):
-    name: str
-    ours: int = 1  # seeds
-    theirs: int = 1
-    images: int = ALL  # of ours; theirs are always ALL, unless they are the same
-    same: bool = True
-    table: bool = False  # whether a table prints spreads of nine other rows
-    log: bool = False
-    acr_alone: bool = False
+    ours: int  # seeds
+    theirs: int
+    spread: str  # which is printed: "its own", "other rows'" (of nine) or "none"
+    images: int = ALL  # of ours; if these are fewer than theirs, they are some of them
+    numbers: int = 1 + len(RADII)  # printed: the ACR, then the accuracies
+    log: bool = False  # whether theirs is there
+
+    def cells(self) -> tuple[str, ...]:
+        printed = "ACR" if self.numbers == 1 else f"{self.numbers} numbers"
+        images = "the same" if self.images == ALL else f"{self.images:,} of them"
+        return str(self.ours), str(self.theirs), printed, self.spread, images + ", log" * self.log
 
 
 CASES = (
-    Case("1 seed, mean of 5 seeds printed", theirs=5),
-    Case("3 seeds, mean of 5 seeds printed", ours=3, theirs=5),
-    Case("1 seed, 1 printed, spreads of other rows printed", table=True),
-    Case("3 seeds, 1 printed, spreads of other rows printed", ours=3, table=True),
-    Case("1 seed, 1 printed ACR alone, spreads of other rows printed", table=True, acr_alone=True),
-    Case("3 seeds, 1 printed, no spread printed", ours=3),
-    Case("5 seeds, 1 printed, no spread printed", ours=5),
-    Case("5 seeds, 1 printed, 500 of its images", ours=5, images=500, same=False),
-    Case(
-        "1 seed, 1 printed, 500 of its images, spreads printed", images=500, same=False, table=True
-    ),
-    Case("the same, with its log", images=500, same=False, table=True, log=True),
-    Case(
-        "1 seed, 1 printed, 2,000 of its images, spreads printed",
-        images=2000,
-        same=False,
-        table=True,
-    ),
-    Case("the same, with its log", images=2000, same=False, table=True, log=True),
+    Case(1, 5, "its own"),
+    Case(3, 5, "its own"),
+    Case(1, 1, "other rows'"),
+    Case(3, 1, "other rows'"),
+    Case(1, 1, "other rows'", numbers=1),
+    Case(3, 1, "none"),
+    Case(5, 1, "none"),
+    Case(5, 1, "none", images=500),
+    Case(1, 1, "other rows'", images=500),
+    Case(1, 1, "other rows'", images=500, log=True),
+    Case(1, 1, "other rows'", images=2000),
+    Case(1, 1, "other rows'", images=2000, log=True),
 )
+SHIFTS = (0.0, 0.02, 0.05)
+WORDS = ("reproduced", "different", "not judged")
 
 
 def radii(
@@ -104,23 +101,18 @@ def verdict(case: Case, shift: float, rng: np.random.Generator) -> str:
     vary = float(np.exp(rng.normal(0, UNLIKE)))
     theirs = radii(rng, images, case.theirs, vary)
     ours = radii(rng, images[: case.images], case.ours, vary, shift)
-    kept = 1 if case.acr_alone else None
-    a, b = values(ours)[:kept], values(theirs, digits=True)[:kept]
+    a, b = (found[: case.numbers] for found in (values(ours), values(theirs, digits=True)))
     pools = [Spread()] * len(b)
-    if case.table:
-        others = [
-            values(radii(rng, images, 5, np.exp(rng.normal(0, UNLIKE))))[:kept] for _ in range(9)
-        ]
-        pools = [
-            pool([Spread(each.sd, 4) for each in column]) for column in zip(*others, strict=True)
-        ]
-    paired = [None] * len(b)
-    if case.log:
-        both = (theirs[:1, : case.images], ours)
-        paired = [with_log(*both, measure) for measure in b]
+    if case.spread == "other rows'":
+        methods = [float(np.exp(rng.normal(0, UNLIKE))) for _ in range(9)]
+        others = [values(radii(rng, images, 5, each)) for each in methods]
+        spreads = [[Spread(v.sd, 4) for v in column] for column in zip(*others, strict=True)]
+        pools = [pool(column) for column in spreads[: len(b)]]
     found = []
-    for mine, printed, own, log in zip(a, b, pools, paired, strict=True):
-        error = 0.0 if case.same else image_error(mine, printed, float(ours.std()))
+    for mine, printed, own in zip(a, b, pools, strict=True):
+        apart = case.images < ALL
+        error = image_error(mine, printed, float(ours.std())) if apart else 0.0
+        log = with_log(theirs[:1, : case.images], ours, printed) if case.log else None
         found.append(judge(mine, printed, Beside(0.001, own, error, log, len(b))))
     return of_row(found)
 
@@ -136,34 +128,26 @@ def with_log(log: np.ndarray, ours: np.ndarray, of: Value) -> Value:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=400, help="simulated rows of each kind")
+    parser.add_argument("--rows", type=int, default=1000, help="simulated rows of each kind")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     options = parser.parse_args()
+    git = ["git", "rev-parse", "HEAD"]
+    commit = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
     found = []
-    print(
-        "| ours and theirs | truth | reproduced | different | not judged |\n|---|---|---|---|---|"
-    )
+    truths = ["the same", *(f"{shift:g} apart" for shift in SHIFTS[1:])]
+    heads = ["seeds of ours", "of theirs", "printed", "its spread", "images", *truths]
+    print(f"| {' | '.join(heads)} |" + "\n|" + "---|" * len(heads))
     for place, case in enumerate(CASES):
-        for shift in (0.0, 0.02, 0.05):
+        cells = []
+        for shift in SHIFTS:
             rng = np.random.default_rng([options.seed, place, int(100 * shift)])
             count = Counter(verdict(case, shift, rng) for _ in range(options.rows))
-            words = {
-                word: count[word] / options.rows
-                for word in ("reproduced", "different", "not judged")
-            }
-            truth = f"{shift:g} apart" if shift else "the same"
-            found.append({"case": case.name, "images": case.images, "shift": shift, **words})
-            print(
-                f"| {case.name} | {truth} | "
-                + " | ".join(f"{100 * w:.1f} %" for w in words.values())
-                + " |",
-                flush=True,
-            )
+            shares = {word: count[word] / options.rows for word in WORDS}
+            found.append({**case._asdict(), "shift": shift, **shares})
+            cells.append(" / ".join(f"{100 * share:.1f}" for share in shares.values()))
+        print(f"| {' | '.join([*case.cells(), *cells])} |", flush=True)
     if options.out:
-        commit = subprocess.run(
-            ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=True
-        ).stdout.strip()
         command = f"python benchmarks/verdicts.py --rows {options.rows} --seed {options.seed}"
         made = {"command": command, "commit": commit, "seed": options.seed, "rows": found}
         options.out.write_text(json.dumps(made, indent=1) + "\n")

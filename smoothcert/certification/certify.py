@@ -13,6 +13,7 @@ from torch import nn
 
 from smoothcert.certification.certifier import Certifier
 from smoothcert.certification.images import Image
+from smoothcert.certification.plan import check_settings
 from smoothcert.certification.subject import subject
 from smoothcert.certification.workers import Local, Make, Read, Workers
 from smoothcert.config import CertifyConfig, ExecutorName, check_choice
@@ -25,9 +26,8 @@ from smoothcert.runs.folder import described
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore
-from smoothcert.statistics import bounds
 
-_RESTORE = "restore the file from a copy, or certify again under another --name. No row was added"
+_RESTORE = "restore the file from a copy, or certify again under another name. No row was added"
 
 
 def certify_dataset(
@@ -46,7 +46,11 @@ def certify_dataset(
 ) -> ResultStore:
     """Certify the selected inputs into the store at `out`, skipping those that any shard has already done.
 
-    >>> certify_dataset(model, load_dataset("mnist", "test"), "runs/a/certify/test", CertifyConfig(sigma=0.5))
+    >>> from smoothcert import CertifyConfig, Selection, certify_dataset, load_dataset, load_model
+    >>> model, test, config = load_model("mini"), load_dataset("mnist-mini"), CertifyConfig(sigma=0.5, n=100)
+    >>> store = certify_dataset(model, test, "mini/test", config, selection=Selection(max=2), quiet=True)
+    >>> len(store.done())
+    2
 
     With ``config.radii`` it is only decided which of these radii are certified, with as few samples as that needs. With
     ``config.skip_wrong`` there are no estimation samples where the selected class is not the label; such inputs are
@@ -57,7 +61,7 @@ def certify_dataset(
     `when_checked` is called when the network has passed its checks, before anything is written.
     """
     chosen = selection or Selection()
-    bounds.check_samples(config.n0, config.n, config.alpha)
+    check_settings(config)
     if config.skip_wrong:
         require_labels(dataset, "skip_wrong")
     if not dataset.classes:

@@ -3,84 +3,85 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from jsonargparse import ArgumentParser
-
-from smoothcert.cli.options import (
-    Options,
-    add_inputs,
-    add_json,
-    add_machine,
-    add_settings,
-    add_trust,
-    aligned,
-    option,
-    place,
-    print_json,
-    read_selection,
-    read_settings,
-)
-from smoothcert.cli.own_model import add_own_model, examined_subject
+from smoothcert.cli.frame import DataDir, Device, Json, Options, Place, Trust, command
+from smoothcert.cli.machine import examine_machine
+from smoothcert.cli.output import aligned, print_json, selected
+from smoothcert.cli.own_model import Images, OwnModel, bring, check_named, known_sigma, run_subject
 from smoothcert.config import CertifyConfig
 from smoothcert.errors import ConfigError
 from smoothcert.progress import about, noun
-from smoothcert.statistics.printed import in_percent
+from smoothcert.runs.selection import Selection
+from smoothcert.statistics.printed import at_most, in_percent
 
 if TYPE_CHECKING:
     from smoothcert.cli.own_model import Subject
     from smoothcert.evaluation.doctor import Diagnosis
 
-ABOUT = "Is this network fit to be certified on this data, at which noise level, and how long will it take?"
-
 _DEFAULT_SIGMA = 0.25  # of networks that were trained elsewhere, or without noise
+_SETTINGS = Options(CertifyConfig, only="sigma n0 n alpha radii noise precision kernels")
 _SIGNS = {"fine": "ok     ", "warning": "WARNING", "error": "ERROR  "}
 
 
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "run",
-        type=place,
-        nargs="?",
-        help="run folder with a finished model; or name one by --model",
-    )
-    add_trust(parser)
-    add_own_model(parser)
-    add_inputs(parser)
-    add_settings(
-        parser,
-        CertifyConfig,
-        ("sigma", "n0", "n", "alpha", "radii", "noise", "precision", "kernels"),
-    )
-    add_machine(parser)
-    option(parser, "--images", int, 200, "how many images to look at")
-    add_json(parser)
+@command("Check and share", "model weights mean std data sigma n alpha radii images device json")
+def doctor(
+    run: Place | None = None,
+    /,
+    *,
+    own: Annotated[dict[str, Any], Options(OwnModel)],
+    data: str | None = None,
+    settings: Annotated[dict[str, Any], _SETTINGS],
+    subset: Annotated[dict[str, Any], Options(Selection)],
+    split: Literal["test", "train"] = "test",
+    shard: str = "0/1",
+    images: int = 200,
+    samples: int = 2**20,
+    trust_code: Trust = False,
+    json: Json = False,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+) -> None:
+    """Is this model ready, at which sigma, how long? Or: is this machine?
 
+    Args:
+        run: run folder with a finished model; or name a model by --model
+        data: other images than the run's (`smoothcert list data`)
+        split: which images
+        shard: i/N, the i-th (from 0) of N parts; auto, what no other process has taken
+        images: how many images to look at
+        samples: without a model: how many values of each noise to test
+    """
+    network = OwnModel(**own)
+    if run is None and network.model is None and data is None:
+        examine_machine(device, samples, settings, data_dir, json)
+        return
+    check_named(network, run, data=data)
+    if images < 1:
+        raise ConfigError(f"--images must be at least 1, found {images}")
+    sigma = known_sigma(run, settings) or _DEFAULT_SIGMA
+    config = CertifyConfig(**{**settings, "sigma": sigma})
+    selection, chosen = selected(subset, shard), Images(data, split, data_dir)
 
-def run(options: Options) -> None:
-    from smoothcert.statistics.bounds import check_samples
-
-    if options.images < 1:
-        raise ConfigError(f"--images: expected at least 1, found {options.images}")
-    config, selection = (
-        read_settings(options, CertifyConfig, sigma=_DEFAULT_SIGMA),
-        read_selection(options),
-    )
-    check_samples(config.n0, config.n, config.alpha)  # before anything is loaded
-
+    from smoothcert.certification.plan import check_settings
     from smoothcert.devices.pick import pick_device
     from smoothcert.evaluation.doctor import examine
 
-    device, subject = pick_device(options.device), examined_subject(options, config.sigma)
-    if options.sigma is None:
-        config = replace(config, sigma=subject.spec.sigma or _DEFAULT_SIGMA)
-    data = subject.data
-    planned = len(selection.indices(len(data), f"{data.name} ({data.split})"))
-    found = examine(
-        subject.model, data, config, planned=planned, images=options.images, device=device
+    check_settings(config)  # before anything is loaded
+    place = pick_device(device)
+    subject = (
+        bring(network, chosen, config.sigma)[1]
+        if run is None
+        else run_subject(run, chosen, trust_code)
     )
-    if options.json:
+    planned = len(
+        selection.indices(len(subject.data), f"{subject.data.name} ({subject.data.split})")
+    )
+    found = examine(
+        subject.model, subject.data, config, planned=planned, images=images, device=place
+    )
+    if json:
         print_json(_values(subject, found))
     else:
         print("\n".join(_lines(subject, found)))
@@ -124,7 +125,7 @@ def _lines(subject: Subject, found: Diagnosis) -> list[str]:
     from smoothcert.evaluation.doctor import rows_of
     from smoothcert.noise.streams import law_of
     from smoothcert.statistics.bounds import NORMS
-    from smoothcert.statistics.printed import UNITS, at_most
+    from smoothcert.statistics.printed import UNITS
 
     spec, data, config = subject.spec, subject.data, found.config
     shape = "x".join(map(str, data.shape))
@@ -149,7 +150,7 @@ def _lines(subject: Subject, found: Diagnosis) -> list[str]:
             aligned([(*head, "largest radius"), *map(_row, rows_of(found))]),
             "",
             f"at sigma {config.sigma:g}, no radius exceeds {at_most(found.limits.largest_radius, 3)}, and a class "
-            f"needs {100 * found.limits.smallest_p:.2f} % of the votes",
+            f"needs {at_most(100 * found.limits.smallest_p, 2)} % of the votes",
             f"{found.planned:,} {noun(found.planned, 'image')} will take about {about(found.seconds)}{fewer}: "
             f"{found.rate:,.0f} noisy copies per second ({', '.join((*found.prepared, found.precision))})",
             UNITS,
@@ -163,10 +164,14 @@ def _row(row: dict[str, Any]) -> tuple[str, ...]:
         return " to ".join(in_percent(share) for share in shares)
 
     accuracy, certified = row["accuracy"], row["certified"]
-    radii = (row[name] for name in ("average_radius", "acr_of_one_class", "largest_radius"))
+    radii, largest = (
+        (row[name] for name in ("average_radius", "acr_of_one_class")),
+        row["largest_radius"],
+    )
     return (
         f"{row['sigma']:g}",
         "-" if accuracy is None else f"{percent(accuracy)} ({percent(*row['accuracy_interval'])})",
         "-" if certified is None else percent(certified),
         *("-" if radius is None else f"{radius:.3f}" for radius in radii),
+        "-" if largest is None else at_most(largest, 3),
     )

@@ -6,24 +6,23 @@ import sys
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from jsonargparse import ArgumentParser
-
-from smoothcert.cli.options import Options, add_json, add_numbers, option, place, print_json
+from smoothcert.cli.frame import Options, Place, command
+from smoothcert.cli.output import print_json
 from smoothcert.cli.report_data import (
+    Asked,
     Pictures,
-    asked_radii,
     check_norm,
     check_outputs,
     check_values,
-    check_words,
     read_attacked,
     read_certificates,
     read_corrupted,
     read_epochs,
     training_of,
 )
+from smoothcert.config import option_of
 from smoothcert.errors import ConfigError
 from smoothcert.progress import printable, styled
 
@@ -32,88 +31,21 @@ if TYPE_CHECKING:
     from smoothcert.report.table import Table
 
 FORMATS = ("markdown", "latex", "csv")  # of tables
-ABOUT = "Tables and curves of certificates, also of the field's published logs."
-_BOUND = "analyse stored counts again by this bound, binary or multiclass"
-# written out, since a help text must not wait for the report to be loaded
-_DRAW = (
-    "which view --figure draws: accuracy, confidence, differences, envelope, trade-offs, attacks, radii or losses "
-    "(default: accuracy)"
-)
-_TABLES = (
-    "views whose tables to print and write: accuracy, published, confidence, differences, envelope, seeds, attacks, "
-    "corruptions, corruption-types, classes"
-)
 
 
-def add_options(parser: ArgumentParser) -> None:
-    text = "run folders (with their attacks), stores, folders with some below, or log files of the field"
-    parser.add_argument("results", type=place, nargs="*", help=text)
-    add_numbers(parser, ("--radii", "--radius"), "radii of the table; default: by data")
-    parser.add_argument(
-        "--rounded",
-        action="store_true",
-        help="round radii to 3 digits first, as published tables do",
-    )
-    for kind in ("html", *FORMATS):
-        option(parser, f"--{kind}", Path, None, f"write this {kind} file")
-    option(
-        parser,
-        "--alpha",
-        float,
-        None,
-        "analyse stored counts again at this alpha, without a forward pass",
-    )
-    option(parser, "--bound", str, None, _BOUND)
-    option(parser, "--norm", str, None, "show radii in this norm, l2 or linf")
-    option(
-        parser,
-        "--dimension",
-        int,
-        None,
-        "values of an input, for --norm linf of logs; default: by their folders",
-    )
-    option(parser, "--figure", Path, None, "write a drawing as .svg, .pdf or .png")
-    option(parser, "--draw", str, None, _DRAW)
-    grouping = "runs that belong together in envelopes: method (the default), sigma (of a method), folder or all"
-    option(parser, "--group-by", str, None, grouping)
-    beside = "published tables beside our runs in --draw trade-offs, e.g. catrs-supplement/table-7"
-    parser.add_argument("--published", type=str, nargs="+", default=None, help=beside)
-    option(
-        parser,
-        "--least-accuracy",
-        float,
-        None,
-        "clean accuracy below which --draw trade-offs leaves points out",
-    )
-    option(parser, "--epochs", int, None, "first epochs that --draw losses shows; default: all")
-    parser.add_argument("--tables", type=str, nargs="+", default=None, help=_TABLES)
-    parser.add_argument(
-        "--intervals", action="store_true", help="with 95 %% intervals over the choice of inputs"
-    )
-    option(
-        parser,
-        "--reference",
-        str,
-        None,
-        "name of the run that differences are taken to; default: the first",
-    )
-    parser.add_argument(
-        "--corruptions",
-        type=place,
-        nargs="+",
-        help="folders of logs severity_K/MODEL/CORRUPTION.tsv",
-    )
-    option(parser, "--data-dir", Path, None, "where data sets are, for the gallery of the page")
-    add_json(parser)
-    serving = "show the page to browsers on this machine, and follow the runs until Ctrl-C"
-    parser.add_argument("--serve", action="store_true", help=serving)
-    option(parser, "--port", int, None, "port of --serve; default: one that is free")
+@command("Look", "html figure tables draw intervals reference json")
+def report(
+    places: tuple[Place, ...] = (), /, *, asked: Annotated[dict[str, Any], Options(Asked)]
+) -> None:
+    """Tables, curves and a page of certificates; also of published logs
 
-
-def run(options: Options) -> None:
+    Args:
+        places: run folders (with their attacks), stores, folders with some below, or log files of the field
+    """
     from smoothcert.runs.remote import is_remote, shown
     from smoothcert.runs.rows import NoCertificates
 
+    options = Asked(places, **asked)
     if options.serve and options.json:
         raise ConfigError(
             "--json prints one document and ends, --serve goes on: choose one of them"
@@ -124,16 +56,19 @@ def run(options: Options) -> None:
         )
     if options.port is not None and not options.serve:
         raise ConfigError("--port is the port of --serve, which is not given")
-    check_words(options)
     check_norm(options)
     check_values(options)
     check_outputs(options, ("figure", "html", *FORMATS))
-    for name, drawing in (
-        ("published", "trade-offs"),
-        ("least-accuracy", "trade-offs"),
-        ("epochs", "losses"),
+    if (
+        options.published
+        and options.draw != "trade-offs"
+        and "published" not in (options.tables or ())
     ):
-        if options[name.replace("-", "_")] is not None and options.draw != drawing:
+        raise ConfigError(
+            "--published is for --tables published or --draw trade-offs: give one of them"
+        )
+    for name, drawing in (("least-accuracy", "trade-offs"), ("epochs", "losses")):
+        if getattr(options, name.replace("-", "_")) is not None and options.draw != drawing:
             raise ConfigError(f"--{name} is for --draw {drawing}, which is not given")
     if options.group_by and "envelope" not in {options.draw, *(options.tables or ())}:
         raise ConfigError(
@@ -156,7 +91,7 @@ def run(options: Options) -> None:
     wanted = (
         options.json
         or options.tables
-        or any(options[kind] is not None for kind in ("html", *FORMATS))
+        or any(getattr(options, kind) is not None for kind in ("html", *FORMATS))
     )
     losses = options.draw == "losses" and not wanted  # of trainings, which need no certificates
     try:
@@ -187,7 +122,7 @@ def _tell(left_out: Sequence[str]) -> None:
 
 
 def _report(
-    options: Options,
+    options: Asked,
     results: list[Certificates],
     attacks: list[Attacks],
     corrupted: list[list[Corrupted]],
@@ -210,7 +145,7 @@ def _report(
     ):  # first: a drawing that cannot be made leaves no other file behind
         _draw(options, results, attacks)
         written.append(options.figure)
-    written += write_tables(tables, **{kind: options[kind] for kind in FORMATS})
+    written += write_tables(tables, **{kind: getattr(options, kind) for kind in FORMATS})
     if options.html is not None:
         page = replace(report, trainings=training_of(results), images=pictures.of(results))
         page.write(options.html)
@@ -220,11 +155,11 @@ def _report(
         print_json({**_values(options, report, tables), "left_out": left_out})
 
 
-def _shown(options: Options) -> ReportOptions:
+def _shown(options: Asked) -> ReportOptions:
     from smoothcert.report import ReportOptions
 
     return ReportOptions(
-        asked_radii(options),
+        options.radii,
         options.rounded,
         options.intervals,
         options.reference,
@@ -235,7 +170,7 @@ def _shown(options: Options) -> ReportOptions:
     )
 
 
-def _values(options: Options, report: Report, tables: Collection[str]) -> dict[str, Any]:
+def _values(options: Asked, report: Report, tables: Collection[str]) -> dict[str, Any]:
     """What was read, in numbers; some of it only where a table or a drawing asks for it."""
     from smoothcert.report import (
         attack_values,
@@ -271,7 +206,7 @@ def _values(options: Options, report: Report, tables: Collection[str]) -> dict[s
     }
 
 
-def _corruptions_alone(options: Options) -> None:
+def _corruptions_alone(options: Asked) -> None:
     """Tables and page of the logs that --corruptions names; everything else is about runs."""
     from smoothcert.report import Report, write_tables
 
@@ -280,7 +215,7 @@ def _corruptions_alone(options: Options) -> None:
     given = [
         name for name, value in vars(options).items() if value is not None and value is not False
     ]
-    others = [f"--{name.replace('_', '-')}" for name in given if name not in used]
+    others = [option_of(name) for name in given if name not in used]
     others += [f"--tables {name}" for name in chosen if not name.startswith("corruption")]
     if options.corruptions is None or others:
         asked = f", found {' and '.join(others)} without them" if others else ""
@@ -291,16 +226,14 @@ def _corruptions_alone(options: Options) -> None:
     _tell(left_out)
     report = Report([], _shown(options), corrupted=corrupted)
     tables = report.tables(*chosen)
-    written = write_tables(tables, **{kind: options[kind] for kind in FORMATS})
+    written = write_tables(tables, **{kind: getattr(options, kind) for kind in FORMATS})
     if options.html is not None:
         report.write(options.html)
         written.append(options.html)
     _print(options, tables, written)
 
 
-def _print(
-    options: Options, tables: Mapping[str, Sequence[Table]], written: Sequence[Path]
-) -> None:
+def _print(options: Asked, tables: Mapping[str, Sequence[Table]], written: Sequence[Path]) -> None:
     """After all files are written, since whoever reads this may stop reading, as `head` does.
 
     Where a document for programs is printed, the tables are not, and the files are told beside it.
@@ -316,10 +249,11 @@ def _print(
         print(f"wrote {path}", file=sys.stderr if options.json else sys.stdout)
 
 
-def _draw(options: Options, results: list[Certificates], attacks: list[Attacks]) -> None:
+def _draw(options: Asked, results: list[Certificates], attacks: list[Attacks]) -> None:
     from smoothcert.report import Report, attack_families, save
     from smoothcert.report.plot import check_suffix
 
+    assert options.figure is not None
     name = options.draw or "accuracy"
     check_suffix(options.figure)
     trainings, left_out = read_epochs(options) if name == "losses" else ([], [])
@@ -329,7 +263,7 @@ def _draw(options: Options, results: list[Certificates], attacks: list[Attacks])
     save(Report(results, _shown(options), attacks, trainings).plot(name), options.figure)
 
 
-def _serve(options: Options, pictures: Pictures) -> None:
+def _serve(options: Asked, pictures: Pictures) -> None:
     from smoothcert.report.page.live import LiveReport, serve
     from smoothcert.report.page.page import render_page
     from smoothcert.report.report import Report

@@ -1,39 +1,28 @@
-"""`smoothcert tables`."""
+"""`smoothcert list tables`."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from jsonargparse import ArgumentParser
-
-from smoothcert.cli.options import Options, add_json, aligned, on_disk, print_json
+from smoothcert.cli.output import aligned, print_json
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.published.catalogue import PaperTable, load_table, table_names
 from smoothcert.published.row import ALPHA, DIGITS, N0, N, Row
 from smoothcert.recipes.shipped import change_words
 
-ABOUT = "The published tables and figures, one of them, or what our runs say of all of them."
 
-
-def add_options(parser: ArgumentParser) -> None:
-    shown = "table or figure to print, e.g. smoothmix-supplement/table-8, or paper whose to list"
-    parser.add_argument("name", type=str, nargs="?", default=None, help=shown)
-    results = "files of measured runs, which `reproduce` writes; default: results/*.jsonl"
-    parser.add_argument("--results", type=on_disk, nargs="+", default=None, help=results)
-    ledger = "of each table and figure, what was run and what came out"
-    parser.add_argument("--ledger", action="store_true", help=ledger)
-    add_json(parser)
-
-
-def run(options: Options) -> None:
-    if options.ledger:
-        _ledger(options)
+def list_tables(name: str | None, results: Sequence[Path], ledger: bool, json: bool) -> None:
+    if ledger:
+        if name is not None:
+            raise ConfigError(f"--ledger is of all tables: leave {name} out")
+        _ledger(results, json)
         return
-    if options.json:
+    if json:
         raise ConfigError("--json is of the ledger: give --ledger, too")
-    names = table_names(options.name)
+    names = table_names(name)
     if not names:
-        _print(load_table(options.name), options)
+        _print(load_table(str(name)), results)
         return
     rows = [
         (
@@ -44,27 +33,25 @@ def run(options: Options) -> None:
         )
         for table in map(load_table, names)
     ]
-    print(aligned([("table", "data set", "rows", "about"), *rows]))
-    print("\n`smoothcert tables NAME` prints one, `smoothcert reproduce NAME` makes it again")
+    print(aligned([("table", "data", "rows", "about"), *rows]))
+    print("\n`smoothcert list tables NAME` prints one, `smoothcert reproduce NAME` makes it again")
 
 
-def _ledger(options: Options) -> None:
+def _ledger(results: Sequence[Path], json: bool) -> None:
     from smoothcert.published.ledger import as_json, entries, page
     from smoothcert.published.measured import read_measured
     from smoothcert.published.speeds import Speeds
 
-    if options.name is not None:
-        raise ConfigError(f"--ledger is of all tables: leave {options.name} out")
-    measured = read_measured(_results(options))
+    measured = read_measured(_results(results))
     found = entries(measured, Speeds(measured, Path("results").glob("[tc]*-h200.json")))
-    if options.json:
+    if json:
         print_json(as_json(found))
     else:
         print(page(found, measured), end="")
 
 
-def _results(options: Options) -> list[Path]:
-    found = options.results or sorted(Path("results").glob("*.jsonl"))
+def _results(named: Sequence[Path]) -> list[Path]:
+    found = named or sorted(Path("results").glob("*.jsonl"))
     if not found:
         raise StoreError(
             "there are no results/*.jsonl in this folder: name files of measured runs by --results"
@@ -72,16 +59,16 @@ def _results(options: Options) -> list[Path]:
     return list(found)
 
 
-def _print(table: PaperTable, options: Options) -> None:
+def _print(table: PaperTable, results: Sequence[Path]) -> None:
     print(f"{table.title}\n{table.cited}")
     if table.reason:
         print(f"not made: {table.reason}")
         return
-    if options.results:
+    if results:
         from smoothcert.published.compared import compared_table
         from smoothcert.published.measured import read_measured
 
-        print(compared_table(table, read_measured(options.results)))
+        print(compared_table(table, read_measured(list(results))))
         return
     print(
         f"published with n0 = {N0}, n = {N:,}, alpha = {ALPHA:g}, and radii rounded to {DIGITS} "

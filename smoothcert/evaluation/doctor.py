@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from smoothcert.certification.plan import check_settings
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.config import CertifyConfig
 from smoothcert.data import Dataset, LazyDataset
@@ -21,7 +22,6 @@ from smoothcert.evaluation.noise_levels import LEVELS, Level, answers_of, best_s
 from smoothcert.evaluation.outlook import Limits, limits_of, samples_expected
 from smoothcert.noise.streams import law_of
 from smoothcert.report.measures.intervals import share_intervals
-from smoothcert.statistics import bounds
 
 IMAGES = 200
 SECONDS = 15.0
@@ -83,11 +83,12 @@ def examine(
 ) -> Diagnosis:
     """Look at a network and at some images before hours are spent; `planned` is how many are to be certified."""
     sigma, budget = config.sigma, (config.n, config.alpha, law_of(config.noise))
-    bounds.check_samples(config.n0, config.n, config.alpha)
+    check_settings(config)
     limits = limits_of(sigma, *budget)
     radii = config.radii or ((sigma,) if sigma < limits.largest_radius else ())
-    smoothed = SmoothedClassifier.of(model, data.classes, config, device=device)
-    plan = smoothed.plan(data.shape, config.n0, config.n, config.alpha, radii or None)
+    tested = replace(config, radii=radii or None, tolerance=None, simultaneous=False)
+    smoothed = SmoothedClassifier(model, tested, classes=data.classes, device=device)
+    plan = smoothed.plan(data.shape)
     chosen = np.linspace(0, len(data) - 1, min(images, len(data))).round().astype(int).tolist()
     stored, unreadable = [], []
     for i in chosen:

@@ -5,30 +5,31 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import fields
 from functools import reduce
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from smoothcert.config import CertifyConfig, as_options, settings_of
+from smoothcert.config import CertifyConfig, as_options
 from smoothcert.errors import SmoothcertError, StoreError
 from smoothcert.evaluation.trained_by import last_parts, named, placeless, settings_in
 from smoothcert.published.catalogue import all_rows, load_table, table_names
 from smoothcert.published.measured import Made, Measured
 from smoothcert.published.row import Row
 from smoothcert.recipes.shipped import change_words
-from smoothcert.report import certified_accuracy, read_log, read_store
-from smoothcert.report.measures.analysis import input_radii
+from smoothcert.report import read_log, read_store
 from smoothcert.report.measures.bootstrap import paired_bootstrap
 from smoothcert.report.measures.pairing import paired
+from smoothcert.report.measures.published_comparison import measured
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.runs.find import find_results, stores_of
 from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import ResultStore
 from smoothcert.runs.verified import read_record
-from smoothcert.statistics.value import ABSTENTION, ACR, CERTIFIED_ACCURACY, SPREAD, Value
+from smoothcert.statistics.value import ACR, CERTIFIED_ACCURACY, Value
 
 SECOND = "eth-acr-weakness/{dataset}/{method}/noise_{sigma}.tsv"
 """Logs of an independent group, of the rows whose authors' logs are those of the table below."""
@@ -55,31 +56,17 @@ def measure(store: Path, logs: Sequence[Path] = ()) -> Measured:
         )
     if not c.labelled:
         raise StoreError(f"{store} has images without labels, of which no table has a value")
-    radii = _radii(config)
-    whole = c.tested_radii is None  # else nothing is known between the radii
-    ours = np.where(c.correct, input_radii(c, rounded=True), 0.0)
-    shares = certified_accuracy(c, radii, rounded=True)
-    found = [
-        *([(ACR, ours.mean(), None), (SPREAD, ours.std(), None)] if whole else []),
-        *((CERTIFIED_ACCURACY, share, r) for r, share in zip(radii, shares, strict=True)),
-        (ABSTENTION, c.abstained.mean(), None),
-    ]
-    settings = {name: v for name, v in c.identity.items() if name not in _NOT_SETTINGS}
-    settings["images"] = c.rows
-    made, on = _made(c, run, config), "/".join(filter(None, c.corruption or ()))
-    values = (
-        Value(made.recipe, measure, float(value), r, on, images=c.rows)
-        for measure, value, r in found
-        if value == value
-    )
-    beside = dict(_beside(c, _rows_of(config), radii, logs))
+    radii, made = _radii(config), _made(c, run, config)
+    on = "/".join(filter(None, c.corruption or ()))
+    beside = {} if c.tested_radii else dict(_beside(c, _rows_of(config), radii, logs))
     if [v[1:] for v in beside.get("eth", ())] == [v[1:] for v in beside.get("authors", ())]:
         beside.pop("eth", None)  # the authors' own files
+    settings = {name: v for name, v in c.identity.items() if name not in _NOT_SETTINGS}
     return Measured(
         placeless({**config, "init_from": made.starts_from or None}),
-        placeless(settings),
-        tuple(values),
-        beside if whole else {},
+        placeless({**settings, "images": c.rows}),
+        tuple(v._replace(of=made.recipe, on=on) for v in measured(c, radii).values),
+        beside,
         made,
     )
 
@@ -98,14 +85,14 @@ def measure_runs(
             left_out.append(f"{run} has no certificates: certify it")
         for store in stores:
             try:
-                measured = measure(store, logs)
+                line = measure(store, logs)
             except SmoothcertError as error:
                 left_out.append(str(error))
                 continue
-            if reason := wanted(measured):
+            if reason := wanted(line):
                 left_out.append(f"{store}: {reason}")
             else:
-                found.append(measured)
+                found.append(line)
     return found, left_out
 
 
@@ -132,9 +119,7 @@ def _rows_of(config: Mapping[str, Any]) -> list[Row]:
 def _made(c: Certificates, run: RunFolder, config: Mapping[str, Any]) -> Made:
     recipe, changes = named(config)
     environment = (c.manifest or {})["environment"]
-    place = "/".join(
-        run.path.parts[-2:] if run.path.name.startswith("seed") else run.path.parts[-1:]
-    )
+    place = "/".join(run.path.parts[-2 if run.path.name.startswith("seed") else -1 :])
     start = last_parts(config["init_from"])
     train = ["train", recipe, *change_words(changes), "--seed", str(config["seed"])]
     train += ["--as-printed"] * config["as_printed"] + (["--init-from", start] if start else [])
@@ -161,21 +146,14 @@ def _made(c: Certificates, run: RunFolder, config: Mapping[str, Any]) -> Made:
 
 def _certify_words(c: Certificates) -> list[str]:
     """The options of `certify` that are not as they are without being given."""
-    usual = {
-        entry.name: entry.default
-        for kind in (Selection, CertifyConfig)
-        for entry in settings_of(kind)
-    }
-    usual |= {"sigma": (c.config or {}).get("sigma")}
+    settings = [*fields(Selection), *fields(CertifyConfig)]
+    usual = {entry.name: entry.default for entry in settings} | {"sigma": (c.config or {})["sigma"]}
     given = {name: value for name, value in c.identity.items() if value != usual.get(name)}
-    words = (
-        []
-        if c.identity["split"] in ("test", *(c.corruption or ()))
-        else ["--split", c.identity["split"]]
-    )
+    words = [] if c.identity["split"] == "test" else ["--split", c.identity["split"]]
     if c.corruption is not None:
         kind, severity = c.corruption
-        words = ["--corruption", kind, *(["--severity", severity] if severity else [])]
+        graded = f"/{severity}" if severity else ""
+        words = ["--data", f"{c.identity['dataset']}:{kind}{graded}"]
     return [*words, *as_options(Selection, given), *as_options(CertifyConfig, given)]
 
 
@@ -205,21 +183,11 @@ def _beside(
         rng = np.random.default_rng(0)
         found = paired_bootstrap(ours, others, rng, radii=radii, resamples=1000, rounded=True)
         measures = [(ACR, None), *((CERTIFIED_ACCURACY, r) for r in radii)]
+        seeds, images = len(others), ours.rows
         yield (
             name,
             tuple(
-                Value(
-                    name,
-                    measure,
-                    gap.value,
-                    r,
-                    "",
-                    gap.low,
-                    gap.high,
-                    math.nan,
-                    len(others),
-                    ours.rows,
-                )
+                Value(name, measure, gap.value, r, "", gap.low, gap.high, math.nan, seeds, images)
                 for (measure, r), gap in zip(measures, (found.acr, *found.accuracy), strict=True)
                 if gap.value == gap.value
             ),

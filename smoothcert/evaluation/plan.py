@@ -96,7 +96,7 @@ def _of_dataset(dataset: str, patterns: Sequence[str]) -> list[Target]:
         unknown = unknown_name(
             "data set with recipes", dataset, {name.split("/")[0] for name in recipe_names()}
         )
-        raise ConfigError(f"{unknown} (`smoothcert tables` lists the tables)")
+        raise ConfigError(f"{unknown} (`smoothcert list tables` lists the tables)")
     names = {name.partition("/")[2]: name for name in known}
     _check_patterns(dataset, patterns, names)
     chosen = {one for p in patterns or ["*"] for one in fnmatch.filter(names, p)}

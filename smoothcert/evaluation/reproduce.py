@@ -57,13 +57,13 @@ class Certification:
         names = [str(part) for part in self.corruption or ["test"] if part]
         return "-".join([*names, f"every{self.every}"] if self.every > 1 else names)
 
-    @property
-    def words(self) -> list[str]:
+    def words(self, recipe: str) -> list[str]:
+        """The options of `certify`; corruptions are those of the recipe's data."""
         words = ["--seed", "0"] + (["--every", str(self.every)] if self.every > 1 else [])
         if self.corruption:
             kind, severity = self.corruption
-            words += ["--corruption", kind]
-            words += [] if severity is None else ["--severity", str(severity)]
+            graded = "" if severity is None else f"/{severity}"
+            words += ["--data", f"{recipe.partition('/')[0]}-c:{kind}{graded}"]
         return words if self.name == "test" else [*words, "--name", self.name]
 
 
@@ -149,7 +149,9 @@ def taken_up(jobs: Sequence[Job], out: Path, given: Given) -> list[Job]:
     ]
 
 
-def missing_data(jobs: Iterable[Job], given: Given, data_dir: Path | None) -> list[str]:
+def missing_data(
+    jobs: Iterable[Job], given: Given, data_dir: Path | None, download: bool = True
+) -> list[str]:
     """Each data set that these jobs need and that is not there or does not suit, by name and where it comes from."""
     loaded: dict[str, Dataset | LazyDataset] = {}
     found: dict[str, None] = {}
@@ -162,13 +164,13 @@ def missing_data(jobs: Iterable[Job], given: Given, data_dir: Path | None) -> li
             if pseudo and not pseudo.is_file():
                 found[
                     f"{run.recipe} trains on the pseudo-labelled images of {pseudo}, which is not in this folder: put "
-                    "it or a link to it here (docs/methods.md, Self-training), or leave such rows out by --rows"
+                    "it or a link to it here (docs/methods.md, Self-training), or leave such rows out"
                 ] = None
             try:
                 name = config.dataset
                 if name not in loaded:
-                    loaded[name] = load_dataset(name, "train", data_dir)
-                    load_dataset(name, "test", data_dir, classes=loaded[name].classes)
+                    loaded[name] = load_dataset(name, "train", data_dir, download)
+                    load_dataset(name, "test", data_dir, download, classes=loaded[name].classes)
                 check_augment(config.augment, loaded[name])
             except SmoothcertError as error:
                 found[str(error)] = None
@@ -207,7 +209,11 @@ def run_jobs(jobs: Sequence[Job], given: Given, parallel: int) -> dict[Path, str
     gone = {job.folder for job in jobs if job.starts_from and job.starts_from.folder in lost}
     lost |= dict.fromkeys(gone - lost.keys(), "")  # said of what it starts from
     certified = [
-        (job, ["certify", str(job.folder), *each.words, *given.certify], job.store(each).folder)
+        (
+            job,
+            ["certify", str(job.folder), *each.words(job.recipe), *given.certify],
+            job.store(each).folder,
+        )
         for job in jobs
         if job.folder not in lost
         for each in job.certifications

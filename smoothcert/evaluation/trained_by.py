@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import PurePath
 from typing import Any
 
-from smoothcert.config import TrainConfig, build_dataclass
+from smoothcert.config import TrainConfig, checked
 from smoothcert.published.compared import FREE
 from smoothcert.published.row import method_settings
 from smoothcert.recipes import load_recipe, recipe_names
@@ -17,7 +17,7 @@ from smoothcert.recipes import load_recipe, recipe_names
 
 def settings_in(config: Mapping[str, Any], place: str) -> dict[str, Any]:
     """All settings, where those that the file leaves out have their defaults; refused if they are none of training."""
-    return dataclasses.asdict(build_dataclass(TrainConfig, config, f"setting in {place}"))
+    return dataclasses.asdict(checked(TrainConfig, config, f"setting in {place}"))
 
 
 def training_key(config: TrainConfig) -> str:

@@ -241,7 +241,7 @@ def unknown_table(name: str) -> ConfigError:
     )
     hint = f"did you mean {' or '.join(near)}? " if near else ""
     return ConfigError(
-        f"unknown published table '{name}': {hint}`smoothcert tables` lists all {len(table_names())}"
+        f"unknown published table '{name}': {hint}`smoothcert list tables` lists all {len(table_names())}"
     )
 
 
@@ -265,7 +265,8 @@ def rows_for(config: Mapping[str, Any]) -> list[Row]:
     Those that were trained as the configuration says, else those that were trained as their recipes are.
     """
     dataset = str(config.get("dataset")).removesuffix("-printed")
-    fits = [row for row in all_rows() if row.dataset == dataset and row.is_about(config)]
+    near = (row for row in all_rows() if row.dataset == dataset and row.may_be_about(config))
+    fits = [row for row in near if row.is_about(config)]
     same = [row for row in fits if not row.differences(config)]
     return same or [row for row in fits if row.of_recipe]
 

@@ -9,7 +9,7 @@ from statistics import fmean, stdev
 
 from smoothcert.published.catalogue import PaperTable, rows_for
 from smoothcert.published.judge import Verdict
-from smoothcert.published.ledger import OLDER, Entry, entry_of
+from smoothcert.published.ledger import EXACT, Entry, entry_of
 from smoothcert.published.measured import Measured
 from smoothcert.published.speeds import Speeds
 from smoothcert.statistics.value import ACR
@@ -105,7 +105,7 @@ def _line(runs: Sequence[Measured]) -> str:
     same = [entry for entry in printed if entry[0].images == images] or printed
     row, acr = max(same, key=lambda entry: entry[1].seeds, default=(None, None))
     name = f"`{made.recipe}`" + " as printed" * made.as_printed
-    name += " †" * any(run.settings["noise"] == OLDER for run in runs)
+    name += " †" * any(run.settings["noise"] != EXACT for run in runs)
     cells = [name, str(len(runs)), f"{images:,}", own]
     if row is None or acr is None:
         return f"| {' | '.join([*cells, '-', '-', '-'])} |"

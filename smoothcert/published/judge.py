@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from statistics import fmean
 from typing import Any, Literal, NamedTuple, Protocol
 
@@ -15,8 +16,7 @@ from scipy.special import stdtr, stdtrit
 
 from smoothcert.published.averages import best_of, over_corruptions, over_seeds
 from smoothcert.published.catalogue import all_rows
-from smoothcert.published.row import ALPHA, N, Row
-from smoothcert.statistics.saturation import saturation_radius
+from smoothcert.published.row import Row
 from smoothcert.statistics.value import SPREAD, Place, Value
 
 LEVEL = 0.95
@@ -83,7 +83,7 @@ class Beside(NamedTuple):
 def judge(ours: Value, printed: Value, beside: Beside) -> Verdict:
     """Whether the difference lies in its prediction interval, if that is narrow enough to say something."""
     difference, image_error, step = ours.value - printed.value, beside.images, beside.step
-    if beside.paired:
+    if beside.paired and not math.isnan(beside.paired.high - beside.paired.low):
         difference, step = beside.paired.value, 0.0
         image_error = (beside.paired.high - beside.paired.low) / (2 * 1.96)
     spread = _spread(ours, printed, beside.pooled)
@@ -125,21 +125,30 @@ def image_error(ours: Value, printed: Value, spread: float) -> float:
 
 
 def pooled(row: Row, printed: Value) -> Spread:
-    """The spread of the first table that prints it for the data and sigma of a row, over all its rows.
+    """The spread that another table prints of a row of the same settings, else over all rows of a table.
 
-    A spread over more images than the row has grows with their ratio.
+    That is the first table that prints it for the data and sigma of the row. A spread over more images than the row
+    has grows with their ratio.
     """
     models = row.best_of or (row,)
     places = {(m.dataset, m.settings.get("model"), m.settings.get("sigma")) for m in models}
     tables: dict[str, list[Spread]] = {}
-    for other in all_rows():
-        if (other.dataset, other.settings["model"], other.settings["sigma"]) in places:
-            found = other.at(*printed.place)
-            if found and not math.isnan(found.sd):
-                more = math.sqrt(max(1.0, found.images / printed.images))
-                own = tables.setdefault(other.table, [])
-                own.append(Spread(found.sd * more, found.seeds - 1))
+    for other in _with_spreads():
+        found = other.at(*printed.place)
+        place = other.dataset, other.settings["model"], other.settings["sigma"]
+        if place not in places or found is None or math.isnan(found.sd):
+            continue
+        more = math.sqrt(max(1.0, found.images / printed.images))
+        spread = Spread(found.sd * more, found.seeds - 1)
+        if not row.best_of and not other.differences(row.settings):
+            return spread
+        tables.setdefault(other.table, []).append(spread)
     return pool(next(iter(tables.values()), []))
+
+
+@cache
+def _with_spreads() -> tuple[Row, ...]:
+    return tuple(row for row in all_rows() if any(v.seeds > 1 for v in row.printed))
 
 
 def pool(spreads: Sequence[Spread]) -> Spread:
@@ -173,11 +182,15 @@ def judge_row(row: Row, measured: Sequence[Measured]) -> list[Verdict]:
     logs = {name: _mean(runs, row, name) for run in runs for name in run.beside}
     pools = [pooled(row, v) if math.isnan(v.sd) else Spread() for v in row.printed]
     pairs = [(values.get(v.place), v, pool) for v, pool in zip(row.printed, pools, strict=True)]
-    numbers = sum(o is not None and _spread(o, v, pool).dof >= 1 for o, v, pool in pairs)
+    numbers = sum(
+        o is not None and (v.r or 0.0) <= row.largest_radius and _spread(o, v, pool).dof >= 1
+        for o, v, pool in pairs
+    )
     verdicts = []
     for ours, printed, pool in pairs:
-        if ours is None:
-            verdicts.append(Verdict("not judged", math.nan, math.nan, "not measured"))
+        if ours is None or (printed.r or 0.0) > row.largest_radius:
+            told = "not measured" if ours is None else "no network has a certificate at this radius"
+            verdicts.append(Verdict("not judged", math.nan, math.nan, told))
             continue
         error = 0.0 if same else image_error(ours, printed, _radii(row, printed, values))
         paired = logs.get(AUTHORS, {}).get(printed.place)
@@ -208,7 +221,9 @@ def _mean(runs: Iterable[Measured], row: Row, log: str = "") -> dict[Place, Valu
     for run in runs:
         key = json.dumps(run.config, sort_keys=True, default=str)
         found = run.beside.get(log, ()) if log else run.values
-        trainings.setdefault(key, {}).update({value.place: value for value in found})
+        images = run.settings["images"]
+        known = {v.place: v._replace(images=v.images or images) for v in found}
+        trainings.setdefault(key, {}).update(known)
     every = [v for found in trainings.values() for v in over_corruptions(found, row.corruptions)]
     return {value.place: value for value in over_seeds(every)}
 
@@ -219,8 +234,7 @@ def _radii(row: Row, printed: Value, values: Mapping[Place, Value]) -> float:
         return known.value
     if printed.is_share:
         return 0.0
-    largest = saturation_radius(row.settings["sigma"], N, ALPHA, "gaussian")
-    return math.sqrt(printed.value * max(0.0, largest - printed.value))
+    return math.sqrt(printed.value * max(0.0, row.largest_radius - printed.value))
 
 
 def _lies(verdict: Verdict, name: str, other: Value) -> str:

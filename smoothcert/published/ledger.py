@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from smoothcert.config import TrainConfig, build_dataclass
+from smoothcert.config import TrainConfig, checked
 from smoothcert.published.catalogue import PaperTable, load_table, table_names
 from smoothcert.published.judge import Verdict, Word, judge_row, of_row
 from smoothcert.published.measured import Measured
@@ -16,8 +17,8 @@ from smoothcert.published.row import Row
 from smoothcert.published.speeds import Speeds
 
 WORDS: tuple[Word, ...] = ("reproduced", "different", "not judged")
-OLDER = "quantised"
-"""Noise of an older version, whose certificates need more than the exact noise of today's."""
+EXACT = "exact"
+"""The noise of certificates; runs with that of an older version, or with float noise, are marked by †."""
 
 
 @dataclass(frozen=True)
@@ -44,8 +45,8 @@ class Entry:
         return max((run.settings["images"] for run in self.runs), default=0)
 
     @property
-    def older(self) -> bool:
-        return any(run.settings["noise"] == OLDER for run in self.runs)
+    def marked(self) -> bool:
+        return any(run.settings["noise"] != EXACT for run in self.runs)
 
     @property
     def checked(self) -> str:
@@ -65,7 +66,7 @@ class Entry:
             "runs": len(self.runs),
             "seeds": self.seeds,
             "images": self.images,
-            "older_noise": self.older,
+            "exact_noise": not self.marked,
             "checked": self.checked,
             "reason": self.reason,
             "gpu_hours": round(self.hours, 2),
@@ -81,7 +82,12 @@ def entry_of(row: Row, measured: Sequence[Measured], as_printed: bool, speeds: S
         and run.settings["dataset"].endswith("-c") == bool(row.corruptions)
         and any(m.is_about(run.config) for m in models)
     ]
-    runs = [run for run in near if any(not m.differences(run.config, run.settings) for m in models)]
+    trainings = {  # of two certifications of one training on the same images, the last counts
+        json.dumps([run.config, run.settings["dataset"], run.settings["split"]]): run
+        for run in near
+        if any(not m.differences(run.config, run.settings) for m in models)
+    }
+    runs = list(trainings.values())
     have = sum(any(not m.differences(r.config, r.settings) for r in runs) for m in models)
     reason, hours = row.reason, 0.0
     if not reason and (not near or (row.best_of and have < len(models))):
@@ -157,7 +163,7 @@ def page(found: Sequence[Entry], measured: Sequence[Measured]) -> str:
             own = [e for e in found if e.row.table == name and e.as_printed == version]
             if own:
                 lines.append(_line(table, own, " as printed" * version))
-    sums, older = totals(found), sum(run.settings["noise"] == OLDER for run in measured)
+    sums, marked = totals(found), sum(run.settings["noise"] != EXACT for run in measured)
     said = [
         f"Of {count['printed']:,} {what}, {count['reproduced']:,} are reproduced, {count['different']:,} differ, and "
         f"{count['not judged']:,} are not judged."
@@ -168,7 +174,7 @@ def page(found: Sequence[Entry], measured: Sequence[Measured]) -> str:
     ]
     made = f"{len(measured):,} certified runs"
     said.append(
-        f"There are {made}; {older:,} of them were certified with an older kind of noise (†)."
+        f"There are {made}; {marked:,} of them were certified with the noise of an older version (†)."
     )
     return "\n".join([*said, "", *lines]) + "\n"
 
@@ -177,7 +183,7 @@ def _line(table: PaperTable, own: Sequence[Entry], version: str) -> str:
     words = Counter(entry.word for entry in own if entry.row.printed)
     with_runs = [entry for entry in own if entry.runs]
     runs = {run.key for entry in with_runs for run in entry.runs}
-    older = any(entry.older for entry in with_runs)
+    marked = any(entry.marked for entry in with_runs)
     reasons = Counter(_short(entry.reason) for entry in own if entry.reason)
     others = [f"{count}: {reason}" for reason, count in reasons.most_common()]
     if hours := sum(entry.hours for entry in own):
@@ -185,7 +191,7 @@ def _line(table: PaperTable, own: Sequence[Entry], version: str) -> str:
     cells = [
         f"`{table.name}`{version}",
         len(own),
-        f"{len(runs)} †" if older else len(runs) or "-",
+        f"{len(runs)} †" if marked else len(runs) or "-",
         _range(entry.seeds for entry in with_runs),
         _range(entry.images for entry in with_runs),
         *(words[word] or "-" for word in WORDS),
@@ -218,5 +224,5 @@ def _data(config: Mapping[str, Any]) -> tuple[str, float]:
 def _whole(row: Row) -> dict[str, Any]:
     """The settings of a row with those that its recipe leaves as they are."""
     settings = {key: value for key, value in row.settings.items() if key != "about"}
-    config = build_dataclass(TrainConfig, settings, f"setting of {row.recipe}")
+    config = checked(TrainConfig, settings, f"setting of {row.recipe}")
     return vars(config)

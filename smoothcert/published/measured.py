@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from smoothcert.config import TrainConfig, build_dataclass
+from smoothcert.config import TrainConfig, checked
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.files import write_error
 from smoothcert.statistics.value import Value
@@ -144,7 +144,7 @@ def _read(text: bytes, place: str) -> Measured:
             )
         line = msgspec.json.decode(text, type=_Line)
         msgspec.convert(line.settings, _Certified)
-        build_dataclass(TrainConfig, line.config, "setting of the training")
+        checked(TrainConfig, line.config, "setting of the training")
     except (msgspec.DecodeError, ConfigError, RecursionError) as error:
         raise StoreError(f"{place}: expected a measured run, found {error}: {advice}") from error
     values = tuple(number.as_value(line.made.recipe) for number in line.values)

@@ -81,14 +81,20 @@ class Row:
         """Whether it was trained as the recipe is, whatever its method has."""
         return not _TRAINING & self.change.keys()
 
+    @cached_property
+    def largest_radius(self) -> float:
+        """When all noisy copies agree: beyond it nothing is certified, whatever the network."""
+        models = [model for model in self.best_of or (self,) if model.recipe]
+        sigmas = [model.settings["sigma"] for model in models]
+        return max((saturation_radius(s, N, ALPHA, "gaussian") for s in sigmas), default=math.inf)
+
     def at(self, measure: str, r: float | None = None, on: str = "") -> Value | None:
         """What is printed; no certified accuracy is left beyond the radius that all noisy copies give."""
         found = next((value for value in self.printed if value.place == (measure, r, on)), None)
-        if found or r is None or measure != CERTIFIED_ACCURACY or not self.recipe:
+        if found or measure != CERTIFIED_ACCURACY or (r or 0.0) <= self.largest_radius:
             return found
-        beyond = r > saturation_radius(self.settings["sigma"], N, ALPHA, "gaussian")
         radii = any(value.measure == measure for value in self.printed)
-        return Value(self.label, measure, 0.0, r, on) if beyond and radii else None
+        return Value(self.label, measure, 0.0, r, on) if radii else None
 
     @property
     def acr(self) -> Value | None:
@@ -112,6 +118,12 @@ class Row:
         first = {"init_from": "a run"} if self.starts_from else {}
         both = [{**_defaults(), **s, **first} for s in (self.settings, self.settings_as_printed)]
         return [(_subject(each), _training(each)) for each in both]
+
+    def may_be_about(self, config: Mapping[str, Any]) -> bool:
+        """Whether network and method have the same names, which is seen at once."""
+        ours, theirs = (each.get("method") or {} for each in (config, self.settings))
+        name = ours if isinstance(ours, str) else ours.get("name")
+        return (config.get("model"), name) == (self.settings.get("model"), theirs.get("name"))
 
     def is_about(self, config: Mapping[str, Any]) -> bool:
         """Whether a configuration has its data, network, sigma and method; numbers agree within 1 %."""

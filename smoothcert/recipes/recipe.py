@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from smoothcert.config import TrainConfig, build_dataclass
+from smoothcert.config import TrainConfig, checked
 from smoothcert.recipes.shipped import changed, settings_of, shipped
 
 
@@ -30,10 +30,15 @@ def load_recipe(
     """A shipped recipe by name, or a YAML file by path; `overrides` replace fields, or entries of fields with keys.
 
     `as_printed`, which may be among the overrides, is the paper's text in place of its authors' code and logs.
+
+    >>> from smoothcert import load_recipe
+    >>> recipe = load_recipe("mnist/smoothmix-0.50", {"epochs": 10})
+    >>> recipe.config.epochs, recipe.config.method["name"]
+    (10, 'smoothmix')
     """
     asked = {"as_printed": True} if as_printed else {}
     asked |= overrides or {}
     values = settings_of(name, asked.get("sigma"), bool(asked.get("as_printed")))
     about = str(values.pop("about", ""))
     what = f"setting of recipe {name}"
-    return Recipe(name, about, build_dataclass(TrainConfig, changed(values, asked), what))
+    return Recipe(name, about, checked(TrainConfig, changed(values, asked), what))

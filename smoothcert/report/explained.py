@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from smoothcert.errors import ConfigError
+from smoothcert.png import as_bytes
 from smoothcert.report.measures.analysis import Floats
 from smoothcert.report.plot import (
     LineStyle,
@@ -19,7 +20,6 @@ from smoothcert.report.plot import (
     percent,
     styles_of_names,
 )
-from smoothcert.report.png import as_bytes
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -97,11 +97,25 @@ class Report:
         ]
         return pandas.concat(parts, ignore_index=True)
 
-    def write(self, path: str | Path, title: str | None = None) -> None:
-        """The page: one HTML file that needs nothing else, not even a network."""
+    def write(
+        self,
+        path: str | Path,
+        title: str | None = None,
+        opening: tuple[str, str] | None = None,
+    ) -> None:
+        """The page: one HTML file that needs nothing else, not even a network.
+
+        `opening` is the heading and the HTML of a section that comes first.
+
+        >>> from smoothcert import CertifyConfig, Selection, certify_dataset, load_dataset, load_model
+        >>> model, test, config = load_model("mini"), load_dataset("mnist-mini"), CertifyConfig(sigma=0.5, n=100)
+        >>> store = certify_dataset(model, test, "mini/test", config, selection=Selection(max=2), quiet=True)
+        >>> from smoothcert import load
+        >>> load("mini").write("report.html", title="Two digits")
+        """
         from smoothcert.report.page.page import TITLE, write_page
 
-        write_page(self, Path(path), title or TITLE)
+        write_page(self, Path(path), title or TITLE, opening)
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()

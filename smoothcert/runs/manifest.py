@@ -90,7 +90,7 @@ def read_manifest(path: Path) -> tuple[dict[str, Any], int, dict[str, Any]]:
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise StoreError(
             f"{path} is damaged: expected an object with identity, inputs and environment ({error}); "
-            "restore it, or certify again under another --name"
+            "restore it, or certify again under another name"
         ) from error
 
 

@@ -108,7 +108,7 @@ class Lines:
     def error(self, row: int, problem: str) -> StoreError:
         return StoreError(
             f"{self.path}, line {self.numbers[row]}: {problem}; restore the file from a copy, or make the results "
-            "again under another --name"
+            "again under another name"
         )
 
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
-from smoothcert.statistics import bounds
+from smoothcert.statistics import bounds, shown
 from smoothcert.statistics.sequential import Claim
 
 ABSTAIN = -1
@@ -20,6 +20,17 @@ class Certificate:
 
     With probability at least 1 - alpha over the noise, the smoothed classifier returns `predict` for every image
     closer than `radius` in `norm`. `predict` is -1 (abstain) when that cannot be claimed for any radius.
+
+    >>> import numpy as np
+    >>> from smoothcert.statistics.certificate import from_counts
+    >>> selection, estimation = np.array([[3, 97]]), np.array([[10, 990]])
+    >>> (certificate,) = from_counts(selection, estimation, sigma=0.5, alpha=0.001, law="gaussian")
+    >>> print(certificate)
+    class 1, certified l2 radius 0.9890 (sigma 0.5, n0 = 100, n = 1,000, alpha = 0.001, exact noise)
+         1  ##############################     990 of 1,000
+         0                                      10 of 1,000
+
+    In a notebook it shows itself as the last line of a cell, and `sentence()` says what is guaranteed.
     """
 
     predict: int
@@ -36,10 +47,22 @@ class Certificate:
     sigma: float
     alpha: float
     norm: str = "l2"
+    noise: str = "exact"  # the mode of the noise; float noise proves nothing in the strict sense
+    image: NDArray[np.generic] | None = field(default=None, repr=False)  # [C, H, W], to be shown
 
     @property
     def abstained(self) -> bool:
         return self.predict == ABSTAIN
+
+    def sentence(self) -> str:
+        """What is guaranteed, in one sentence that a paper can print."""
+        return shown.sentence(self)
+
+    def __str__(self) -> str:
+        return shown.lines(self)
+
+    def _repr_html_(self) -> str:
+        return shown.html(self)
 
 
 def from_counts(

@@ -26,12 +26,8 @@ if TYPE_CHECKING:
     from smoothcert.data import Dataset, LazyDataset
 
 _SAME = ("model", "network", "classes", "data")
-_MACHINE = (
-    "device_type",
-    "precision",
-    "prepared",
-    "torch",
-)  # may be others elsewhere, and so may rounding
+# may be others elsewhere, and so may rounding
+_MACHINE = "device_type", "precision", "prepared", "torch"
 
 
 @dataclass(frozen=True)
@@ -68,7 +64,7 @@ class Resampling:
         if data is None:
             raise StoreError(
                 f"{verdict.name} cannot be sampled again without its data, {manifest.identity.get('dataset')}: name "
-                "the folder that holds it by --data-dir"
+                "the folder that holds it as data_dir"
             )
         if not _run_of(verdict).finished:
             raise StoreError(

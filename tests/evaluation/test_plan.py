@@ -2,9 +2,7 @@
 
 import pytest
 
-from smoothcert.cli import build_parser
-from smoothcert.cli.options import given_overrides
-from smoothcert.config import TrainConfig
+from smoothcert.cli import frame
 from smoothcert.errors import ConfigError
 from smoothcert.evaluation.plan import plan, targets
 from smoothcert.evaluation.reproduce import Certification, Given
@@ -95,8 +93,8 @@ def test_tables_of_corruptions_train_a_model_once_and_certify_it_on_each(tmp_pat
     assert len(job.certifications) == len({each.name for each in job.certifications}) == 75
     first = job.certifications[0]
     assert first == Certification(100, ("gaussian_noise", 1))
-    assert first.words[2:] == [
-        *("--every", "100", "--corruption", "gaussian_noise", "--severity", "1"),
+    assert first.words(job.recipe)[2:] == [
+        *("--every", "100", "--data", "cifar10-c:gaussian_noise/1"),
         *("--name", "gaussian_noise-1-every100"),
     ]
     (job,) = planned("catrs-supplement/table-24", tmp_path, ["CAT-RS"])
@@ -121,14 +119,14 @@ def test_fine_tuned_models_start_from_runs_that_are_made_before(tmp_path):
 
 @pytest.mark.parametrize("as_printed", [False, True])
 def test_the_words_of_a_row_give_the_settings_of_the_row(tmp_path, as_printed):
-    parser, seen = build_parser(), set()
+    seen = set()
     for name in ("catrs-supplement/table-8", "smoothmix-supplement/table-11"):
         wanted = targets(name)
         jobs = {job.folder: job for job in plan(wanted, tmp_path, as_printed=as_printed)}
         for target in wanted:
             (job,) = plan([target], tmp_path, as_printed=as_printed)
             assert job.folder in jobs
-            given = given_overrides(parser.parse_args(job.train)["train"], TrainConfig)
+            given = frame.parsed(job.train).keywords["settings"]
             typed, meant = load_recipe(job.recipe, given).config, job.config(Given())
             row = target.row.settings_as_printed if as_printed else target.row.settings
             for key in ("method", "epochs", "model", "lr_step"):

@@ -194,12 +194,16 @@ def test_a_pooled_spread_is_typical_and_has_the_degrees_of_freedom_of_a_row():
     assert found == Spread(pytest.approx(math.sqrt(14 / 3) * 0.001), 4)  # of one of the rows
     assert pool([Spread(0.1, 4)] * 9) == Spread(pytest.approx(0.1), 9)  # one for each row
     assert pool([]).dof == 0
-    row = load_table("smoothmix-workshop/table-2").rows[9]
-    spreads = [r.acr.sd for r in load_table("smoothmix-supplement/table-5").rows[9:18]]
+    row = next(r for r in load_table("smoothmix-supplement/table-8").rows if r.label == "eta = 16")
+    assert row.settings["sigma"] == 1.0
+    spreads = [r.acr.sd for r in load_table("smoothmix-supplement/table-5").rows[18:]]
     assert pooled(row, row.acr) == (pytest.approx(np.sqrt(np.mean(np.square(spreads)))), 9)
     fewer = pooled(dataclasses.replace(row), row.acr._replace(images=500))
     assert fewer.sd == pytest.approx(math.sqrt(20) * pooled(row, row.acr).sd)
     assert pooled(row, row.printed[1]).dof == 9  # accuracies are those of another table
+    single = load_table("smoothmix-workshop/table-2").rows[12]  # whose spread another table has
+    assert single.settings == load_table("smoothmix-supplement/table-5").rows[12].settings
+    assert pooled(single, single.acr) == Spread(0.0069, 4)
     assert pooled(load_table("smoothadv/table-7").rows[0], share(0.5)).dof == 0
     (mixed, *_) = load_table("smoothadv/table-2").rows  # the best of models of three sigmas
     assert pooled(mixed, mixed.printed[0]).dof == 0
@@ -268,6 +272,27 @@ def test_on_other_images_the_interval_is_wider_and_the_same_images_are_preferred
     assert both.word == "reproduced"
 
 
+def test_a_radius_that_no_network_reaches_is_not_judged_and_does_not_widen_the_others():
+    row = load_table("smoothmix-supplement/table-4").rows[0]
+    assert row.settings["sigma"] == 0.25  # up to .95
+    found = judge_row(row, [run(row, as_printed(row))])
+    assert [verdict.word for verdict in found] == ["reproduced"] * 2 + ["not judged"] * 4
+    assert found[2].reason == "no network has a certificate at this radius"
+    (clean, *_) = row.printed
+    assert found[0].half == pytest.approx(t(4, 2) * clean.sd * math.sqrt(1.2) + 0.00005)
+
+
+def test_runs_on_the_same_images_are_preferred_to_those_on_more():
+    row = load_table("smoothadv/table-7").rows[0]
+    same = [run(row, as_printed(row, **{CERTIFIED_ACCURACY: 0.001 * s}), seed=s) for s in range(3)]
+    more = [run(row, as_printed(row), seed=s, images=10_000) for s in range(3, 8)]
+    few = [run(row, as_printed(row), seed=s) for s in range(8, 13)]
+    few = [r._replace(settings={**r.settings, "start": 1}) for r in few]  # as many, but others
+    alone, with_others = judge_row(row, same), judge_row(row, [*more, *few, *same])
+    assert [v.word for v in alone].count("not judged") < len(alone)
+    assert with_others == alone
+
+
 def test_values_without_a_spread_do_not_widen_the_interval_of_others():
     row = load_table("smoothmix-workshop/table-1").rows[7]  # CIFAR-10 at sigma 0.5
     assert row.settings["sigma"] == 0.5
@@ -296,6 +321,17 @@ def test_a_log_on_the_same_images_takes_the_place_of_what_is_printed():
     assert (found.word, found.difference) == ("reproduced", 0.002)
     assert found.half == pytest.approx(t(dof) * math.sqrt(seeds + images))
     assert found.reason.endswith("-0.0100 to eth: between both")
+
+
+def test_a_difference_to_a_log_without_an_interval_does_not_count():
+    """So it is with lines that were made before intervals were kept."""
+    bare = {"authors": (Value("", ACR, 0.002),)}
+    beside, alone = (
+        judge_row(MNIST, [run(MNIST, as_printed(MNIST, ACR=0.001), images=500, beside=given)])
+        for given in (bare, None)
+    )
+    assert beside == alone
+    assert not math.isnan(alone[0].half)
 
 
 @pytest.mark.parametrize(

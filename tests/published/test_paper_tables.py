@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from smoothcert.cli import build_parser, main
+from smoothcert.cli import frame, main
 from smoothcert.data.corruptions import CORRUPTIONS
 from smoothcert.errors import ConfigError, DataError
 from smoothcert.methods import build_method, method_class
@@ -266,18 +266,17 @@ def test_the_page_of_tables_and_figures_names_those_of_every_paper():
 
 def test_commands_that_draw_a_figure_are_understood():
     commands = [line for name in table_names() for line in load_table(name).commands]
-    parser = build_parser()
     asked = []
     for line in commands:
         for command in re.findall(r"smoothcert [^;]+", line):
             words = shlex.split(re.sub(r"\$[mn]", "4", command).replace("$s", "0.25"))[1:]
-            asked.append(parser.parse_args(words))
-    assert {each.subcommand for each in asked} == {"attack", "explain", "report", "reproduce"}
+            asked.append(frame.parsed(words))
+    assert {each.func.__name__ for each in asked} == {"attack", "explain", "report", "reproduce"}
     for each in asked:
-        if each.subcommand == "reproduce":
-            table = load_table(each.reproduce.what)
+        if each.func.__name__ == "reproduce":
+            table = load_table(each.args[0])
             labels = [row.label for row in table.rows]
-            assert all(fnmatch.filter(labels, pattern) for pattern in each.reproduce.rows)
+            assert all(fnmatch.filter(labels, pattern) for pattern in each.keywords.get("rows", ()))
 
 
 def test_rows_made_with_another_schedule_are_not_compared():
@@ -305,7 +304,7 @@ def test_ablations_are_found_by_their_settings():
 
 
 def test_a_table_has_no_columns_without_a_value(capsys):
-    main(["tables", "smoothadv/figure-4"])
+    main(["list", "tables", "smoothadv/figure-4"])
     printed = capsys.readouterr().out
     assert re.search(r"^sigma +setup +recipe +changes +inputs$", printed, re.MULTILINE)
     assert "it prints no values" in printed
@@ -313,28 +312,28 @@ def test_a_table_has_no_columns_without_a_value(capsys):
 
 
 def test_the_list_and_a_table_are_printed_without_torch_or_numpy(capsys):
-    main(["tables"])
+    main(["list", "tables"])
     listed = [line.split()[:3] for line in capsys.readouterr().out.splitlines()]
     assert ["smoothmix-supplement/table-8", "mnist", "6"] in listed
     assert ["smoothadv/table-17", "cifar10", "5"] in listed
-    main(["tables", "smoothmix-workshop"])
+    main(["list", "tables", "smoothmix-workshop"])
     listed = [line.split()[0] for line in capsys.readouterr().out.splitlines() if "/" in line]
     assert [name for name in listed if name.startswith("smooth")] == table_names(
         "smoothmix-workshop"
     )
-    main(["tables", "catrs-supplement/figure-8"])
+    main(["list", "tables", "catrs-supplement/figure-8"])
     assert "MNIST-C" in capsys.readouterr().out
-    main(["tables", "smoothadv-logs/cifar10-finetuned"])
+    main(["list", "tables", "smoothadv-logs/cifar10-finetuned"])
     made = "--method.epsilon 0.25 from imagenet32/smoothadv-0.12 --method.epsilon 0.25"
     assert made in capsys.readouterr().out
-    main(["tables", "smoothadv/table-17"])
+    main(["list", "tables", "smoothadv/table-17"])
     printed = capsys.readouterr().out
     assert "smoothadv-logs/cifar10-finetuned    10000   80 (90)  62 (81)" in printed
     assert (
         "published with n0 = 100, n = 100,000, alpha = 0.001, and radii rounded to 3 significant"
         in printed
     )
-    main(["tables", "consistency-supplement/table-7"])
+    main(["list", "tables", "consistency-supplement/table-7"])
     printed = capsys.readouterr().out
     assert re.search(r"cifar10/consistency-0.25 +10000   0.552  75.8  67.6  58.1  46.7", printed)
     assert re.search(r"cifar10/stability-0.50 +--method.lam 1.0 +10000   0.496  61.1", printed)
@@ -342,10 +341,10 @@ def test_the_list_and_a_table_are_printed_without_torch_or_numpy(capsys):
         "note on Stability, lambda = 1 (sigma 0.5): the value at radius 1 could not be read"
         in printed
     )
-    main(["tables", "consistency-supplement/table-4"])
+    main(["list", "tables", "consistency-supplement/table-4"])
     shared = "note on cross-entropy, lambda = 5 (sigma 1); cross-entropy, lambda = 20 (sigma 1): the rows called"
     assert shared in capsys.readouterr().out
-    main(["tables", "smoothmix-supplement/table-7"])
+    main(["list", "tables", "smoothmix-supplement/table-7"])
     assert "0.733  57   " in capsys.readouterr().out
     code = (
         "import sys; from smoothcert.published.catalogue import *; [load_table(name) for name in table_names()]; "
@@ -414,7 +413,7 @@ def test_a_misspelt_table_is_answered_by_few_names(name, offered):
     named = {known for known in (*papers, *table_names()) if known in re.findall(r"[\w/-]+", said)}
     assert offered <= named
     assert len(named) <= 4
-    assert "`smoothcert tables` lists all" in said
+    assert "`smoothcert list tables` lists all" in said
     assert name != "nope" or not named
 
 

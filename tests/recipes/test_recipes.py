@@ -264,7 +264,7 @@ def test_published_values_are_those_of_the_settings_not_of_the_name():
 
 
 def test_a_recipe_is_printed_in_full_with_what_its_paper_says(capsys):
-    main(["recipes", "mnist/smoothmix-0.25-eta1"])
+    main(["list", "recipes", "mnist/smoothmix-0.25-eta1"])
     ours, _, text = capsys.readouterr().out.partition("--as-printed")
     assert "steps: 3\n" in ours
     assert "lr_late: true\n" in ours

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from smoothcert.cli import build_parser, main
+from smoothcert.cli import main
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import (
     corrupted_stores,
@@ -16,6 +16,7 @@ from smoothcert.report import (
     read_corruptions,
     read_store,
 )
+from tests.cli.commands import options_of
 from tests.report.cells import best
 from tests.report.page import write_report
 
@@ -101,8 +102,7 @@ def test_options_that_tables_of_corruptions_do_not_use_are_refused_whichever_the
     capsys, graded, tmp_path
 ):
     """All that the usage names, so that a new option is used or refused, and never passed over."""
-    usage = " ".join(build_parser(words=["report"]).commands["report"].format_usage().split())
-    options = dict(re.findall(r"\[(--[\w-]+)( [A-Z])?", usage))
+    options = {name: bool(re.match("[A-Z]", rest)) for name, rest in options_of("report").items()}
     used = {"--corruptions", "--tables", "--rounded", "--html", "--markdown", "--latex", "--csv"}
     assert used < options.keys()
     values = {

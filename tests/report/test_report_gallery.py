@@ -11,8 +11,8 @@ from hypothesis.extra import numpy as arrays
 from PIL import Image
 
 from smoothcert.errors import DataError
+from smoothcert.png import data_uri, shrink
 from smoothcert.report.page.gallery import BUDGET, KINDS, build_gallery, pick
-from smoothcert.report.png import data_uri, shrink
 
 
 def decode(uri):

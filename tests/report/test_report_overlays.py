@@ -196,10 +196,11 @@ def test_published_numbers_are_left_out_only_where_ours_carry_them(run, make):
 def test_a_table_without_acr_needs_radii_that_it_prints(run):
     table = "smoothmix-supplement/table-4"
     with pytest.raises(
-        ConfigError, match=r"no ACR, but accuracies at radii 0.5 1 1.5 2 2.5: name some by --radii$"
+        ConfigError,
+        match=r"no ACR, but accuracies at radii 0.5 1 1.5 2 2.5: name some of them as radii$",
     ):
         overlays([run([0.5])], [], [table])
-    with pytest.raises(ConfigError, match=r"name some by --radii, found 0.3$"):
+    with pytest.raises(ConfigError, match=r"name some of them as radii, found 0.3$"):
         overlays([run([0.5])], [0.3], [table])
     figure = overlay_figure(overlays([run([0.5])], [0.5], [table]), [0.5])
     assert [len(lines(figure, place)) for place in (0, 1)] == [1, 18]

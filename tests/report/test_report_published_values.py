@@ -142,11 +142,20 @@ def test_table_shows_published_beside_ours_and_says_what_differs(make):
 def test_published_accuracies_radius_by_radius(make):
     c = of_settings(make, mnist(name="gaussian"))
     table = published_table([c], [0.0, 0.25, 0.3, 1.0, 3.0])
-    assert table.rows == (
-        ("run", "ours", "0.500", "100.0", "100.0", "100.0", "0.0", "0.0"),
-        ("", "published", "1.553", "99.2", "98.3", "-", "89.7", "0.0"),
-        ("", "difference", "-1.053", "+0.8", "+1.7", "-", "-89.7", "+0.0"),
-    )
+    ours, published, gap, verdicts, *mean = table.rows
+    assert ours == ("run", "ours", "0.500", "100.0", "100.0", "-", "0.0", "-")
+    name = "smoothmix-workshop/table-2: Gaussian"
+    assert published == (name, "published", "1.553", "99.2", "98.3", "-", "89.7", "0.0")
+    gaps = [cell.partition(" ±")[0] for cell in gap[2:]]
+    assert gaps == ["-1.053", "+0.8", "+1.7", "-", "-89.7", "-"]
+    assert verdicts[2:] == ("different", "different", "not judged", "-", "different", "-")
+    assert [row[1:3] for row in mean][:2] == [("ours", "0.5000"), ("published", "1.5581 ± 0.0016")]
+    assert table.notes == ("not judged: one seed of ours and no published spread",)
+    two = [c, replace(c, name="again", config=c.config | {"seed": 4})]
+    assert published_table(two, [0.0]).rows[0][0] == "run, ... (2 runs)"
+    (own, other, _, words) = published_table(two, tables=["smoothmix-supplement/table-4"]).rows
+    assert (own[3], other[3], words[3]) == ("100.00", "99.15 ± 0.03", "different")
+    assert published_table(two, tables=["smoothmix-supplement/table-8"]) is None
     assert published_table([make([0.5])], [0.0]) is None
 
 

@@ -40,7 +40,7 @@ def why_unknown(c: Certificates) -> str:
         return ""
     if c.norm != "l2":
         found = (
-            f"were converted to {c.norm}: leave --norm out"
+            f"were converted to {c.norm}: leave the norm out"
             if c.dimension
             else f"are in norm {c.norm}"
         )

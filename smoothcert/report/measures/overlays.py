@@ -269,7 +269,7 @@ def _of_table(name: str, radii: Sequence[float]) -> list[_Entry]:
         printed = " ".join(f"{r:g}" for r in table.radii if r)
         asked = f", found {' '.join(f'{r:g}' for r in radii)}" if radii else ""
         raise ConfigError(
-            f"{name} prints no ACR, but accuracies at radii {printed}: name some by --radii{asked}"
+            f"{name} prints no ACR, but accuracies at radii {printed}: name some of them as radii{asked}"
         )
     return entries
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
+
+import numpy as np
 
 from smoothcert.published.catalogue import rows_for
 from smoothcert.published.row import Row
-from smoothcert.report.measures.analysis import average_certified_radius, is_rounded
+from smoothcert.report.measures.analysis import (
+    abstention_rate,
+    average_certified_radius,
+    certified_accuracy,
+    input_radii,
+    is_rounded,
+)
 from smoothcert.report.read.certificates import Certificates
+from smoothcert.statistics.value import ABSTENTION, ACR, CERTIFIED_ACCURACY, SPREAD, Value
 
 OF_ROUNDED = (
     "differences to published values are taken with radii rounded to 3 significant digits, as theirs are, and so not "
@@ -71,6 +80,28 @@ def settings_of(c: Certificates) -> dict[str, Any]:
         "images": c.rows,
         "idx": c.idx,
     }
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a run gives, as it is judged."""
+
+    config: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    values: tuple[Value, ...]
+    beside: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+
+
+def measured(c: Certificates, radii: Sequence[float]) -> Shown:
+    """With radii rounded as published ones are; nothing is known between those that a store tested alone."""
+    own = np.where(c.correct, input_radii(c, rounded=True), 0.0)
+    shares = certified_accuracy(c, radii, rounded=True).tolist()
+    found: list[tuple[str, float, float | None]] = [(ABSTENTION, abstention_rate(c), None)]
+    found += [(CERTIFIED_ACCURACY, share, r) for r, share in zip(radii, shares, strict=True)]
+    if c.tested_radii is None:
+        found += [(ACR, float(own.mean()), None), (SPREAD, float(own.std()), None)]
+    values = (Value(c.name, measure, v, r, images=c.rows) for measure, v, r in found if v == v)
+    return Shown(c.config or {}, settings_of(c), tuple(values))
 
 
 def differences_in_making(c: Certificates, row: Row) -> list[str]:

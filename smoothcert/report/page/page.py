@@ -32,7 +32,9 @@ if TYPE_CHECKING:
 TITLE = "Certified robustness"
 
 
-def write_page(report: Report, path: Path, title: str = TITLE) -> None:
+def write_page(
+    report: Report, path: Path, title: str = TITLE, opening: tuple[str, str] | None = None
+) -> None:
     """Write tables, charts, notes and provenance of the runs to `path`.
 
     The same results give the same bytes. Killed at any moment, it leaves the old file or the new one.
@@ -43,10 +45,15 @@ def write_page(report: Report, path: Path, title: str = TITLE) -> None:
         )
     if not report.runs and not report.corrupted:
         raise ConfigError("a table needs at least one run, found none")
-    write_text(path, render_page(report, title))
+    write_text(path, render_page(report, title, opening=opening))
 
 
-def render_page(report: Report, title: str = TITLE, version: str | None = None) -> str:
+def render_page(
+    report: Report,
+    title: str = TITLE,
+    version: str | None = None,
+    opening: tuple[str, str] | None = None,
+) -> str:
     """The page as text. A `version` makes it one that asks its server whether there is a newer one (live.py)."""
     everything = replace(report, on_page=True)
     # runs without labels share no chart with others
@@ -67,6 +74,7 @@ def render_page(report: Report, title: str = TITLE, version: str | None = None) 
 
     context: dict[str, Any] = {
         **_frame(title, version),
+        "opening": opening and (opening[0], Markup(opening[1])),
         "sections": sections,
         "headline": headline(runs, shown.radii_of(runs), shown.options.rounded) if runs else None,
         "alarms": alarms(report.attacks, report.runs),
@@ -99,7 +107,7 @@ def render_page(report: Report, title: str = TITLE, version: str | None = None) 
 def _words(report: Report) -> list[str]:
     """The words of `smoothcert report` that change what is shown of a run; others are about several of them."""
     options = report.options
-    words = [] if options.radii is None else ["--radii", *map(str, options.radii)]
+    words = [] if options.radii is None else ["--radius", *map(str, options.radii)]
     return words + ["--rounded"] * options.rounded + ["--intervals"] * options.intervals
 
 

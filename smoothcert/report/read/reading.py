@@ -104,6 +104,14 @@ def read_results(*paths: str | Path) -> list[Certificates]:
     Of another folder, all run folders and stores below it are read.
 
     A place that holds no certificates yet is left out with a warning, unless nothing else is left.
+
+    >>> from smoothcert import CertifyConfig, Selection, certify_dataset, load_dataset, load_model
+    >>> model, test, config = load_model("mini"), load_dataset("mnist-mini"), CertifyConfig(sigma=0.5, n=100)
+    >>> store = certify_dataset(model, test, "mini/test", config, selection=Selection(max=2), quiet=True)
+    >>> from smoothcert import read_results
+    >>> (certificates,) = read_results("mini")
+    >>> certificates.label.tolist(), certificates.predict.tolist()
+    ([7, 2], [7, 2])
     """
     results: dict[Path, Certificates] = {}
     empty: list[NoCertificates] = []

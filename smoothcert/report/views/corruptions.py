@@ -164,7 +164,7 @@ def _tables(report: Report) -> list[Table]:
     if not report.corrupted:
         raise ConfigError(
             "a table of corruptions needs certificates of a corruption benchmark: name stores certified with "
-            "--corruption, or folders of logs by --corruptions"
+            "--data cifar10-c:all, or folders of logs by --corruptions"
         )
     return [corruption_table(entries, report.options.rounded) for entries in report.corrupted]
 

@@ -1,71 +1,114 @@
-"""Our numbers beside those that papers print for the same settings."""
+"""Ours beside published rows, value by value, with verdicts; seeds of a run are taken together."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from smoothcert.errors import ConfigError
+from smoothcert.published.catalogue import load_table
+from smoothcert.published.row import Row
 from smoothcert.report.labels import radius_labels, signed
-from smoothcert.report.measures.analysis import (
-    average_certified_radius,
-    certified_accuracy,
-)
 from smoothcert.report.measures.published_comparison import (
-    differences_in_making,
+    find_published,
+    measured,
     rows_like,
+    settings_of,
 )
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of
 from smoothcert.report.table import Table
 from smoothcert.report.view import View
-from smoothcert.statistics.printed import in_percent
-from smoothcert.statistics.value import CERTIFIED_ACCURACY
+from smoothcert.statistics.value import ACR, CERTIFIED_ACCURACY
 
 if TYPE_CHECKING:
     from smoothcert.report.report import Report
 
 
-def published_table(results: Sequence[Certificates], radii: Sequence[float]) -> Table | None:
-    """Ours, published and the difference for each run with a published row; radii rounded as published ones are."""
-    rows: list[tuple[str, ...]] = []
-    for c, label in zip(results, labels_of(results), strict=True):
-        row = next((row for row in rows_like(c) if row.acr and row.acr.seeds == 1), None)
-        if row is None or row.acr is None or differences_in_making(c, row):
-            continue
-        ours = certified_accuracy(c, radii, rounded=True).tolist()
-        printed = [row.at(CERTIFIED_ACCURACY, r) for r in radii]
-        theirs = [value and value.value for value in printed]
-        acr = average_certified_radius(c, rounded=True)
-        rows += [
-            (label, "ours", f"{acr:.3f}", *map(in_percent, ours)),
-            (
-                "",
-                "published",
-                f"{row.acr.value:.3f}",
-                *("-" if t is None else in_percent(t) for t in theirs),
-            ),
-            (
-                "",
-                "difference",
-                signed(acr - row.acr.value, 3),
-                *(
-                    "-" if t is None else signed(100 * (o - t), 1)
-                    for o, t in zip(ours, theirs, strict=True)
-                ),
-            ),
+def published_table(
+    results: Sequence[Certificates],
+    radii: Sequence[float] | None = None,
+    tables: Sequence[str] = (),
+) -> Table | None:
+    """The rows that runs were made as: of these published tables, else those that are preferred for each run.
+
+    Without `radii` at those that the rows have. Radii of ours are rounded as published ones are.
+    """
+    from smoothcert.published.judge import (
+        judge_row,
+    )  # with SciPy, which reports of logs do not need
+
+    results = [c for c in results if c.labelled]
+    chosen = [row for name in tables for row in load_table(name).rows]
+    chosen = chosen or [row for c in results for row in _preferred(c)]
+    rows = [row for i, row in enumerate(chosen) if row.printed and row not in chosen[:i]]
+    known = sorted({v.r for row in rows for v in row.printed if v.r is not None and not v.on})
+    places = [(ACR, None, ""), *((CERTIFIED_ACCURACY, r, "") for r in radii or known)]
+    at = sorted({v.r or 0.0 for row in rows for v in row.printed} | {*(radii or ())})
+    lines: list[tuple[str, ...]] = []
+    reasons: dict[str, None] = {}
+    runs = [measured(c, at) for c in results]
+    for row in rows:
+        models = row.best_of or (row,)
+        alike = [
+            label
+            for c, label in zip(results, labels_of(results), strict=True)
+            if any(not m.differences(c.config or {}, settings_of(c)) for m in models)
         ]
-    return Table(("run", "", "ACR"), tuple(rows), radius_labels(radii)) if rows else None
+        if not alike:
+            continue
+        found = {v.place: d for v, d in zip(row.printed, judge_row(row, runs), strict=True)}
+        ours, gaps, words = [], [], []
+        for place in places:
+            verdict, value = found.get(place), row.at(*place)
+            if verdict is None or value is None or math.isnan(verdict.difference):
+                ours.append("-")
+                gaps.append("-")
+            else:
+                unit, digits = (100, 1) if value.is_share else (1, 3)
+                own = value._replace(value=value.value + verdict.difference, sd=math.nan)
+                ours.append(row.text(own))
+                gap, half = signed(unit * verdict.difference, digits), unit * verdict.half
+                gaps.append(gap if math.isnan(half) else f"{gap} ± {half:.{digits}f}")
+            words.append(verdict.word if verdict else "-")
+            if verdict and verdict.word == "not judged":
+                reasons[verdict.reason.partition(",")[0]] = None
+        which = alike[0] if len(alike) == 1 else f"{alike[0]}, ... ({len(alike)} runs)"
+        lines += [
+            (which, "ours", *ours),
+            (f"{row.table}: {row.label}", "published", *(row.text(row.at(*p)) for p in places)),
+            ("", "difference", *gaps),
+            ("", "verdict", *words),
+        ]
+    notes = [f"not judged: {reason}" for reason in reasons]
+    radius = radius_labels(radii or known)
+    return Table(("run", "", "ACR"), tuple(lines), radius, tuple(notes)) if lines else None
+
+
+def _preferred(c: Certificates) -> list[Row]:
+    """Of a single run, with its accuracies, and the mean over seeds."""
+    single = [row for row in rows_like(c) if row.acr and row.acr.seeds == 1][:1]
+    mean = find_published(c)
+    return [*single, *([mean] if mean and mean not in single else [])]
 
 
 def _tables(report: Report) -> list[Table]:
-    table = published_table(report.runs, report.radii_of(report.runs))
-    if table is None:
+    options = report.options
+    found = published_table(report.runs, options.radii, options.published)
+    if found is None:
+        which = " or ".join(options.published) or "the papers"
         raise ConfigError(
-            "nothing to put beside published values: no run was trained and certified as a row of the papers"
+            f"a verdict needs a run that was made as a row of {which} was, found none: "
+            "`smoothcert list tables NAME` prints what the rows are"
         )
-    return [replace(table, caption="Ours beside the published values", look="pairs")]
+    return [replace(found, caption="Beside published values, with verdicts", look="text")]
 
 
-VIEW = View("published", "Published values", "our numbers beside those that papers print", _tables)
+VIEW = View(
+    "published",
+    "Published values",
+    "our numbers beside those that papers print, with verdicts",
+    _tables,
+)
