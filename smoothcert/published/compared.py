@@ -11,6 +11,7 @@ from smoothcert.published.catalogue import PaperTable, rows_for
 from smoothcert.published.judge import Verdict
 from smoothcert.published.ledger import EXACT, Entry, entry_of
 from smoothcert.published.measured import Measured
+from smoothcert.published.row import method_settings
 from smoothcert.published.speeds import Speeds
 from smoothcert.statistics.value import ACR
 
@@ -71,12 +72,16 @@ def _shown(verdict: Verdict | None, share: bool) -> str:
 
 
 def compared_recipes(measured: Sequence[Measured], recipes: Iterable[str] = ()) -> str:
-    """A line for each training, over its seeds: its ACR beside a printed one, of most seeds if possible."""
+    """A line for each training, over its seeds: its ACR beside a printed one, of most seeds if possible.
+
+    Of some recipes, only those that were trained as their authors' code does.
+    """
     head = ("recipe", "seeds", "images", "ACR", "published", "difference", "verdict")
     lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
     groups: dict[str, list[Measured]] = {}
     for run in measured:
         kept = {name: value for name, value in run.config.items() if name not in FREE}
+        kept["method"] = method_settings(run.config)
         about = {
             name: run.settings.get(name) for name in ("n", "every", "start", "images", "split")
         }
@@ -85,7 +90,7 @@ def compared_recipes(measured: Sequence[Measured], recipes: Iterable[str] = ()) 
         )
     wanted = {name: place for place, name in enumerate(recipes)}
     for runs in sorted(groups.values(), key=lambda runs: _order(runs[0], wanted)):
-        if not wanted or runs[0].made.recipe in wanted:
+        if not wanted or (runs[0].made.recipe in wanted and not runs[0].made.as_printed):
             lines.append(_line(list({run.made.seed: run for run in runs}.values())))
     return "\n".join(lines) + "\n"
 
