@@ -14,17 +14,15 @@ from smoothcert.certification.audit import Audit
 from smoothcert.certification.row_checks import check_memory, check_rows
 from smoothcert.config import CertifyConfig
 from smoothcert.devices.memory import NO_MEMORY, SMALLEST, is_out_of_memory
-from smoothcert.errors import ModelError, NoFunctionError
+from smoothcert.errors import ModelError
 from smoothcert.kernels.comparing import synthetic_images
 from smoothcert.kernels.prepare import Prepared, plain_network, prepare
-from smoothcert.kernels.state import State, state_of
+from smoothcert.kernels.state import State, require_same, state_of
 from smoothcert.keys import derive
 from smoothcert.models.build import check_shape
 from smoothcert.noise.streams import NoisyCopies
 
-_EXAMPLES = (
-    SMALLEST // 2
-)  # noisy copies of an image that is certified, beside as many synthetic images
+_EXAMPLES = SMALLEST // 2  # noisy copies of the first image, beside as many synthetic images
 
 
 @dataclass(eq=False)
@@ -83,15 +81,6 @@ def _count_classes(plain: Prepared, x: Tensor) -> int:
     return check_shape(logits, len(x), max(classes, 2)).shape[1]
 
 
-def require_same(state: State, now: State) -> None:
-    if changed := state.changed(now):
-        raise NoFunctionError(
-            f"the model has changed while it was certified ({changed}): a certificate is about a network that stays as "
-            "it is. Do not train it or move its weights meanwhile, and let its forward write to no buffer, weight or "
-            "attribute"
-        )
-
-
 def ready_network(
     model: nn.Module, image: Tensor, config: CertifyConfig, seed: int, classes: int | None = None
 ) -> Network:
@@ -121,6 +110,4 @@ def ready_network(
         if is_out_of_memory(error):
             raise ModelError(NO_MEMORY) from error
         raise
-    found = Network(ready, classes, Audit(ready, plain, synthetic), state)
-    found.require_unchanged()
-    return found
+    return Network(ready, classes, Audit(ready, plain, synthetic), state)

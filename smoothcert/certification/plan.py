@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from smoothcert.config import NoiseMode
+from smoothcert.config import CertifyConfig, NoiseMode
+from smoothcert.config.choices import law_of
 from smoothcert.statistics import bounds
-from smoothcert.statistics.sequential import Procedure
+from smoothcert.statistics.sequential import Procedure, procedure
 
 
 @dataclass(frozen=True)
@@ -27,3 +28,16 @@ class Plan:
     def describe(self) -> dict[str, Any]:
         """What decides the outcome, for a manifest."""
         return {"procedure": "fixed"} if self.test is None else self.test.describe()
+
+
+def check_settings(config: CertifyConfig) -> None:
+    """Refuse what no network and no data could make right, before any is loaded."""
+    bounds.check_samples(config.n0, config.n, config.alpha)
+    procedure(
+        config.n,
+        config.alpha,
+        config.sigma,
+        radii=config.radii,
+        tolerance=config.tolerance,
+        law=law_of(config.noise),
+    )

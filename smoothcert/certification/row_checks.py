@@ -17,6 +17,7 @@ from smoothcert.devices.memory import is_out_of_memory
 from smoothcert.errors import NoFunctionError
 from smoothcert.kernels.comparing import comparable, distances
 from smoothcert.kernels.prepare import Prepared, plain_network
+from smoothcert.kernels.state import require_same, state_of
 
 _AGAIN, _PAIRS = 4, 16  # chance that falls alike each time is not seen
 _RANDOM = (
@@ -47,6 +48,7 @@ def check_rows(network: Prepared, rows: Tensor, near: float) -> bool:
     expected = _logits(network, rows)
     if not comparable(expected) or len(expected) != len(rows):
         return False
+    state = None if network.module is None else state_of(network.module)
     count, half = len(rows), len(rows) // 2
     strange = torch.cat([rows[:half], 2 - 3 * rows[half:]])  # negatives of high contrast
     variants = [
@@ -78,6 +80,8 @@ def check_rows(network: Prepared, rows: Tensor, near: float) -> bool:
             for row in moved.nonzero().flatten().tolist()
         ):
             raise NoFunctionError(_RANDOM if reason is None else MIXED.format(reason))
+    if network.module is not None and state is not None:
+        require_same(state, state_of(network.module))
     return True
 
 

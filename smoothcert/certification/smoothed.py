@@ -33,9 +33,8 @@ from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import Certificate, from_claim, from_counts, predicted
 from smoothcert.statistics.sequential import NO_CLAIM, Claim, Procedure, procedure
 
-_LARGE = (
-    2**15
-)  # values of an image from which on threads are woken to copy it, which takes longer than a transfer
+# values of an image from which on threads are woken to copy it, which takes longer than a transfer
+_LARGE = 2**15
 
 
 class SmoothedClassifier:
@@ -86,7 +85,7 @@ class SmoothedClassifier:
         self.config, self.classes, self.batch_size = config, classes, batch_size
         check_precision(config.precision, self.device)
         self._ready: tuple[object, int, Network] | None = None  # state of the model, seed, network
-        self._plans: dict[int, Plan] = {}
+        self._plans: dict[tuple[CertifyConfig, int], Plan] = {}
 
     def certify(self, image: Image, index: int = 0) -> Certificate:
         """CERTIFY: guess the class from n0 noisy copies, then bound its probability with n fresh ones.
@@ -120,15 +119,15 @@ class SmoothedClassifier:
     def plan(self, shape: Sequence[int]) -> Plan:
         """Checks the settings, and works out once what all images of a size share."""
         config, values = self.config, math.prod(shape)
-        if values not in self._plans:
+        if (config, values) not in self._plans:
             bounds.check_samples(config.n0, config.n, config.alpha)
             slack = total_variation(config.noise, config.sigma, values)
             law = law_of(config.noise)
             given: dict[str, Any] = {"radii": config.radii, "tolerance": config.tolerance}
             test = procedure(config.n, config.alpha, config.sigma, slack=slack, law=law, **given)
             numbers = (config.n0, config.n, config.alpha, values, slack)
-            self._plans[values] = Plan(config.sigma, config.noise, *numbers, law, test)
-        return self._plans[values]
+            self._plans[config, values] = Plan(config.sigma, config.noise, *numbers, law, test)
+        return self._plans[config, values]
 
     def _certify(
         self,
@@ -243,7 +242,8 @@ class SmoothedClassifier:
         initialise(self.model, shape)
         config = self.config
         with launch_on(self.device):
-            if self._ready is None or self._ready[0] != (shape, state_of(self.model)):
+            asked = shape, config
+            if self._ready is None or self._ready[0] != (asked, state_of(self.model)):
                 about = (
                     weights_name(self.model) if config.seed is None else "",
                     repr(config.sigma),
@@ -253,7 +253,7 @@ class SmoothedClassifier:
                 ready = ready_network(
                     self.model, image.to(self.device), config, seed, classes=self.classes
                 )
-                self._ready = (shape, state_of(self.model)), seed, ready
+                self._ready = (asked, state_of(self.model)), seed, ready
         return self._ready[1:]
 
     def _counter(self, images: Sequence[Tensor]) -> Counter:

@@ -50,20 +50,24 @@ def attack(
     from smoothcert.runs.attack_rows import unlike
     from smoothcert.runs.data_of import data_of_run
     from smoothcert.runs.folder import RunFolder
+    from smoothcert.statistics.bounds import check_alpha
     from smoothcert.statistics.printed import doubt
 
     name = check_name(name or settings.get("attack", AttackConfig.attack))
     model, spec = RunFolder(run).load_model(trust_code=trust_code)
     certificates = _certificates(run, against)
     known = {"sigma": spec.sigma, **({"n": CertifyConfig.n} if settings.get("as_printed") else {})}
+    config, selection = AttackConfig(**{**known, **settings}), selected(subset, shard)
+    check_alpha(config.alpha)
+    place = pick_device(device)
     store = attack_dataset(
         model,
         data_of_run(spec, split, data_dir),
         run / "attack" / name,
-        AttackConfig(**{**known, **settings}),
-        selection=selected(subset, shard),
+        config,
+        selection=selection,
         certificates=certificates if certificates.exists else None,
-        device=pick_device(device),
+        device=place,
     )
     try:
         attacked = read_attacks(store.folder)

@@ -13,6 +13,7 @@ from smoothcert.cli.own_model import (
     OwnModel,
     Subject,
     check_named,
+    known_sigma,
     own_subject,
     run_subject,
 )
@@ -66,6 +67,7 @@ def certify(
         raise ConfigError(
             "--out is of a network that --model names, and none is named: leave it out"
         )
+    _check_settings(run, settings, name, batch_size, device if ray is None else None)
     corruptions = corrupted(data, data_dir) if data and network.model is None else []
     if corruptions and split != "test":
         raise ConfigError(f"{data} is of test images, found --split {split}: leave one out")
@@ -80,13 +82,32 @@ def certify(
             subject = own_subject(network, images, settings["sigma"], place)
         else:
             subject = run_subject(run, images, trust_code)
-        if not subject.spec.sigma and "sigma" not in settings:
-            raise ConfigError(
-                f"{run} was trained without noise: give sigma, the noise to certify with"
-            )
         config = CertifyConfig(**{"sigma": subject.spec.sigma, **settings})
         store = _store(place, check_name(name or subject.data.split.replace("/", "-")), shard)
         _certify(subject, config, store, selection, device, batch_size, ray)
+
+
+def _check_settings(
+    run: Place | None,
+    settings: dict[str, Any],
+    name: str | None,
+    batch_size: int | None,
+    device: str | None,
+) -> None:
+    """What no data could make right is refused before any is looked for."""
+    from smoothcert.certification.plan import check_settings
+    from smoothcert.devices.pick import pick_device
+
+    sigma = known_sigma(run, settings)
+    if not sigma:
+        raise ConfigError(f"{run} was trained without noise: give sigma, the noise to certify with")
+    check_settings(CertifyConfig(**{"sigma": sigma, **settings}))
+    if name is not None:
+        check_name(name)
+    if batch_size is not None and batch_size < 1:
+        raise ConfigError(f"--batch-size must be at least 1, found {batch_size}")
+    if device is not None:
+        pick_device(device)
 
 
 def _certify(

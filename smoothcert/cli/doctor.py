@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from smoothcert.cli.frame import DataDir, Device, Json, Options, Place, Trust, command
 from smoothcert.cli.machine import examine_machine
 from smoothcert.cli.output import aligned, print_json, selected
-from smoothcert.cli.own_model import Images, OwnModel, bring, check_named, run_subject
+from smoothcert.cli.own_model import Images, OwnModel, bring, check_named, known_sigma, run_subject
 from smoothcert.config import CertifyConfig
 from smoothcert.errors import ConfigError
 from smoothcert.progress import about, noun
 from smoothcert.runs.selection import Selection
-from smoothcert.statistics.printed import in_percent
+from smoothcert.statistics.printed import at_most, in_percent
 
 if TYPE_CHECKING:
     from smoothcert.cli.own_model import Subject
@@ -53,8 +53,6 @@ def doctor(
         images: how many images to look at
         samples: without a model: how many values of each noise to test
     """
-    from smoothcert.statistics.bounds import check_samples
-
     network = OwnModel(**own)
     if run is None and network.model is None and data is None:
         examine_machine(device, samples, settings, data_dir, json)
@@ -62,21 +60,21 @@ def doctor(
     check_named(network, run, data=data)
     if images < 1:
         raise ConfigError(f"--images must be at least 1, found {images}")
-    config = CertifyConfig(**{"sigma": _DEFAULT_SIGMA, **settings})
+    sigma = known_sigma(run, settings) or _DEFAULT_SIGMA
+    config = CertifyConfig(**{**settings, "sigma": sigma})
     selection, chosen = selected(subset, shard), Images(data, split, data_dir)
-    check_samples(config.n0, config.n, config.alpha)  # before anything is loaded
 
+    from smoothcert.certification.plan import check_settings
     from smoothcert.devices.pick import pick_device
     from smoothcert.evaluation.doctor import examine
 
+    check_settings(config)  # before anything is loaded
     place = pick_device(device)
     subject = (
         bring(network, chosen, config.sigma)[1]
         if run is None
         else run_subject(run, chosen, trust_code)
     )
-    if "sigma" not in settings:
-        config = replace(config, sigma=subject.spec.sigma or _DEFAULT_SIGMA)
     planned = len(
         selection.indices(len(subject.data), f"{subject.data.name} ({subject.data.split})")
     )
@@ -127,7 +125,7 @@ def _lines(subject: Subject, found: Diagnosis) -> list[str]:
     from smoothcert.evaluation.doctor import rows_of
     from smoothcert.noise.streams import law_of
     from smoothcert.statistics.bounds import NORMS
-    from smoothcert.statistics.printed import UNITS, at_most
+    from smoothcert.statistics.printed import UNITS
 
     spec, data, config = subject.spec, subject.data, found.config
     shape = "x".join(map(str, data.shape))
@@ -152,7 +150,7 @@ def _lines(subject: Subject, found: Diagnosis) -> list[str]:
             aligned([(*head, "largest radius"), *map(_row, rows_of(found))]),
             "",
             f"at sigma {config.sigma:g}, no radius exceeds {at_most(found.limits.largest_radius, 3)}, and a class "
-            f"needs {100 * found.limits.smallest_p:.2f} % of the votes",
+            f"needs {at_most(100 * found.limits.smallest_p, 2)} % of the votes",
             f"{found.planned:,} {noun(found.planned, 'image')} will take about {about(found.seconds)}{fewer}: "
             f"{found.rate:,.0f} noisy copies per second ({', '.join((*found.prepared, found.precision))})",
             UNITS,
@@ -166,10 +164,14 @@ def _row(row: dict[str, Any]) -> tuple[str, ...]:
         return " to ".join(in_percent(share) for share in shares)
 
     accuracy, certified = row["accuracy"], row["certified"]
-    radii = (row[name] for name in ("average_radius", "acr_of_one_class", "largest_radius"))
+    radii, largest = (
+        (row[name] for name in ("average_radius", "acr_of_one_class")),
+        row["largest_radius"],
+    )
     return (
         f"{row['sigma']:g}",
         "-" if accuracy is None else f"{percent(accuracy)} ({percent(*row['accuracy_interval'])})",
         "-" if certified is None else percent(certified),
         *("-" if radius is None else f"{radius:.3f}" for radius in radii),
+        "-" if largest is None else at_most(largest, 3),
     )

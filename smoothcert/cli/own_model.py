@@ -97,6 +97,15 @@ class Subject:
     )
 
 
+def known_sigma(run: Place | None, given: dict[str, Any]) -> float | None:
+    """The noise that is asked for, or that the run was trained with."""
+    from smoothcert.runs.folder import RunFolder
+
+    if "sigma" in given:
+        return check_sigma(given["sigma"])
+    return None if run is None else RunFolder(local(run)).spec().sigma
+
+
 def run_subject(run: Place, images: Images, trust_code: bool) -> Subject:
     """Of a run folder; with the images that it names, or with others."""
     from smoothcert.runs.data_of import data_of_run

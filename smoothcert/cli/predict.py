@@ -70,10 +70,13 @@ def _label(
     from smoothcert.devices.pick import pick_device
     from smoothcert.evaluation.pseudo_labels import write_pseudo_labels
     from smoothcert.runs.data_of import data_of_run
+    from smoothcert.statistics.printed import in_percent
 
     data = data_of_run(spec, split, data_dir, name)
     labels = write_pseudo_labels(model, data, path, pick_device(device))
-    right = f"; {(labels == data.labels).mean():.1%} are its labels" if data.labelled else ""
+    right = (
+        f"; {in_percent((labels == data.labels).mean())} % are its labels" if data.labelled else ""
+    )
     print(f"{path}: {len(labels)} pseudo-labels of {data.name} ({data.split}){right}")
     print(f"to use them: smoothcert train RECIPE --self-training.path {path} --out RUN")
 

@@ -96,7 +96,7 @@ def reproduce(
         job.config(given)
         for each in job.certifications:
             job.certified(each, given)
-    missing = missing_data(planned, given, data_dir)
+    missing = missing_data(planned, given, data_dir, download=not dry_run)
     if dry_run:
         _print_plan(planned, given, missing)
         return

@@ -197,10 +197,8 @@ def _pixels(where: str, i: int, item: Any) -> tuple[np.ndarray, int]:
     import torch
 
     if isinstance(item, torch.Tensor) or (isinstance(item, tuple | list) and len(item) == 1):
-        item = (
-            item if isinstance(item, torch.Tensor) else item[0],
-            UNLABELLED,
-        )  # TensorDataset gives tuples of one
+        # TensorDataset gives tuples of one
+        item = item if isinstance(item, torch.Tensor) else item[0], UNLABELLED
     if not (isinstance(item, tuple | list) and len(item) == 2):
         raise DataError(
             f"{where}: expected (image, label) pairs or images, found {type(item).__name__} at item {i}"

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-_ORIENTATION, _TURNED = (
-    0x0112,
-    (5, 6, 7, 8),
-)  # the EXIF tag, and those of its values that swap width and height
+# the EXIF tag, and those of its values that swap width and height
+_ORIENTATION, _TURNED = 0x0112, (5, 6, 7, 8)
 
 
 class LazyDataset(ABC):

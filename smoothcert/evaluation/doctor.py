@@ -11,6 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from smoothcert.certification.plan import check_settings
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.config import CertifyConfig
 from smoothcert.data import Dataset, LazyDataset
@@ -21,7 +22,6 @@ from smoothcert.evaluation.noise_levels import LEVELS, Level, answers_of, best_s
 from smoothcert.evaluation.outlook import Limits, limits_of, samples_expected
 from smoothcert.noise.streams import law_of
 from smoothcert.report.measures.intervals import share_intervals
-from smoothcert.statistics import bounds
 
 IMAGES = 200
 SECONDS = 15.0
@@ -83,7 +83,7 @@ def examine(
 ) -> Diagnosis:
     """Look at a network and at some images before hours are spent; `planned` is how many are to be certified."""
     sigma, budget = config.sigma, (config.n, config.alpha, law_of(config.noise))
-    bounds.check_samples(config.n0, config.n, config.alpha)
+    check_settings(config)
     limits = limits_of(sigma, *budget)
     radii = config.radii or ((sigma,) if sigma < limits.largest_radius else ())
     tested = replace(config, radii=radii or None, tolerance=None, simultaneous=False)

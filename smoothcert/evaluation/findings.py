@@ -14,6 +14,7 @@ from smoothcert.evaluation.input_forms import Trial, clearly_more, like_guessing
 from smoothcert.evaluation.noise_levels import Level, commonest
 from smoothcert.report.measures.intervals import share_intervals
 from smoothcert.statistics import bounds
+from smoothcert.statistics.printed import in_percent
 
 _MANY = 0.1  # of the images: who gains so many by another way to be fed was trained otherwise
 _CHECK = "check the weights, the normalisation and the order of the classes"
@@ -39,11 +40,11 @@ def about_answers(
     def guesses(right: NDArray[np.bool_]) -> bool:
         return like_guessing(int(right.sum()), len(right), data.classes)
 
-    text = f"{100 * now.right.mean():.1f} % of the clean images are right"
+    text = f"{in_percent(now.right.mean())} % of the clean images are right"
     best = next((trial for trial in trials if clearly_more(trial.right, now.right)), now)
     tied = [t.options for t in trials if t is not best and not clearly_more(best.right, t.right)]
     if best is not now and not guesses(best.right):
-        text += f", and {100 * best.right.mean():.1f} % with {best.options}"
+        text += f", and {in_percent(best.right.mean())} % with {best.options}"
         text += f", or within chance with {'; '.join(tied)}" if tied else ""
         which = "accuracy cannot tell which of these ways that was" if tied else f"{best.options}?"
         return Finding(
@@ -75,7 +76,7 @@ def about_answers(
         return Finding("error", text, _CHECK)
     if not clearly_more(now.right, common):
         text += (
-            f", not clearly more than the {100 * common.mean():.1f} % of the most frequent label"
+            f", not clearly more than the {in_percent(common.mean())} % of the most frequent label"
         )
         return Finding("warning", text, "look at the accuracy of each class before you certify it")
     if tied:
@@ -113,8 +114,8 @@ def about_noise(
     before, after = clean.accuracy(labels), noisy.accuracy(labels)
     (within,) = share_intervals([after], len(labels))
     text = (
-        f"{where}, {100 * after:.1f} % of the noisy copies are right "
-        f"({100 * within.low:.1f} to {100 * within.high:.1f} % with 95 % confidence)"
+        f"{where}, {in_percent(after)} % of the noisy copies are right "
+        f"({in_percent(within.low)} to {in_percent(within.high)} % with 95 % confidence)"
     )
     acr = noisy.expected(labels, n, alpha, law)[1]
     one = noisy.one_class_acr(labels, n, alpha, law)
@@ -126,7 +127,7 @@ def about_noise(
         )
         yield Finding("error", text, learn)
     elif after < 0.5 * before:
-        text += f", of the clean images {100 * before:.1f} %: it was not trained for this noise"
+        text += f", of the clean images {in_percent(before)} %: it was not trained for this noise"
         yield Finding("warning", text, learn)
     elif certain and acr <= one:
         text += f", but an ACR of {acr:.3f} is not above that of one class, {one:.3f}"

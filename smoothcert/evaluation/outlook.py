@@ -23,10 +23,8 @@ class Limits:
 
 def limits_of(sigma: float, n: int, alpha: float, law: bounds.Law) -> Limits:
     largest = float(bounds.radius(bounds.lower_bound(n, n, alpha), sigma, law))
-    low, high = (
-        n // 2,
-        n,
-    )  # the smallest count that certifies anything lies above the first, at most at the second
+    # the smallest count that certifies anything lies above the first, at most at the second
+    low, high = n // 2, n
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (

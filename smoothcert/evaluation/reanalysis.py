@@ -11,8 +11,8 @@ import numpy as np
 from smoothcert.config import check_choice
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import Certificates, read_store
-from smoothcert.report.read.votes import Votes, read_votes
 from smoothcert.runs.store import ResultStore
+from smoothcert.runs.votes import Votes, read_votes
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import ABSTAIN
 

@@ -149,7 +149,9 @@ def taken_up(jobs: Sequence[Job], out: Path, given: Given) -> list[Job]:
     ]
 
 
-def missing_data(jobs: Iterable[Job], given: Given, data_dir: Path | None) -> list[str]:
+def missing_data(
+    jobs: Iterable[Job], given: Given, data_dir: Path | None, download: bool = True
+) -> list[str]:
     """Each data set that these jobs need and that is not there or does not suit, by name and where it comes from."""
     loaded: dict[str, Dataset | LazyDataset] = {}
     found: dict[str, None] = {}
@@ -167,8 +169,8 @@ def missing_data(jobs: Iterable[Job], given: Given, data_dir: Path | None) -> li
             try:
                 name = config.dataset
                 if name not in loaded:
-                    loaded[name] = load_dataset(name, "train", data_dir)
-                    load_dataset(name, "test", data_dir, classes=loaded[name].classes)
+                    loaded[name] = load_dataset(name, "train", data_dir, download)
+                    load_dataset(name, "test", data_dir, download, classes=loaded[name].classes)
                 check_augment(config.augment, loaded[name])
             except SmoothcertError as error:
                 found[str(error)] = None

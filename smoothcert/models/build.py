@@ -128,7 +128,15 @@ def check_shape(logits: object, batch: int, classes: int) -> Tensor:
             f"{_describe(logits)}: build it with the number of classes of the data (`certify` and `doctor` take a "
             "larger number of classes), or wrap it so that it returns its logits alone"
         )
+    if not can_be_compared(logits):
+        raise ModelError(
+            f"expected logits that are numbers to compare, found {logits.dtype} ({logits.layout}): return dense floats"
+        )
     return logits
+
+
+def can_be_compared(logits: Tensor) -> bool:
+    return not (logits.is_complex() or logits.dtype == torch.bool or logits.layout != torch.strided)
 
 
 def check_network(model: nn.Module, image: Tensor, classes: int) -> None:

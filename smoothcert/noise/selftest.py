@@ -83,9 +83,8 @@ def selftest_noise(
         )
     image = torch.zeros(_SHAPE, dtype=torch.uint8, device=device)
     scale = _FINE if mode == "float" else 255.0 * sigma  # cells per sigma
-    reach = (
-        laws.reach(sigma) / sigma
-    )  # integer noise is clipped there, on both sides of a black image's 0
+    # integer noise is clipped there, on both sides of a black image's 0
+    reach = laws.reach(sigma) / sigma
     # cell k holds [k - 1/2, k + 1/2) / scale, in units of sigma; the outermost ones hold all that is beyond
     last = round(reach * scale)
     observed = np.zeros(2 * last + 1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,7 +9,7 @@ from smoothcert.errors import StoreError
 from smoothcert.runs.chain import chain_problems
 from smoothcert.runs.checks import checks_in_words, read_checks
 from smoothcert.runs.proved import Rows, check_rows, read_rows
-from smoothcert.runs.rows import Lines, read_lines
+from smoothcert.runs.rows import read_lines
 from smoothcert.runs.rules import read_rules
 from smoothcert.runs.store import Manifest, ResultStore
 
@@ -45,11 +44,17 @@ def check_store(folder: Path) -> Checked:
     manifest = store.manifest()
     rules = read_rules(manifest, str(folder / "manifest.json"))
     found = Checked(store, manifest, rules.inputs, problems=unreadable)
-    found.rows.extend(_readable(found, parts))
-    for part in found.rows:
-        problems, notes = check_rows(part, rules)
-        found.problems.extend(problems)
+    for lines in parts:
+        try:
+            found.rows.append(read_rows(lines))
+        except StoreError as error:
+            found.problems.append(str(error))
+            continue
+        problems, notes = check_rows(found.rows[-1], rules)
+        found.problems.extend([*chain_problems(lines, manifest.identity), *problems])
         found.notes.extend(notes)
+        if lines.torn:
+            found.notes.append(f"{lines.path.name}: an unfinished last line was left out")
     if len({bool((part.label < 0).any()) for part in found.rows if len(part.label)}) > 1:
         found.problems.append(
             "some parts have labels and others none: they are about different data"
@@ -72,20 +77,6 @@ def require_sound(folder: Path, advice: str) -> Checked:
         more = f" ({len(found.problems)} problems)" if len(found.problems) > 1 else ""
         raise StoreError(f"{folder} is damaged{more}: {found.problems[0]}; {advice}")
     return found
-
-
-def _readable(found: Checked, parts: list[Lines]) -> Iterator[Rows]:
-    """The rows of each part, whose chain is checked on the way."""
-    for lines in parts:
-        try:
-            rows = read_rows(lines)
-        except StoreError as error:
-            found.problems.append(str(error))
-            continue
-        found.problems.extend(chain_problems(lines, found.manifest.identity))
-        if lines.torn:
-            found.notes.append(f"{lines.path.name}: an unfinished last line was left out")
-        yield rows
 
 
 def _check_indices(found: Checked) -> None:

@@ -177,9 +177,8 @@ class RunFolder:
         """The state, followed by its SHA-256: PyTorch's own format does not notice a flipped bit."""
         import torch
 
-        buffer = (
-            io.BytesIO()
-        )  # in memory first: a full disk then is an ordinary OSError of one write
+        # in memory first: a full disk then is an ordinary OSError of one write
+        buffer = io.BytesIO()
         torch.save(dict(state), buffer)
         with atomic_write(self.path / "state.pt") as file:
             file.write(buffer.getbuffer())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 from smoothcert.progress import noun
 from smoothcert.runs import recompute
 from smoothcert.runs.recompute import Array, Whole
-from smoothcert.runs.rows import Lines, typed_columns, whole
+from smoothcert.runs.rows import Column, Lines, converted, typed_columns, whole
 from smoothcert.runs.rules import Rules
+from smoothcert.runs.votes import BadCounts, Votes, read_votes
 
 _MORE = 1e-9  # a claim may exceed the recomputed one by this share: other functions round otherwise
 _LESS = 1e-6  # one that is this much smaller is called weaker than it could be
@@ -23,163 +24,116 @@ Bools = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of one part, column by column; of the counts, what a certificate needs."""
+    """The rows of one part, column by column, and what their counts say."""
 
     places: list[str]  # file, line and input, for messages
+    columns: dict[str, Column]
     idx: Whole
     label: Whole
     predict: Whole
     radius: Array
     p_lower: Array
-    multiclass: Array
     n0: Whole
     n: Whole
-    drawn0: Whole  # sum of the selection counts
-    drawn: Whole
-    selected: Whole
-    top: Whole  # estimation count of the selected class
-    other: Whole  # largest of the others
-    classes: Whole  # the highest class that was counted, plus one
-    source: list[str]  # noise and seed
-    counts: list[str]  # of both stages, as stored
+    votes: Votes
 
     @property
-    def said(self) -> tuple[Any, ...]:
+    def said(self) -> list[Column]:
         """The columns in which two rows of one input must agree."""
-        return (
-            self.label,
-            self.predict,
-            self.radius,
-            self.p_lower,
-            self.multiclass,
-            self.counts,
-            self.source,
-        )
+        return [column for name, column in self.columns.items() if name != "idx"]
 
 
 def read_rows(lines: Lines) -> Rows:
     """Convert the rows of a part; what cannot be read is an error with file and line."""
     columns = typed_columns(lines)
-    summed = []
-    for row, (counts0, counts) in enumerate(
-        zip(columns["counts0"], columns["counts"], strict=True)
-    ):
-        try:
-            first, second = class_counts(counts0), class_counts(counts)
-            sizes = _size(columns["n0"][row]), _size(columns["n"][row])
-            selected = min(first, key=lambda label: (-first[label], label))
-        except ValueError as error:
-            raise lines.error(
-                row, "expected whole numbers n0 and n, and counts as class:count,class:count"
-            ) from error
-        others = (count for label, count in second.items() if label != selected)
-        highest = max(*first, *second, 0)
-        sums = (
-            sum(first.values()),
-            sum(second.values()),
-            selected,
-            second.get(selected, 0),
-            max(others, default=0),
-        )
-        summed.append((*sizes, *sums, highest + 1))
-    sums_of = ("n0", "n", "drawn0", "drawn", "selected", "top", "other", "classes")
-    numbers = np.array(summed, dtype=np.int64).reshape(len(summed), len(sums_of)).T
+    places = [
+        f"{lines.path.name}, line {n}, input {i}"
+        for n, i in zip(lines.numbers, columns["idx"], strict=True)
+    ]
     return Rows(
-        places=[
-            f"{lines.path.name}, line {n}, input {i}"
-            for n, i in zip(lines.numbers, columns["idx"], strict=True)
-        ],
-        multiclass=columns["multiclass_radius"],
-        counts=[
-            f"{first}; {second}"
-            for first, second in zip(columns["counts0"], columns["counts"], strict=True)
-        ],
-        source=[
-            f"{noise} {seed}" for noise, seed in zip(columns["noise"], columns["seed"], strict=True)
-        ],
+        places,
+        columns,
         **{name: columns[name] for name in ("idx", "label", "predict", "radius", "p_lower")},
-        **dict[str, Any](zip(sums_of, numbers, strict=True)),
+        **{name: converted(lines, name, whole, columns[name].tolist()) for name in ("n0", "n")},
+        votes=votes_of(lines, columns),
     )
 
 
-def class_counts(text: str) -> dict[int, int]:
-    """Of "class:count,class:count"."""
-    pairs = [entry.split(":") for entry in text.split(",") if entry]
-    found = {_size(label): _size(count) for label, count in pairs}
-    if len(found) < len(pairs):
-        raise ValueError(text)
-    return found
-
-
-def _size(text: str) -> int:
-    """A whole number that sums of such numbers cannot overflow with."""
-    if not 0 <= (found := whole(text)) < 2**40:
-        raise ValueError(text)
-    return found
+def votes_of(lines: Lines, columns: Mapping[str, Column]) -> Votes:
+    """What the counts of these rows say; an error with file and line if they are none."""
+    try:
+        return read_votes(columns["counts0"], columns["counts"])
+    except BadCounts as bad:
+        found = f"'{columns['counts0'][bad.row]}' and '{columns['counts'][bad.row]}'"
+        expected = (
+            "columns counts0 and counts: expected class:count,class:count,... with rising classes"
+        )
+        raise lines.error(bad.row, f"{expected}, found {found}") from None
 
 
 def check_rows(rows: Rows, rules: Rules) -> tuple[list[str], list[str]]:
     """What is wrong, and what should be known: both with file, line and input."""
-    skipped = rules.skip_wrong & (rows.selected != rows.label)
+    votes, claimed = rows.votes, rows.predict >= 0
     proved, early = _proved(rows, rules)
-    claimed = rows.predict >= 0
-    wrong: list[tuple[Bools, Callable[[int], str]]] = [
+    radius = recompute.radius(rows.p_lower, rules.sigma, rules.law)
+    multiclass, two_class = rows.columns["multiclass_radius"], _two_class(rows, rules)
+    source = rows.columns["noise"] + " " + rows.columns["seed"]
+    wrong: list[tuple[Any, str]] = [
+        (votes.n0 != rows.n0, "n0 is {n0}, but its counts add up to {drawn0}"),
+        (votes.n != rows.n, "n is {n}, but its counts add up to {drawn}"),
+        (rows.n0 != rules.n0, f"expected {rules.n0} selection samples, found {{n0}}"),
+        (~_possible_n(rows, rules), "no input of this store has {n} estimation samples"),
         (
-            rows.drawn0 != rows.n0,
-            lambda i: f"n0 is {rows.n0[i]}, but its counts add up to {rows.drawn0[i]}",
+            source != f"{rules.noise} {rules.seed}",
+            f"expected noise and seed {rules.noise} {rules.seed}, found {{noise}} {{seed}}",
         ),
         (
-            rows.drawn != rows.n,
-            lambda i: f"n is {rows.n[i]}, but its counts add up to {rows.drawn[i]}",
+            np.maximum(rows.label, votes.highest) >= rules.classes,
+            f"a class beyond the {rules.classes} of the store",
         ),
         (
-            rows.n0 != rules.n0,
-            lambda i: f"expected {rules.n0} selection samples, found {rows.n0[i]}",
-        ),
-        (
-            ~_possible_n(rows, rules, skipped),
-            lambda i: f"no input of this store has {rows.n[i]} estimation samples",
-        ),
-        (
-            np.array([source != f"{rules.noise} {rules.seed}" for source in rows.source], bool),
-            lambda i: f"expected noise and seed {rules.noise} {rules.seed}, found {rows.source[i]}",
-        ),
-        (
-            np.maximum(rows.label + 1, rows.classes) > rules.classes,
-            lambda i: f"a class beyond the {rules.classes} of the store",
-        ),
-        (
-            claimed & (rows.predict != rows.selected),
-            lambda i: (
-                f"predicts {rows.predict[i]}, but the selection samples name {rows.selected[i]}"
-            ),
+            claimed & (rows.predict != votes.selected),
+            "predicts {predict}, but the selection samples name {selected}",
         ),
         (
             ~(rows.p_lower <= proved * (1 + _MORE)),
-            lambda i: f"p_lower {rows.p_lower[i]} is more than its counts prove, {proved[i]:.12g}",
+            "p_lower {p_lower} is more than its counts prove, {proved:.12g}",
         ),
         (
-            ~(
-                rows.radius
-                <= recompute.radius(rows.p_lower, rules.sigma, rules.law) * (1 + _MORE) + 1e-12
-            ),
-            lambda i: f"radius {rows.radius[i]} is more than p_lower {rows.p_lower[i]} gives",
+            ~(rows.radius <= radius * (1 + _MORE) + 1e-12),
+            "radius {radius} is more than p_lower {p_lower} gives",
         ),
         (
             claimed & ~(rows.p_lower >= 0.5),
-            lambda i: f"a class is claimed with p_lower {rows.p_lower[i]} below 1/2",
+            "a class is claimed with p_lower {p_lower} below 1/2",
         ),
+        (~claimed & (rows.radius != 0), "an abstention has the radius {radius}, expected 0"),
         (
-            ~claimed & (rows.radius != 0),
-            lambda i: f"an abstention has the radius {rows.radius[i]}, expected 0",
+            ~np.where(
+                np.isnan(two_class),
+                np.isnan(multiclass),
+                multiclass <= two_class * (1 + _MORE) + _MORE * rules.sigma,
+            ),
+            "multiclass_radius {multiclass_radius} is more than its counts prove, {two_class:.12g}",
         ),
-        _multiclass(rows, rules),
     ]
     if rules.procedure == "radius":
         tested = ~claimed | np.isin(rows.radius, rules.radii)
-        wrong.append((~tested, lambda i: f"radius {rows.radius[i]} was never tested"))
+        wrong.append((~tested, "radius {radius} was never tested"))
+    known = {
+        **{name: column for name, column in rows.columns.items() if name not in ("n0", "n")},
+        "n0": rows.n0,
+        "n": rows.n,
+        "drawn0": votes.n0,
+        "drawn": votes.n,
+        "selected": votes.selected,
+        "proved": proved,
+        "two_class": two_class,
+    }
     problems = [
-        f"{rows.places[i]}: {say(int(i))}" for mask, say in wrong for i in np.flatnonzero(mask)
+        f"{rows.places[i]}: {text.format_map({name: column[i] for name, column in known.items()})}"
+        for mask, text in wrong
+        for i in np.flatnonzero(mask)
     ]
     return problems, list(_notes(rows, rules, proved, early))
 
@@ -200,7 +154,8 @@ def _notes(rows: Rows, rules: Rules, proved: Array, early: Bools) -> Iterator[st
         )
 
 
-def _possible_n(rows: Rows, rules: Rules, skipped: Bools) -> Bools:
+def _possible_n(rows: Rows, rules: Rules) -> Bools:
+    skipped = rules.skip_wrong & (rows.votes.selected != rows.label)
     looks = {
         "fixed": [rules.n],
         "radius": recompute.radius_looks(rules.n),
@@ -213,7 +168,7 @@ def _proved(rows: Rows, rules: Rules) -> tuple[Array, Bools]:
     """The largest p_lower that the counts allow, and which claims need an earlier look than the last."""
     sampled, never = rows.n > 0, np.zeros(len(rows.n), bool)
     if rules.procedure == "fixed":
-        bound = recompute.lower_bound(rows.top, np.maximum(rows.n, 1), rules.alpha)
+        bound = recompute.lower_bound(rows.votes.top, np.maximum(rows.n, 1), rules.alpha)
         return np.where(sampled, np.maximum(bound - rules.tau, 0.0), 0.0), never
     if rules.procedure == "tolerance":
         return _best_bound(rows, rules)
@@ -223,8 +178,8 @@ def _proved(rows: Rows, rules: Rules) -> tuple[Array, Bools]:
     for radius, p in zip(rules.radii, needed.tolist(), strict=True):
         reach = np.array(recompute.thresholds(p + rules.tau, looks, rules.alpha))
         seen = np.array(looks)[None] <= rows.n[:, None]
-        possible = (seen & (np.minimum(rows.top[:, None], looks) >= reach)).any(1)
-        last = (np.array(looks)[None] == rows.n[:, None]) & (rows.top[:, None] >= reach)
+        possible = (seen & (np.minimum(rows.votes.top[:, None], looks) >= reach)).any(1)
+        last = (np.array(looks)[None] == rows.n[:, None]) & (rows.votes.top[:, None] >= reach)
         open_still &= possible  # a radius counts only if all smaller ones do
         proved = np.where(open_still, p, proved)
         early |= open_still & ~last.any(1) & (rows.radius >= radius) & (rows.predict >= 0)
@@ -235,7 +190,9 @@ def _best_bound(rows: Rows, rules: Rules) -> tuple[Array, Bools]:
     best, final = np.zeros(len(rows.n)), np.zeros(len(rows.n))
     for look, level in zip(rules.looks, rules.levels, strict=True):
         bound = (
-            recompute.lower_bound(np.minimum(rows.top, look), np.full(len(rows.n), look), level)
+            recompute.lower_bound(
+                np.minimum(rows.votes.top, look), np.full(len(rows.n), look), level
+            )
             - rules.tau
         )
         best = np.where(rows.n >= look, np.maximum(best, bound), best)
@@ -243,22 +200,11 @@ def _best_bound(rows: Rows, rules: Rules) -> tuple[Array, Bools]:
     return best, np.asarray(rows.p_lower > final * (1 + _MORE))
 
 
-def _multiclass(rows: Rows, rules: Rules) -> tuple[Bools, Callable[[int], str]]:
+def _two_class(rows: Rows, rules: Rules) -> Array:
     """The two-class radius, which only a number of samples fixed in advance can have."""
-    fixed, n = (rows.n > 0) & (rules.procedure == "fixed"), np.maximum(rows.n, 1)
-    p_a = np.maximum(recompute.lower_bound(rows.top, n, rules.split * rules.alpha) - rules.tau, 0.0)
-    upper = (
-        1.0
-        - recompute.lower_bound(n - np.minimum(rows.other, n), n, (1 - rules.split) * rules.alpha)
-        + rules.tau
-    )
-    r = recompute.two_class_radius(p_a, np.minimum(upper, 1.0 - p_a), rules.sigma, rules.law)
-    fine = np.where(
-        fixed, rows.multiclass <= r * (1 + _MORE) + _MORE * rules.sigma, np.isnan(rows.multiclass)
-    )
-    return (
-        ~fine,
-        lambda i: (
-            f"multiclass_radius {rows.multiclass[i]} is more than its counts prove, {r[i]:.12g}"
-        ),
-    )
+    n, top, other = np.maximum(rows.n, 1), rows.votes.top, rows.votes.other
+    p_a = np.maximum(recompute.lower_bound(top, n, rules.split * rules.alpha) - rules.tau, 0.0)
+    rest = recompute.lower_bound(n - np.minimum(other, n), n, (1 - rules.split) * rules.alpha)
+    p_b = np.minimum(1.0 - rest + rules.tau, 1.0 - p_a)
+    radius = recompute.two_class_radius(p_a, p_b, rules.sigma, rules.law)
+    return np.where((rows.n > 0) & (rules.procedure == "fixed"), radius, np.nan)

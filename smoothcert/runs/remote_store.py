@@ -32,10 +32,8 @@ from smoothcert.runs.store import Key, Manifest, ResultStore, part_lock
 UPLOAD_SECONDS = 60.0
 LONGEST_PAUSE = 900.0  # between two tries, where the server does not answer
 LAST_SECONDS = 15.0  # that an upload may take after Ctrl-C
-TOLD_SECONDS, END_SECONDS = (
-    10.0,
-    300.0,
-)  # at the end, before it is said what is waited for, and in all
+# at the end, before it is said what is waited for, and in all
+TOLD_SECONDS, END_SECONDS = 10.0, 300.0
 _MANIFEST = "manifest.json"
 
 

@@ -18,10 +18,9 @@ _NEEDED = ("procedure", "sigma", "n0", "n", "alpha", "alpha_each", "split_alpha"
            "classes", "start", "every", "simultaneous", "skip_wrong")  # fmt: skip
 _ALSO = {"radius": ("radii",), "tolerance": ("tolerance", "looks", "early_alpha")}
 
-_MOST_SAMPLES, _MOST_INPUTS = (
-    10**8,
-    10**7,
-)  # a manifest from anyone must not make a verification endless
+# a manifest from anyone must not make a verification endless
+_MOST_SAMPLES, _MOST_INPUTS = 10**8, 10**7
+_AS_SAID = ("procedure", "sigma", "n0", "n", "tau", "noise", "classes", "skip_wrong")
 
 
 @dataclass(frozen=True)
@@ -100,21 +99,15 @@ def read_rules(manifest: Manifest, name: str = "manifest.json") -> Rules:
     ):
         if not fine:
             found = {"inputs": inputs, "values": values}.get(entry, said.get(entry))
+            here = "with this model, data and settings" if entry == "noise_seed" else "here"
             raise StoreError(
-                f"{name}: no certification can have {entry} {found!r} here; restore it from a copy"
+                f"{name}: no certification can have {entry} {found!r} {here}; restore it from a copy"
             )
     return Rules(
-        procedure=said["procedure"],
-        sigma=sigma,
-        n0=said["n0"],
-        n=said["n"],
+        **{name: said[name] for name in _AS_SAID},
         alpha=each,
         split=said["split_alpha"],
-        tau=tau,
-        noise=noise,
         seed=said["noise_seed"],
-        classes=said["classes"],
-        skip_wrong=said["skip_wrong"],
         inputs=range(start, start + every * inputs, every),
         radii=tuple(said.get("radii") or ()),
         looks=tuple(looks),

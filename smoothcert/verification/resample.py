@@ -26,12 +26,8 @@ if TYPE_CHECKING:
     from smoothcert.data import Dataset, LazyDataset
 
 _SAME = ("model", "network", "classes", "data")
-_MACHINE = (
-    "device_type",
-    "precision",
-    "prepared",
-    "torch",
-)  # may be others elsewhere, and so may rounding
+# may be others elsewhere, and so may rounding
+_MACHINE = "device_type", "precision", "prepared", "torch"
 
 
 @dataclass(frozen=True)

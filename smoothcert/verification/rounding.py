@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping
 
 from scipy.stats import fisher_exact
 
-from smoothcert.runs.proved import class_counts
-
 Row = Mapping[str, str]
 
 _FLIPS, _FEW = 0.01, 3  # at most this share of the answers to an input flips, or so many
@@ -21,6 +19,14 @@ _LEAN = (
 )
 _CHANCE = 1e-4  # of a lean of all inputs together; Hoeffding's inequality overstates it
 _OTHER_SAMPLES = 1e-9  # of counts of other samples, under Fisher's exact test
+
+
+def class_counts(text: str) -> dict[int, int]:
+    """Of "class:count,class:count"."""
+    return {
+        int(label): int(count)
+        for label, count in (entry.split(":") for entry in text.split(",") if entry)
+    }
 
 
 def explained(stored: Row, again: Row) -> bool:

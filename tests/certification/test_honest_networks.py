@@ -8,6 +8,7 @@ from torch.nn import functional as F
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.config import CertifyConfig
 from smoothcert.errors import ModelError
+from smoothcert.kernels.prepare import prepare
 from tests.networks import DEVICES, SHAPE, Returns, two
 
 
@@ -103,4 +104,25 @@ def test_an_exported_program_has_to_be_wrapped():
     with pytest.raises(ModelError, match="wrap it in a"):
         SmoothedClassifier(program, CertifyConfig(0.25, n0=10, n=100)).certify(
             torch.zeros(SHAPE, dtype=torch.uint8)
+        )
+
+
+def test_the_callers_autocast_decides_no_vote():
+    """It holds for one thread, and the store would say float32 all the same."""
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)), torch.rand(64, 1, 28, 28)
+    ready = prepare(model, (1, 28, 28), torch.device("cpu"))
+    expected = ready.forward(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(ready.forward(x), expected)
+
+
+@pytest.mark.parametrize(
+    "unlike", [lambda z: z > 0, lambda z: z.to(torch.complex64), torch.Tensor.to_sparse]
+)
+def test_logits_that_cannot_be_compared_are_refused_in_words(unlike):
+    model = Returns(lambda x: unlike(two((x - 0.5).flatten(1).sum(1))))
+    with pytest.raises(ModelError, match="dense floats"):
+        SmoothedClassifier(model, 0.5, 2).certify(
+            torch.full(SHAPE, 140, dtype=torch.uint8), n0=20, n=200
         )

@@ -365,6 +365,20 @@ def test_rows_that_mix_only_in_large_batches_are_found_while_it_certifies(device
         smoothed.certify(torch.full(SHAPE, 140, dtype=torch.uint8))
 
 
+def test_few_answers_that_their_place_decides_are_no_rounding(monkeypatch):
+    """One row in 64, where no check before sampling looks: fewer than rounding may move, but far more than a little."""
+
+    def answered(x):
+        score = (x - 0.5).flatten(1).sum(1)
+        score = torch.where(torch.arange(len(x), device=x.device) % 64 == 40, -score, score)
+        return two(score)
+
+    monkeypatch.setattr(audit, "RATE", 0.2)
+    smoothed = SmoothedClassifier(Returns(answered), 0.5, 2, batch_size=256)
+    with pytest.raises(ModelError, match="its place in the batch"):
+        smoothed.certify(torch.full(SHAPE, 140, dtype=torch.uint8), n0=20, n=20_000)
+
+
 def test_later_batches_are_looked_at_too(monkeypatch):
     class Turning(Sneaky):
         """Turns bad after a thousand images, so only a look at a later batch can see it."""

@@ -174,3 +174,15 @@ def test_a_chosen_seed_is_not_passed_off_as_derived(tmp_path, more):
 def test_a_seed_that_no_manifest_could_hold_is_refused_in_python_too(seed):
     with pytest.raises(ConfigError, match=r"seed must be a whole number from 0 to 2\*\*63 - 1"):
         SmoothedClassifier(nn.Flatten(), CertifyConfig(0.5, seed=seed))
+
+
+def test_what_is_set_on_a_classifier_later_decides_the_noise_too():
+    image = torch.full(SHAPE, 140, dtype=torch.uint8)
+    smoothed = SmoothedClassifier(Product(), CertifyConfig(0.5, n0=20, n=500, seed=0))
+    first = smoothed.certify(image).counts.tolist()
+    smoothed.config = CertifyConfig(0.5, n0=20, n=500, seed=1)
+    assert smoothed.certify(image).counts.tolist() != first
+    smoothed.config = CertifyConfig(0.25, n0=20, n=600, seed=1)
+    later = smoothed.certify(image)
+    assert later.counts.sum() == 600
+    assert later.radius <= 0.25 * 4

@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 
 import numpy as np
 import pytest
@@ -174,3 +175,31 @@ def test_corruptions_of_other_images_than_the_network_takes_are_refused(
     (cifar_run / "model.json").write_text(json.dumps(named))
     assert "labels would mean other classes" in fails(capsys, "certify", cifar_run, *words)
     assert not (cifar_run / "certify").exists()
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("certify {run} --n 5", "use n >= 10"),
+        ("certify {run} --alpha 2", "found 2"),
+        ("certify {run} --radius 9", "radius 9"),
+        ("certify {run} --radius 0.5 --tolerance 0.1", "exclude each other"),
+        ("certify {run} --tolerance -1", "found -1"),
+        ("certify {run} --batch-size 0", "found 0"),
+        ("certify {run} --device other", "other"),
+        ("certify {run} --name ..", "found '..'"),
+        ("certify {run} --data cifar10-c:fog --n 5", "use n >= 10"),
+        ("certify --model lenet --data folder:nowhere --sigma 1 --n 5 --out new", "use n >= 10"),
+        ("doctor {run} --radius 9", "radius 9"),
+        ("attack {run} --radius 1 --noises 0", "noises >= 1"),
+        ("attack {run} --radius 1 --alpha 2", "found 2"),
+        ("attack {run} --radius 1 --device other", "other"),
+        ("attack {run} --radius 1 --shard 3", "i/N"),
+    ],
+)
+def test_settings_are_judged_before_data_is_looked_for(capsys, certified, tmp_path, words, said):
+    folder = shutil.copytree(certified, tmp_path / "run")
+    text = (folder / "model.json").read_text()
+    (folder / "model.json").write_text(text.replace("mnist-mini", "folder:nowhere"))
+    assert "nowhere" in fails(capsys, "certify", folder)  # as it is with settings that are right
+    assert said in fails(capsys, *words.format(run=folder).split())

@@ -10,6 +10,7 @@ from torch import nn
 
 from smoothcert import CertifyConfig, Dataset, SmoothedClassifier, load_dataset
 from smoothcert.evaluation.doctor import examine, rows_of
+from smoothcert.evaluation.findings import about_noise
 from smoothcert.evaluation.noise_levels import Level, best_sigma
 from smoothcert.evaluation.outlook import limits_of, samples_expected
 from smoothcert.models.normalise import Normalise, normalisation_layer
@@ -375,3 +376,21 @@ def test_errors_are_not_luck(classes, labels, wrong, answer, worst, words):
     assert max(kinds(found), key=order.index) == worst, found.findings
     assert words in " ".join(finding.text for finding in found.findings if finding.kind == worst)
     assert "another order" not in errors(found)
+
+
+def test_no_finding_calls_nearly_all_all_or_few_none():
+    """10,000 images of two classes, 4 of which a network that knows the clean ones answers wrongly under noise."""
+    labels = np.arange(10_000) % 2
+    perfect = np.eye(2, dtype=np.int64)[labels]
+    data = Dataset("two", "test", np.zeros((10_000, 1, 1, 1), np.uint8), labels, 2)
+
+    def about(wrong):
+        counts = perfect.copy()
+        counts[:wrong] = counts[:wrong, ::-1]
+        noisy = Level(0.5, 100 * counts)
+        found = about_noise(Level(0.0, perfect), noisy, labels, None, data, 1000, 0.001, "gaussian")
+        return " ".join(finding.text for finding in found)
+
+    assert all("100.0 %" not in about(wrong) for wrong in (1, 4))
+    assert "99.96 %" in about(4)
+    assert "0.04 %" in about(9_996)

@@ -16,8 +16,8 @@ from smoothcert import CertifyConfig, certify_dataset
 from smoothcert.data import Dataset
 from smoothcert.errors import StoreError
 from smoothcert.report import read_log, read_store
-from smoothcert.report.read.votes import BadCounts, read_votes
 from smoothcert.runs.store import ResultStore
+from smoothcert.runs.votes import BadCounts, read_votes
 from smoothcert.verification.verify import verify
 from tests.report.rows import ROWS
 from tests.verification.simulated import rechain

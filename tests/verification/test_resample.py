@@ -18,10 +18,10 @@ from smoothcert import (
 from smoothcert.certification.certifier import certificate_row
 from smoothcert.errors import ConfigError, ModelError, StoreError
 from smoothcert.runs.folder import ModelSpec, described
-from smoothcert.runs.proved import class_counts
 from smoothcert.runs.store import ResultStore
 from smoothcert.statistics.certificate import from_counts
 from smoothcert.verification.resample import Resampling
+from smoothcert.verification.rounding import class_counts
 from smoothcert.verification.verify import verify
 from tests.verification.simulated import rechain, tamper
 

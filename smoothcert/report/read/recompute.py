@@ -13,11 +13,12 @@ from numpy.typing import NDArray
 
 from smoothcert.errors import StoreError
 from smoothcert.report.read.certificates import law_of
-from smoothcert.report.read.votes import BadCounts, Integers, Votes, read_votes
 from smoothcert.runs.chain import require_chain
+from smoothcert.runs.proved import votes_of
 from smoothcert.runs.rows import Column, Lines
 from smoothcert.runs.rules import Rules, read_rules, require_columns
 from smoothcert.runs.store import Manifest
+from smoothcert.runs.votes import Integers, Votes
 from smoothcert.statistics import bounds
 from smoothcert.statistics.certificate import ABSTAIN
 from smoothcert.statistics.replay import bound_claims, radius_claims
@@ -70,7 +71,8 @@ def check_rows(lines: Lines, columns: Mapping[str, Column], manifest: Manifest) 
         part.require(name, part[name] == str(value), f"{value}, as in the manifest")
     for name in ("label", "predict"):
         part.require(name, part[name] < rules.classes, f"a class below {rules.classes}")
-    votes, test = _votes(part, rules.classes), _test(rules, manifest.identity, place)
+    votes, test = votes_of(lines, columns), _test(rules, manifest.identity, place)
+    part.require("counts", votes.highest < rules.classes, f"classes below {rules.classes}")
     _check_samples(part, votes, rules, (rules.n,) if test is None else test.looks)
     _check_claims(part, votes, rules, test)
     require_chain(lines, manifest.identity, "restore the file from a copy, or certify again")
@@ -88,19 +90,6 @@ def _test(rules: Rules, identity: Mapping[str, Any], place: Path) -> Procedure |
                 "of smoothcert that made it"
             )
     return test
-
-
-def _votes(part: _Part, classes: int) -> Votes:
-    try:
-        votes = read_votes(part["counts0"], part["counts"])
-    except BadCounts as bad:
-        found = f"'{part['counts0'][bad.row]}' and '{part['counts'][bad.row]}'"
-        expected = (
-            "columns counts0 and counts: expected class:count,class:count,... with rising classes"
-        )
-        raise part.lines.error(bad.row, f"{expected}, found {found}") from None
-    part.require("counts", votes.highest < classes, f"classes below {classes}, as in counts0")
-    return votes
 
 
 def _check_samples(part: _Part, votes: Votes, rules: Rules, looks: Sequence[int]) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 Integers = NDArray[np.int64]
 
 _SPACES = bytes.maketrans(b":,\n", b"   ")
-_CELL = re.compile(r"[0-9]{1,15}:[0-9]{1,15}(,[0-9]{1,15}:[0-9]{1,15})*")
+_CELL = re.compile(r"[0-9]{1,10}:[0-9]{1,10}(,[0-9]{1,10}:[0-9]{1,10})*")
 
 
 class BadCounts(ValueError):
@@ -94,7 +94,7 @@ def _entries(column: NDArray[np.object_]) -> _Entries:
     marks, digits = codes[ends], np.diff(ends, prepend=-1) - 1
     last = marks[1::2] == ord("\n")  # the entry ends its row
     if not (
-        np.all((digits > 0) & (digits <= 15))
+        np.all((digits > 0) & (digits <= 10))
         and np.all(marks[::2] == ord(":"))
         and np.all(last | (marks[1::2] == ord(",")))
         and np.count_nonzero(last) == len(filled)
