@@ -75,17 +75,17 @@ def bring_model(
         classes = _own_count(found.architecture) if classes is None else classes
         model = build_model(found.architecture, classes or 2, text, seed=0, **found.options)
         initialise(model, tuple(image.shape))  # lazy layers have no weights before
-        if weights is None:
-            again = build_model(found.architecture, classes or 2, text, seed=1, **found.options)
-            initialise(again, tuple(image.shape))
-            if not same_states(model, again):
-                raise ModelError(
-                    f"{found.architecture} is made with random weights, so that it is another network each time: give "
-                    "its trained ones by --weights FILE, or load them where it is made"
-                )
     if weights is not None:
         load_weights_file(model.get_submodule("1"), weights)
     count = count_classes(model, image, found.classes if found.classes is not None else classes)
+    if found.network is None and weights is None:
+        again = build_model(found.architecture, count, text, seed=1, **found.options)
+        initialise(again, tuple(image.shape))
+        if not same_states(model, again):
+            raise ModelError(
+                f"{found.architecture} is made with random weights, so that it is another network each time: give its "
+                "trained ones as a file of weights, or load them where it is made"
+            )
     source = (
         f"{found.architecture} itself"
         if weights is None
