@@ -75,6 +75,9 @@ def certify(
         raise ConfigError(
             f"--name {name} is for one store, but {data} is {len(corruptions)}: leave it out"
         )
+    from smoothcert.certification.certify import certify_dataset  # PyTorch comes with it
+    from smoothcert.devices.pick import pick_device
+
     place: Any = run if network.model is None else out
     for one in corruptions or (data,):
         images = Images(one, split, data_dir)
@@ -82,9 +85,19 @@ def certify(
             subject = own_subject(network, images, settings["sigma"], place)
         else:
             subject = run_subject(run, images, trust_code)
-        config = CertifyConfig(**{"sigma": subject.spec.sigma, **settings})
-        store = _store(place, check_name(name or subject.data.split.replace("/", "-")), shard)
-        _certify(subject, config, store, selection, device, batch_size, ray)
+        store = certify_dataset(
+            subject.model,
+            subject.data,
+            _store(place, check_name(name or subject.data.split.replace("/", "-")), shard),
+            CertifyConfig(**{"sigma": subject.spec.sigma, **settings}),
+            selection=selection,
+            device=pick_device(device) if ray is None else device,
+            batch_size=batch_size,
+            executor="local" if ray is None else "ray",
+            address=ray[0] if ray else None,
+            when_checked=subject.keep,
+        )
+        _print(subject, store, selection)
 
 
 def _check_settings(
@@ -110,32 +123,10 @@ def _check_settings(
         pick_device(device)
 
 
-def _certify(
-    subject: Subject,
-    config: CertifyConfig,
-    store: ResultStore,
-    selection: Selection,
-    device: str,
-    batch_size: int | None,
-    ray: tuple[str, ...] | None,
-) -> None:
-    from smoothcert.certification.certify import certify_dataset
-    from smoothcert.devices.pick import pick_device
+def _print(subject: Subject, store: ResultStore, selection: Selection) -> None:
     from smoothcert.report import certificate_table, read_store
     from smoothcert.statistics.printed import UNITS
 
-    store = certify_dataset(
-        subject.model,
-        subject.data,
-        store,
-        config,
-        selection=selection,
-        device=pick_device(device) if ray is None else device,
-        batch_size=batch_size,
-        executor="local" if ray is None else "ray",
-        address=ray[0] if ray else None,
-        when_checked=subject.keep,
-    )
     if one := _only_class(subject, selection):
         print(
             f"note: the inputs are all of class {one}, the first of the data: --every takes them from all over it"
@@ -143,13 +134,13 @@ def _certify(
     if not store.done():
         print(f"no input for shard {selection.share}: others have them all")
         return
-    table = certificate_table([read_store(store.folder)])
-    print(table.to_text(), file=styled(sys.stdout))
+    found = read_store(store.folder)
+    print(certificate_table([found]).to_text(), file=styled(sys.stdout))
     print(UNITS)
-    trained = subject.spec.sigma
-    if config.sigma != trained:
+    trained, sigma = subject.spec.sigma, found.identity["sigma"]
+    if sigma != trained:
         made = "first certified" if subject.spec.source else "trained"
-        print(f"{made} with sigma {trained:g}, now certified with {config.sigma:g}")
+        print(f"{made} with sigma {trained:g}, now certified with {sigma:g}")
 
 
 def _store(run: Place, name: str, shard: str) -> ResultStore:

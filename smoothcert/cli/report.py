@@ -13,7 +13,6 @@ from smoothcert.cli.output import print_json
 from smoothcert.cli.report_data import (
     Asked,
     Pictures,
-    check_norm,
     check_outputs,
     check_values,
     read_attacked,
@@ -54,36 +53,8 @@ def report(
         raise ConfigError(
             "--serve follows folders on this machine: those on a server can be reported again later"
         )
-    if options.port is not None and not options.serve:
-        raise ConfigError("--port is the port of --serve, which is not given")
-    check_norm(options)
     check_values(options)
     check_outputs(options, ("figure", "html", *FORMATS))
-    if (
-        options.published
-        and options.draw != "trade-offs"
-        and "published" not in (options.tables or ())
-    ):
-        raise ConfigError(
-            "--published is for --tables published or --draw trade-offs: give one of them"
-        )
-    for name, drawing in (("least-accuracy", "trade-offs"), ("epochs", "losses")):
-        if getattr(options, name.replace("-", "_")) is not None and options.draw != drawing:
-            raise ConfigError(f"--{name} is for --draw {drawing}, which is not given")
-    if options.group_by and "envelope" not in {options.draw, *(options.tables or ())}:
-        raise ConfigError(
-            "--group-by is for --tables envelope or --draw envelope: give one of them"
-        )
-    if options.draw is not None and options.figure is None:
-        raise ConfigError(
-            f"--draw says what --figure writes, which is not given: add --figure {options.draw}.svg, .pdf or .png"
-        )
-    if options.reference is not None and not (
-        options.html or options.serve or "differences" in {options.draw, *(options.tables or ())}
-    ):
-        raise ConfigError(
-            "--reference is for --tables differences, --draw differences, --html or --serve: give one of them"
-        )
     if not options.results:
         _corruptions_alone(options)
         return

@@ -10,10 +10,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from smoothcert.cli.frame import Place
+from smoothcert.config import option_of
 from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 
 if TYPE_CHECKING:
     from smoothcert.report import Attacks, Certificates, Corrupted, Training
+
+
+_USED_BY = {
+    "published": ("--tables published", "--draw trade-offs"),
+    "least_accuracy": ("--draw trade-offs",),
+    "epochs": ("--draw losses",),
+    "group_by": ("--tables envelope", "--draw envelope"),
+    "reference": ("--tables differences", "--draw differences", "--html", "--serve"),
+    "dimension": ("--norm linf",),
+    "draw": ("--figure",),
+    "port": ("--serve",),
+}
+"""Options that do nothing without one of others."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,6 +91,13 @@ class Asked:
             object.__setattr__(self, "radii", tuple(dict.fromkeys(self.radii)))  # each once
         if self.port is not None and not 0 <= self.port < 2**16:
             raise ConfigError(f"--port is a number from 0 to 65535, found {self.port}")
+        asked = {f"--tables {name}" for name in self.tables or ()}
+        asked |= {f"--draw {self.draw}", f"--norm {self.norm}"}
+        asked |= {f"--{name}" for name in ("html", "figure", "serve") if getattr(self, name)}
+        for name, users in _USED_BY.items():
+            if getattr(self, name) is not None and asked.isdisjoint(users):
+                one = ", which is not given" if len(users) == 1 else ": give one of them"
+                raise ConfigError(f"{option_of(name)} is for {' or '.join(users)}{one}")
 
 
 def read_certificates(options: Asked) -> tuple[list[Certificates], list[str]]:
@@ -160,14 +181,6 @@ def _reanalysed(entry: Certificates, options: Asked) -> Certificates:
         values=options.dimension,
     )
     return dataclasses.replace(found, name=entry.name)
-
-
-def check_norm(options: Asked) -> None:
-    """Whether what was asked about norms fits together."""
-    if options.dimension is not None and options.norm != "linf":
-        raise ConfigError(
-            "--dimension is the number of values of an input, for --norm linf, which is not given"
-        )
 
 
 def check_values(options: Asked) -> None:

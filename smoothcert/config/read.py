@@ -8,6 +8,7 @@ import math
 import re
 from collections.abc import Mapping
 from contextlib import suppress
+from functools import cache
 from importlib.resources.abc import Traversable
 from inspect import cleandoc, getsource
 from itertools import pairwise
@@ -49,10 +50,8 @@ def _converted(kind: type[Any], values: Mapping[str, Any], before: str) -> dict[
     """
     import msgspec
 
-    hints: dict[str, Any] = {}
-    with suppress(NameError):  # types that are imported for type checkers only
-        hints = get_type_hints(kind)
-    found = dict(values)
+    key: Any = kind  # a class is one
+    hints, found = _hints(key), dict(values)
     for name, value in values.items():
         hint = hints.get(name, Any)
         if hint is Any or reads_itself(hint):
@@ -66,6 +65,13 @@ def _converted(kind: type[Any], values: Mapping[str, Any], before: str) -> dict[
         if not _finite(found[name]):
             raise _refused(f"{before}{name}", hint, value)
     return found
+
+
+@cache
+def _hints(kind: Any) -> dict[str, Any]:
+    with suppress(NameError):  # types that are imported for type checkers only
+        return get_type_hints(kind)
+    return {}
 
 
 def _plain(value: Any) -> Any:

@@ -265,7 +265,9 @@ def rows_for(config: Mapping[str, Any]) -> list[Row]:
     Those that were trained as the configuration says, else those that were trained as their recipes are.
     """
     dataset = str(config.get("dataset")).removesuffix("-printed")
-    near = (row for row in all_rows() if row.dataset == dataset and row.may_be_about(config))
+    method = dict(config.get("method") or {}).get("name")
+    own = (row for row in all_rows() if row.dataset == dataset)
+    near = (row for row in own if dict(row.settings.get("method") or {}).get("name") == method)
     fits = [row for row in near if row.is_about(config)]
     same = [row for row in fits if not row.differences(config)]
     return same or [row for row in fits if row.of_recipe]

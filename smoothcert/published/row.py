@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib.resources import files
@@ -119,16 +119,10 @@ class Row:
         both = [{**_defaults(), **s, **first} for s in (self.settings, self.settings_as_printed)]
         return [(_subject(each), _training(each)) for each in both]
 
-    def may_be_about(self, config: Mapping[str, Any]) -> bool:
-        """Whether network and method have the same names, which is seen at once."""
-        ours, theirs = (each.get("method") or {} for each in (config, self.settings))
-        name = ours if isinstance(ours, str) else ours.get("name")
-        return (config.get("model"), name) == (self.settings.get("model"), theirs.get("name"))
-
     def is_about(self, config: Mapping[str, Any]) -> bool:
         """Whether a configuration has its data, network, sigma and method; numbers agree within 1 %."""
         subject = _subject(config)
-        return _unlike(subject, self._made[bool(config.get("as_printed"))][0]) == []
+        return not any(_unlike(subject, self._made[bool(config.get("as_printed"))][0]))
 
     def differences(
         self, config: Mapping[str, Any], settings: Mapping[str, Any] | None = None
@@ -243,18 +237,17 @@ def _defaults() -> dict[str, Any]:
     return {**values, "soft_labels": {}}
 
 
-def _unlike(ours: Mapping[str, Any], theirs: Mapping[str, Any], within: float = 0.01) -> list[str]:
+def _unlike(
+    ours: Mapping[str, Any], theirs: Mapping[str, Any], within: float = 0.01
+) -> Iterator[str]:
     def same(a: object, b: object) -> bool:
         if isinstance(a, int | float) and isinstance(b, int | float) and not isinstance(a, bool):
             return math.isclose(a, b, rel_tol=within)
         return a == b
 
-    names = dict.fromkeys([*ours, *(theirs if within else ())])
-    return [
-        f"{name} = {_words(ours.get(name))} here, {_words(theirs.get(name))} there"
-        for name in names
-        if not same(ours.get(name), theirs.get(name))
-    ]
+    for name in dict.fromkeys([*ours, *(theirs if within else ())]):
+        if not same(ours.get(name), theirs.get(name)):
+            yield f"{name} = {_words(ours.get(name))} here, {_words(theirs.get(name))} there"
 
 
 def _words(value: object) -> object:

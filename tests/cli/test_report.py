@@ -74,7 +74,7 @@ def test_help_names_every_drawing_and_table(capsys):
     cases("""
         --draw differences --figure f.svg | differences need a run with labels beside
         --draw tail --figure f.svg | a view with a picture is one of accuracy,
-        --draw confidence | --draw says what --figure writes, which is not given: add --figure confidence.svg
+        --draw confidence | --draw is for --figure, which is not given
         --latex '' | --latex takes the name of a file to write, found an empty name
         --figure '' | --figure takes the name of a file to write, found an empty name
         --markdown .. | --markdown takes the name of a file to write, found the folder ..
@@ -104,7 +104,7 @@ def test_what_cannot_be_made_is_refused_before_anything_is_written(
     ("words", "message"),
     [
         (["--serve", "--json"], "--json prints one document and ends"),
-        (["--port", 8000], "--port is the port of --serve, which is not given"),
+        (["--port", 8000], "--port is for --serve, which is not given"),
         (["--serve", "--port", 70_000], "--port is a number from 0 to 65535, found 70000"),
     ],
 )
@@ -220,7 +220,7 @@ def test_a_file_to_write_has_a_name(capsys, logs, kind):
         (
             ["noise_0.5.tsv"],
             ["--reference", "cohen"],
-            "--reference is for --tables differences, --draw differences,",
+            "--reference is for --tables differences or --draw differences",
         ),
         (["noise_0.5.tsv"], ["--alpha", 0.01], "leave --alpha and --bound out, or name stores"),
         (
@@ -265,7 +265,7 @@ def test_l_infinity_radii_of_logs(capsys, logs):
     ("words", "message"),
     [
         (["--norm", "linf"], "give the dimension"),
-        (["--dimension", 3], "--dimension is the number of values of an input, for --norm linf"),
+        (["--dimension", 3], "--dimension is for --norm linf"),
         (["--norm", "linf", "--alpha", 0.1], "no class counts"),
         (["--radius", "2/0"], "--radius takes a number, found '2/0'"),
         (
