@@ -132,7 +132,7 @@ def test_an_edited_row_is_named_even_if_the_chain_was_mended(store, change, prob
         ({"norm": "l1"}, "no certification can have norm"),
         ({"procedure": "mine"}, "no certification can have procedure"),
         ({"seed": 3, "noise_seed": 3}, "expected noise and seed float 3"),
-        ({"seed": -5, "noise_seed": 3}, "no certification can have noise_seed 3 here"),
+        ({"seed": -5, "noise_seed": 3}, "no certification can have noise_seed 3"),
         ({"noise_seed": None}, "lacks settings of a certification (noise_seed)"),
         ({"every": 0}, "no certification can have every 0 here"),
         (
