@@ -175,7 +175,7 @@ def test_a_signal_while_modules_are_imported_shows_one_line(module, number, tmp_
 
 
 def test_a_command_that_keeps_nothing_does_not_say_that_it_goes_on(tmp_path):
-    said, status = interrupted_while_importing("torch", signal.SIGINT, "doctor", tmp_path)
+    said, status = interrupted_while_importing("numpy", signal.SIGINT, "doctor", tmp_path)
     assert (said, status) == (["interrupted\n"], 130)
     assert {*RESUMED} < {*commands()}
 

@@ -20,6 +20,7 @@ FOREIGN = {"--nproc-per-node", "--pre-commit", "--resolution"}  # options of oth
 FOREIGN |= {"--max-restarts", "--node-rank", "--nnodes", "--standalone"}  # of torchrun
 FOREIGN |= {"--rdzv-backend", "--rdzv-endpoint", "--rdzv-id"}
 FOREIGN |= {"--head", "--address"}  # of Ray
+FOREIGN |= {"--index-url"}  # of pip
 FOREIGN |= {"--recursive"}  # of the programs of cloud providers
 FOREIGN |= {"--array", "--gpus", "--gpus-per-node", "--job-name", "--nodes"}  # of Slurm
 FOREIGN |= {"--ntasks-per-node", "--requeue", "--signal", "--time"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from smoothcert.cli.frame import DataDir, Device, Json, Options, Place, Trust, command
@@ -53,6 +53,8 @@ def doctor(
         images: how many images to look at
         samples: without a model: how many values of each noise to test
     """
+    from smoothcert.statistics.bounds import check_samples
+
     network = OwnModel(**own)
     if run is None and network.model is None and data is None:
         examine_machine(device, samples, settings, data_dir, json)
@@ -60,15 +62,16 @@ def doctor(
     check_named(network, run, data=data)
     if images < 1:
         raise ConfigError(f"--images must be at least 1, found {images}")
-    sigma = known_sigma(run, settings) or _DEFAULT_SIGMA
-    config = CertifyConfig(**{**settings, "sigma": sigma})
+    config = CertifyConfig(**{"sigma": _DEFAULT_SIGMA, **settings})
+    check_samples(config.n0, config.n, config.alpha)  # before anything is read
+    config = replace(config, sigma=known_sigma(run, settings) or _DEFAULT_SIGMA)
     selection, chosen = selected(subset, shard), Images(data, split, data_dir)
 
     from smoothcert.certification.plan import check_settings
     from smoothcert.devices.pick import pick_device
     from smoothcert.evaluation.doctor import examine
 
-    check_settings(config)  # before anything is loaded
+    check_settings(config)
     place = pick_device(device)
     subject = (
         bring(network, chosen, config.sigma)[1]

@@ -265,7 +265,8 @@ def rows_for(config: Mapping[str, Any]) -> list[Row]:
     Those that were trained as the configuration says, else those that were trained as their recipes are.
     """
     dataset = str(config.get("dataset")).removesuffix("-printed")
-    method = dict(config.get("method") or {}).get("name")
+    given = config.get("method") or {}
+    method = given if isinstance(given, str) else given.get("name")
     own = (row for row in all_rows() if row.dataset == dataset)
     near = (row for row in own if dict(row.settings.get("method") or {}).get("name") == method)
     fits = [row for row in near if row.is_about(config)]

@@ -194,6 +194,8 @@ def judge_row(row: Row, measured: Sequence[Measured]) -> list[Verdict]:
             continue
         error = 0.0 if same else image_error(ours, printed, _radii(row, printed, values))
         paired = logs.get(AUTHORS, {}).get(printed.place)
+        if paired and not _of_log(printed, ours.value - paired.value, error, row.step(printed)):
+            paired = None
         beside = Beside(row.step(printed), pool, error, paired, numbers)
         verdict = judge(ours, printed, beside)
         for name in logs.keys() - {AUTHORS}:
@@ -201,6 +203,15 @@ def judge_row(row: Row, measured: Sequence[Measured]) -> list[Verdict]:
                 verdict = verdict._replace(reason=f"{verdict.reason}{_lies(verdict, name, other)}")
         verdicts.append(verdict)
     return verdicts
+
+
+def _of_log(printed: Value, value: float, error: float, step: float) -> bool:
+    """Whether a log, which has this value on our images, may be what the printed value is from.
+
+    On other images only what is printed of one run is taken for it: which runs a mean is of cannot be seen there.
+    """
+    near = abs(value - printed.value) <= step / 2 + 3 * error + 1e-9
+    return near and (printed.seeds == 1 or not error)
 
 
 def of_row(verdicts: Iterable[Verdict]) -> Word:

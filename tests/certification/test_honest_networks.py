@@ -123,6 +123,6 @@ def test_the_callers_autocast_decides_no_vote():
 def test_logits_that_cannot_be_compared_are_refused_in_words(unlike):
     model = Returns(lambda x: unlike(two((x - 0.5).flatten(1).sum(1))))
     with pytest.raises(ModelError, match="dense floats"):
-        SmoothedClassifier(model, 0.5, 2).certify(
-            torch.full(SHAPE, 140, dtype=torch.uint8), n0=20, n=200
+        SmoothedClassifier(model, CertifyConfig(0.5, n0=20, n=200)).certify(
+            torch.full(SHAPE, 140, dtype=torch.uint8)
         )

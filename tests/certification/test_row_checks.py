@@ -374,9 +374,10 @@ def test_few_answers_that_their_place_decides_are_no_rounding(monkeypatch):
         return two(score)
 
     monkeypatch.setattr(audit, "RATE", 0.2)
-    smoothed = SmoothedClassifier(Returns(answered), 0.5, 2, batch_size=256)
+    config = CertifyConfig(0.5, n0=20, n=20_000)
+    smoothed = SmoothedClassifier(Returns(answered), config, batch_size=256)
     with pytest.raises(ModelError, match="its place in the batch"):
-        smoothed.certify(torch.full(SHAPE, 140, dtype=torch.uint8), n0=20, n=20_000)
+        smoothed.certify(torch.full(SHAPE, 140, dtype=torch.uint8))
 
 
 def test_later_batches_are_looked_at_too(monkeypatch):

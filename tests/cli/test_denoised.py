@@ -89,7 +89,8 @@ def test_what_cannot_be_put_together_is_refused_before_anything_is_written(
 
 def test_a_classifier_of_another_size_gets_images_of_its_own(capsys, denoiser, tmp_path):
     (tmp_path / "sized.py").write_text(
-        "from torch import nn\n\ndef make(classes):\n    return nn.Sequential(nn.Flatten(), nn.Linear(196, classes))\n"
+        "import torch\nfrom torch import nn\n\ndef make(classes):\n    torch.manual_seed(0)\n"
+        "    return nn.Sequential(nn.Flatten(), nn.Linear(196, classes))\n"
     )
     model = [
         "--model",

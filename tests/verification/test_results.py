@@ -29,7 +29,7 @@ def test_the_packed_run_of_cifar10_verifies_and_is_the_row_of_the_table(tmp_path
     (verdict,) = verify(pack)
     assert verdict.text == "verified: 500 rows recomputed, 0 re-sampled, 0 differ"
     (missing,) = (note for note in verdict.notes if "the data is not here" in note)
-    assert "--data-dir" in missing
+    assert "data_dir" in missing
     assert missing.endswith("the test split (test_batch.bin or test_batch) was not found")
     found = read_store(unpack(pack, tmp_path) / "certify" / "test")
     reported = {
