@@ -22,12 +22,13 @@ import numpy as np
 from scipy.stats import norm
 
 from smoothcert.certification.ray_workers import group_seconds
-from smoothcert.evaluation.outlook import limits_of, samples_of
+from smoothcert.evaluation.outlook import limits_of, samples_taken
 from smoothcert.recipes.tables import load_table
 from smoothcert.runs.claims import Claims
 from smoothcert.runs.executor import Here, Made
 from smoothcert.runs.store import Manifest, ResultStore, part_lock
-from smoothcert.statistics.sequential import procedure
+from smoothcert.statistics.laws import law_named
+from smoothcert.statistics.stopping import Level, RadiusTests
 
 RESULTS = Path(__file__).parents[1] / "results"
 IMAGES, N0, N, SIGMA, ALPHA, RADIUS = 50_000, 100, 100_000, 0.5, 0.001, 0.5
@@ -132,16 +133,20 @@ def images_with_radius(rng: np.random.Generator) -> np.ndarray:
         percent for percent in row.accuracy if percent
     ]  # 0 beyond the largest radius that n allows
     radii = np.array(
-        [*table.radii[: len(printed)], limits_of(SIGMA, N, ALPHA, "gaussian").largest_radius]
+        [
+            *table.radii[: len(printed)],
+            limits_of(SIGMA, N, ALPHA, law_named("gaussian")).largest_radius,
+        ]
     )
     accuracy = np.array([*printed, 0.0]) / 100
     rank = rng.random(IMAGES)
     radius = np.interp(-rank, -accuracy, radii)  # the larger the rank, the smaller the radius
     shares = np.where(rank < accuracy[0], norm.cdf(radius / SIGMA), rng.uniform(0.4, 0.5, IMAGES))
     wrong = rank > (1 + accuracy[0]) / 2
-    test = procedure(N, ALPHA, SIGMA, radii=(RADIUS,), law="gaussian")
+    test = RadiusTests((RADIUS,), Level(law_named("gaussian"), SIGMA, N, ALPHA))
     # of images with nearly the same share one is simulated
-    taken = {share: samples_of(test, share, rng) for share in np.unique(shares.round(3))}
+    different = np.unique(shares.round(3))
+    taken = dict(zip(different, samples_taken(test, different, rng), strict=True))
     return (
         np.array(
             [0 if w else taken[share] for w, share in zip(wrong, shares.round(3), strict=True)]

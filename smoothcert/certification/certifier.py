@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -12,7 +13,6 @@ from numpy.typing import NDArray
 from torch import nn
 
 from smoothcert.certification.images import Image, check_image
-from smoothcert.certification.plan import Plan
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import evaluation
 from smoothcert.config import CertifyConfig
@@ -22,8 +22,8 @@ from smoothcert.errors import NoFunctionError
 from smoothcert.kernels.prepare import Prepared
 from smoothcert.runs.environment import environment
 from smoothcert.runs.executor import Row
-from smoothcert.statistics import bounds
-from smoothcert.statistics.certificate import Certificate
+from smoothcert.statistics.procedure import SPLIT, Certificate, Procedure
+from smoothcert.statistics.stopping import describe
 
 
 class Certifier:
@@ -58,7 +58,11 @@ class Certifier:
         self._smoothed.count(check_image(example), SMALLEST, "prediction", 0)
         self.identity = identity_of(config, self._plan, prepared, self._smoothed.device)
         made = environment(self._smoothed.device)
-        self.environment = {**made, "values": self._plan.values, "skipped": list(prepared.skipped)}
+        self.environment = {
+            **made,
+            "values": math.prod(example.shape),
+            "skipped": list(prepared.skipped),
+        }
 
     @property
     def rechecked(self) -> tuple[int, int]:
@@ -83,16 +87,16 @@ class Certifier:
 
 
 def identity_of(
-    config: CertifyConfig, plan: Plan, prepared: Prepared, device: torch.device
+    config: CertifyConfig, procedure: Procedure, prepared: Prepared, device: torch.device
 ) -> dict[str, Any]:
     """All that decides the rows of a store, except what they are about (`subject`)."""
     entries: Mapping[str, Any] = {
         **vars(config),
-        **plan.describe(),
-        "alpha_each": plan.alpha,
-        "split_alpha": bounds.DEFAULT_SPLIT,
-        "tau": plan.slack,
-        "norm": bounds.NORMS[plan.law],
+        **describe(procedure.stopping),
+        "alpha_each": procedure.alpha,
+        "split_alpha": SPLIT,
+        "tau": procedure.tau,
+        "norm": procedure.law.norm,
         **evaluation(prepared, config.noise, device),
     }
     return {name: value for name, value in entries.items() if value is not None}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +18,6 @@ from smoothcert.certification.batch_size import choose_batch_size
 from smoothcert.certification.counting import Counter, Request, count_within_memory, counter_for
 from smoothcert.certification.images import Image, check_image, check_images
 from smoothcert.certification.network import Network, ready_network
-from smoothcert.certification.plan import Plan
 from smoothcert.config import (
     ALPHA,
     N0,
@@ -28,6 +29,7 @@ from smoothcert.config import (
     NoiseMode,
     Precision,
 )
+from smoothcert.config.choices import law_of
 from smoothcert.devices.launching import launch_on
 from smoothcert.errors import ConfigError, DataError, ModelError
 from smoothcert.kernels.prepare import Prepared, check_precision
@@ -36,11 +38,11 @@ from smoothcert.models.build import initialise
 from smoothcert.models.called import as_module
 from smoothcert.models.weights import weights_name
 from smoothcert.noise.exact import Stage
-from smoothcert.noise.streams import law_of, total_variation
+from smoothcert.noise.streams import tau
 from smoothcert.runs.seeds import noise_seed
 from smoothcert.statistics import bounds
-from smoothcert.statistics.certificate import Certificate, from_claim, from_counts, predicted
-from smoothcert.statistics.sequential import NO_CLAIM, Claim, Procedure, procedure
+from smoothcert.statistics.laws import law_named
+from smoothcert.statistics.procedure import Certificate, Procedure, certificates, predicted
 
 _LARGE = (
     2**15
@@ -153,7 +155,7 @@ class SmoothedClassifier:
         self,
         images: Sequence[Image],
         indices: Sequence[int],
-        plan: Plan,
+        plan: Procedure,
         skip_unless: Sequence[int] | None = None,
     ) -> list[Certificate]:
         """`certify_many` by a plan that was made before, for all images of a set."""
@@ -167,88 +169,63 @@ class SmoothedClassifier:
         alpha: float,
         radii: Sequence[float] | None = None,
         tolerance: float | None = None,
-    ) -> Plan:
+    ) -> Procedure:
         """Checks the settings, and works out once what all images of a shape share."""
         radii = None if radii is None else tuple(radii)
-        CertifyConfig(self.sigma, n0=n0, n=n, alpha=alpha, radii=radii, tolerance=tolerance)
-        bounds.check_samples(n0, n, alpha)
-        values = math.prod(shape)
-        slack, law = total_variation(self.noise, self.sigma, values), law_of(self.noise)
-        test = procedure(
-            n, alpha, self.sigma, radii=radii, tolerance=tolerance, slack=slack, law=law
-        )
-        return Plan(self.sigma, self.noise, n0, n, alpha, values, slack, law, test)
+        settings: dict[str, Any] = {"n0": n0, "n": n, "alpha": alpha, "radii": radii}
+        config = CertifyConfig(self.sigma, noise=self.noise, tolerance=tolerance, **settings)
+        return Procedure.of(config, tau(self.noise, self.sigma, math.prod(shape)))
 
     def _certify(
         self,
         xs: Sequence[Tensor],
         indices: Sequence[int],
-        plan: Plan,
+        procedure: Procedure,
         skip_unless: Sequence[int] | None,
     ) -> list[Certificate]:
         if skip_unless is not None and len(skip_unless) != len(xs):
             raise DataError(
                 f"expected a label for each of {len(xs)} images, found {len(skip_unless)}"
             )
-        if xs[0].numel() != plan.values:
-            raise DataError(
-                f"expected images of {plan.values} values, as planned, found {xs[0].numel()}"
-            )
-        if (plan.sigma, plan.noise) != (self.sigma, self.noise):
-            raise ConfigError(
-                f"the plan is for {plan.noise} noise of sigma {plan.sigma:g}, found {self.noise} noise of sigma "
-                f"{self.sigma:g}: make a plan with this classifier"
-            )
-        claim: dict[str, Any] = {"sigma": self.sigma, "alpha": plan.alpha, "law": plan.law}
-        counter = self._counter(xs)
-        selection = [Request(i, index, "selection", 0, plan.n0) for i, index in enumerate(indices)]
-        estimation = [Request(i, index, "estimation", 0, plan.n) for i, index in enumerate(indices)]
-        if plan.test is None and skip_unless is None:
-            # what is sampled does not depend on the class selected: one trip to the device for both stages
-            both = self._count(counter, [*selection, *estimation])
-            return from_counts(both[: len(xs)], both[len(xs) :], slack=plan.slack, **claim)
-        counts0 = self._count(counter, selection)
-        selected = counts0.argmax(1)
-        wanted = [
-            r
-            for r in estimation
-            if skip_unless is None or selected[r.image] == skip_unless[r.image]
+        self._require_own(procedure, xs[0])
+        counter, looks = self._counter(xs), procedure.stopping.looks
+        selection = [
+            Request(i, index, "selection", 0, procedure.n0) for i, index in enumerate(indices)
         ]
-        counts, claims = np.zeros_like(counts0), [NO_CLAIM] * len(xs)
-        if plan.test is not None:
-            self._sample_until_finished(plan.test, counter, wanted, selected, counts, claims)
-        found = [from_claim(*of, **claim) for of in zip(counts0, counts, claims, strict=True)]
-        if plan.test is None and wanted:
-            chosen = [r.image for r in wanted]
-            counts[chosen] = self._count(counter, wanted)
-            certified = from_counts(counts0[chosen], counts[chosen], slack=plan.slack, **claim)
-            for place, certificate in zip(chosen, certified, strict=True):
-                found[place] = certificate
-        return found
-
-    def _sample_until_finished(
-        self,
-        test: Procedure,
-        counter: Counter,
-        requests: list[Request],
-        selected: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        claims: list[Claim],
-    ) -> None:
-        """Draw the estimation samples of each image, in the order of a fixed n, until `test` is finished with it."""
-        states, before = {r.image: test.start for r in requests}, 0
-        for look, last in enumerate(test.looks):
-            if not requests:
+        estimation = [
+            Request(i, index, "estimation", 0, looks[0]) for i, index in enumerate(indices)
+        ]
+        path = np.full((len(xs), len(looks)), -1, np.int64)
+        if len(looks) == 1 and skip_unless is None:
+            # what is sampled does not depend on the class selected: one trip to the device
+            counts0, counts = np.split(self._count(counter, [*selection, *estimation]), 2)
+            path[:, 0] = counts[np.arange(len(xs)), counts0.argmax(1)]
+            return certificates(procedure, counts0, counts, path)
+        counts0 = self._count(counter, selection)
+        counts, selected = np.zeros_like(counts0), counts0.argmax(1)
+        rows = np.arange(len(xs))
+        if skip_unless is not None:
+            rows = np.flatnonzero(selected == np.array(skip_unless))
+        for look, (first, last) in enumerate(pairwise((0, *looks))):
+            if not len(rows):
                 break
-            pieces = [Request(r.image, r.index, r.stage, before, last) for r in requests]
-            for r, piece in zip(requests, self._count(counter, pieces), strict=True):
-                counts[r.image] += piece
-                states[r.image] = test.advance(
-                    states[r.image], look, int(counts[r.image, selected[r.image]])
-                )
-                claims[r.image] = test.claim(states[r.image])
-            requests = [r for r in requests if not test.finished(states[r.image])]
-            before = last
+            counts[rows] += self._count(
+                counter, [replace(estimation[i], first=first, last=last) for i in rows]
+            )
+            path[rows, look] = counts[rows, selected[rows]]
+            if last < looks[-1]:
+                rows = rows[~procedure.stopping.judge(path[rows, : look + 1]).finished]
+        return certificates(procedure, counts0, counts, path)
+
+    def _require_own(self, procedure: Procedure, image: Tensor) -> None:
+        """Refuse a procedure of other noise, or of images of another size."""
+        own = law_named(law_of(self.noise)), self.sigma, tau(self.noise, self.sigma, image.numel())
+        if (procedure.law, procedure.sigma, procedure.tau) != own:
+            raise ConfigError(
+                f"the plan is for {procedure.law.name} noise of sigma {procedure.sigma:g} and tau "
+                f"{procedure.tau:g}, found {own[0].name} noise of sigma {own[1]:g} and tau "
+                f"{own[2]:g}: make a plan with this classifier, for images of this size"
+            )
 
     def predict(self, image: Image, *, n: int = 1000, alpha: float = ALPHA, index: int = 0) -> int:
         """PREDICT: the smoothed class, wrong with probability at most alpha, or -1 to abstain."""
@@ -263,10 +240,8 @@ class SmoothedClassifier:
             raise ConfigError(f"n, the number of samples, must be at least 1, found {n}")
         x = check_image(image)
         counts = self.count(x, n, "prediction", index)
-        # the law of n counts is within n * slack of the ideal one in total variation: alpha is lowered by that
-        return predicted(
-            counts, alpha - n * total_variation(self.noise, self.sigma, x.numel())
-        ), counts
+        # the law of n counts is within n tau of the ideal one in total variation: alpha is lowered by that
+        return predicted(counts, alpha - n * tau(self.noise, self.sigma, x.numel())), counts
 
     def count(
         self, image: Tensor, n: int, stage: Stage, index: int, first: int = 0

@@ -98,8 +98,8 @@ def run(options: Options) -> None:
 
 def _check_settings(options: Options) -> None:
     """What no data could make right is told before any is looked for."""
-    from smoothcert.certification.plan import check_settings
     from smoothcert.devices.pick import pick_device
+    from smoothcert.statistics.procedure import Procedure
 
     sigma = known_sigma(options)
     if sigma == 0:
@@ -107,7 +107,7 @@ def _check_settings(options: Options) -> None:
             f"{options.run} was trained without noise: give --sigma, the noise to certify with"
         )
     if sigma is not None:  # else more is missing
-        check_settings(read_settings(options, CertifyConfig, sigma=sigma))
+        Procedure.of(read_settings(options, CertifyConfig, sigma=sigma))
     if options.name is not None:
         check_name(options.name)
     if options.batch_size is not None and options.batch_size < 1:

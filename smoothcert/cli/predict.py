@@ -21,7 +21,7 @@ from smoothcert.config import CertifyConfig
 from smoothcert.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
-    from smoothcert.statistics.certificate import Certificate
+    from smoothcert.statistics.procedure import Certificate
 
 ABOUT = "Class (or abstention) and certified radius of image files; or pseudo-labels of a data set."
 

@@ -12,7 +12,7 @@ from smoothcert.errors import StoreError
 from smoothcert.runs.rows import OPTIONAL, Lines
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.store import Manifest
-from smoothcert.statistics.bounds import NORMS
+from smoothcert.statistics.laws import law_named
 
 _NEEDED = ("procedure", "sigma", "n0", "n", "alpha", "alpha_each", "split_alpha", "tau", "norm", "noise", "noise_seed",
            "classes", "start", "every", "simultaneous", "skip_wrong")  # fmt: skip
@@ -80,7 +80,7 @@ def read_rules(manifest: Manifest, name: str = "manifest.json") -> Rules:
         ("split_alpha", 0 < said["split_alpha"] < 1),
         ("values", values >= 1),
         ("tau", _least_tau(noise, sigma, values) <= tau < 1),
-        ("norm", noise in get_args(NoiseMode) and said["norm"] == NORMS[law_of(noise)]),
+        ("norm", noise in get_args(NoiseMode) and said["norm"] == law_named(law_of(noise)).norm),
         ("n", said["n0"] >= 1 and 1 <= said["n"] <= _MOST_SAMPLES),
         ("inputs", 1 <= inputs <= min(_MOST_INPUTS, said.get("max") or _MOST_INPUTS)),
         ("start", start >= 0),

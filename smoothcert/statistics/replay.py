@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from smoothcert.statistics.sequential import RadiusTest, RepeatedBounds
+from smoothcert.statistics.stopping import RadiusTests, RepeatedBounds
 
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
@@ -19,14 +19,12 @@ ROUNDING = 1e-11
 _NEVER = 2**60
 
 
-def radius_claims(test: RadiusTest, look: Integers, count: Integers, passed: Integers) -> Answers:
+def radius_claims(test: RadiusTests, look: Integers, count: Integers, passed: Integers) -> Answers:
     """Whether sampling may have stopped at `look` with `count` and with the first `passed` radii certified."""
     looks = np.array(test.looks)
-    certify, futile = (
-        np.array([getattr(table, name) for table in test.tables]) for name in ("certify", "futile")
-    )
+    futile = test.futile
     certify = np.where(
-        certify > looks, _NEVER, certify
+        test.certify > looks, _NEVER, test.certify
     )  # [radii, looks]; a count above all samples cannot be
     rising = bool(
         (np.diff(certify, axis=0) >= 0).all()

@@ -16,6 +16,7 @@ from smoothcert.report import average_certified_radius, certified_accuracy, read
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import COLUMNS
 from smoothcert.statistics import bounds
+from smoothcert.statistics.laws import law_named
 from tests.networks import SumOfPixels
 from tests.results import cells, certify_with, status_lines
 
@@ -82,7 +83,7 @@ def test_fixed_radius_decisions_agree_with_fixed_n(model, data, fixed, tmp_path,
     assert set(tested.radius) <= {0.0, radius}
     assert (tested.predict[accepted] == full.predict[accepted]).all()
     # where all n samples leave no doubt on which side of p0 the input is, the test says the same
-    p0, count = float(bounds.probability_at(radius, SIGMA, "gaussian")), top_counts(fixed)
+    p0, count = float(law_named("gaussian").probability(radius, SIGMA)), top_counts(fixed)
     sure = bounds.lower_bound(count, N, 1e-6) > p0
     hopeless = bounds.upper_bound(count, N, 1e-3) < p0
     assert accepted[sure].all()

@@ -16,7 +16,8 @@ from smoothcert.report import average_certified_radius, read_store
 from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import Manifest, ResultStore, clock
 from smoothcert.statistics import bounds
-from smoothcert.statistics.certificate import from_counts
+from smoothcert.statistics.laws import law_named
+from tests.counted import certified
 from tests.results import certify_with
 from tests.runs.rows import TAU
 from tests.verification.simulated import simulate
@@ -40,13 +41,13 @@ def make(folder, rows=((0, 1), (2, 3)), environment=None, **identity):
     store = ResultStore(folder)
     law = full["noise"] if full["noise"] in ("uniform", "laplace") else "gaussian"
     alpha = full["alpha"] / 4 if full["simultaneous"] else full["alpha"]
-    full |= {"norm": bounds.NORMS[law], "alpha_each": alpha}
+    full |= {"norm": law_named(law).norm, "alpha_each": alpha}
     store.claim(Manifest(full, 4, environment or {"values": 784}))
     for part, indices in enumerate(rows):
         with store.writer(part, len(rows)) as writer:
             for index in indices:
                 counts = np.array([COUNTS0[index]]), np.array([COUNTS[index]])
-                (certificate,) = from_counts(*counts, 0.5, alpha, law=law, slack=full["tau"])
+                (certificate,) = certified(*counts, 0.5, alpha, law=law, tau=full["tau"])
                 row = certificate_row(
                     certificate, index=index, label=0, noise=full["noise"], seed=0
                 )
@@ -55,10 +56,8 @@ def make(folder, rows=((0, 1), (2, 3)), environment=None, **identity):
 
 
 def expected(alpha, law="gaussian", **settings):
-    pairs, settings = zip(COUNTS0, COUNTS, strict=True), {"slack": TAU, **settings}
-    return [
-        from_counts(np.array([a]), np.array([b]), 0.5, alpha, law, **settings)[0] for a, b in pairs
-    ]
+    pairs, settings = zip(COUNTS0, COUNTS, strict=True), {"tau": TAU, **settings}
+    return [certified(a, b, 0.5, alpha, law=law, **settings)[0] for a, b in pairs]
 
 
 @pytest.mark.parametrize("alpha", [None, 0.05, 1e-6])
@@ -83,7 +82,7 @@ def test_as_certified_by_default(tmp_path):
 @pytest.mark.parametrize("tau", [TAU, 0.01])
 def test_the_multiclass_bound(tmp_path, tau):
     found = reanalyse(make(tmp_path, tau=tau), alpha=0.01, bound="multiclass")
-    wanted = expected(0.01, slack=tau)
+    wanted = expected(0.01, tau=tau)
     assert found.radius.tolist() == [c.multiclass_radius for c in wanted]
     assert found.predict.tolist() == [c.selected if c.multiclass_radius > 0 else -1 for c in wanted]
     assert found.predict[2] == 2  # below one half, yet ahead of every other class

@@ -10,8 +10,8 @@ from smoothcert.report import Certificates
 from smoothcert.runs.rows import CHECK
 from smoothcert.runs.store import first_link, next_link
 from smoothcert.statistics import bounds
-from smoothcert.statistics.certificate import from_claim, from_counts
-from smoothcert.statistics.sequential import procedure
+from smoothcert.statistics.stopping import describe
+from tests.counted import procedure, sampled
 from tests.report.attack_stores import ABOUT, ABSTAIN, RIGHT, WRONG, write_attacks
 from tests.runs.rows import TAU
 
@@ -95,8 +95,8 @@ def write_store(tmp_path):
         rules = {
             key: settings.get(key) for key in ("radii", "tolerance") if "procedure" in identity
         }
-        test = procedure(settings["n"], alpha, 0.5, law=law, **rules)
-        settings |= test.describe() if test else {}
+        test = procedure(law, n=settings["n"], alpha=alpha, **rules)
+        settings |= describe(test.stopping)
         settings.setdefault("alpha_each", alpha)
         made = {"smoothcert": "0.1.0", "values": 784}
         manifest = {"identity": settings, "inputs": inputs, "environment": made}
@@ -108,9 +108,6 @@ def write_store(tmp_path):
                 certificate = _certificate(
                     label if predict < 0 else predict,
                     None if predict < 0 else float(radius),
-                    settings["n"],
-                    alpha,
-                    law,
                     test,
                 )
                 row = certificate_row(
@@ -127,28 +124,15 @@ def write_store(tmp_path):
     return write
 
 
-def _certificate(selected, radius, n, alpha, law, test):
+def _certificate(selected, radius, test):
     """The certificate of a class with about this radius; without one, of a class that half of the samples name."""
-    radii = bounds.radius(bounds.lower_bound(np.arange(n + 1), n, alpha), 0.5, law)
-    top = (
-        n // 2
-        if radius is None
-        else int(np.where(radii > 0, np.abs(radii - radius), np.inf).argmin())
-    )
+    radii = test.law.radius(bounds.lower_bound(np.arange(test.n + 1), test.n, test.alpha), 0.5)
+    near = np.where(radii > 0, np.abs(radii - (radius or 0)), np.inf).argmin()
     shares = np.zeros(10)
-    shares[selected], shares[(selected + 1) % 10] = top / n, 1 - top / n
+    top = test.n // 2 if radius is None else int(near)
+    shares[selected], shares[(selected + 1) % 10] = top / test.n, 1 - top / test.n
     counts0 = np.where(np.arange(10) == selected, 100, 0)
-    if test is None:
-        (certificate,) = from_counts(
-            counts0[None], np.round(n * shares).astype(int)[None], 0.5, alpha, law=law
-        )
-        return certificate
-    state = test.start
-    for look, seen in enumerate(test.looks):
-        counts = np.round(seen * shares).astype(int)
-        state = test.advance(state, look, int(counts[selected]))
-        if test.finished(state):
-            return from_claim(counts0, counts, test.claim(state), 0.5, alpha, law=law)
+    return sampled(test, counts0, lambda seen: np.round(seen * shares).astype(int))
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from smoothcert.certification.certifier import certificate_row
 from smoothcert.runs.chain import broken_rows
 from smoothcert.runs.rows import COLUMNS
 from smoothcert.runs.store import Manifest, clock
-from smoothcert.statistics.certificate import from_counts
+from tests.counted import certified
 
 TAU = 784 * (2 * 255 * 4 + 1) / 2**62  # of integer noise with sigma 0.5 on MNIST
 IDENTITY = {
@@ -33,9 +33,7 @@ MANIFEST = Manifest(IDENTITY, 3, {"torch": "2.13", "values": 784})
 
 def row(index, top=990, seconds=3725.25):
     counts0, counts = np.array([90, 10, 0]), np.array([top, 0, 1000 - top])
-    (certificate,) = from_counts(
-        counts0[None], counts[None], sigma=0.5, alpha=0.001, law="gaussian"
-    )
+    (certificate,) = certified(counts0, counts)
     row = certificate_row(certificate, index=index, label=0, noise="exact", seed=0)
     return {**row, "time": clock(seconds)}
 

@@ -2,14 +2,13 @@
 
 import resource
 
-import numpy as np
 import pytest
 
 from smoothcert.errors import StoreError
 from smoothcert.report import read_store
 from smoothcert.runs.rows import COLUMNS
 from smoothcert.runs.store import ResultStore, clock, next_link
-from smoothcert.statistics.certificate import from_counts
+from tests.counted import certified
 from tests.processes import Child
 from tests.runs.rows import row, text
 
@@ -18,9 +17,7 @@ def test_a_row_holds_the_fields_columns_first_and_everything_to_judge_it_again(s
     with store.writer(0, 1) as part:
         part.add(row(7))
     (cells,) = store.rows()
-    (certificate,) = from_counts(
-        np.array([[90, 10, 0]]), np.array([[990, 0, 10]]), sigma=0.5, alpha=0.001, law="gaussian"
-    )
+    (certificate,) = certified([90, 10, 0], [990, 0, 10])
     assert list(cells)[:6] == ["idx", "label", "predict", "radius", "correct", "time"]
     assert cells["idx"] == "7"
     assert cells["time"] == "1:02:05.250000"
@@ -38,12 +35,7 @@ def test_the_report_reads_what_the_store_writes(store):
     found = read_store(store.folder)
     assert found.idx.tolist() == [0, 1, 2]
     assert found.predict.tolist() == [-1, 0, 0]
-    assert (
-        found.radius[1]
-        == from_counts(
-            np.array([[90, 10, 0]]), np.array([[990, 0, 10]]), 0.5, 0.001, law="gaussian"
-        )[0].radius
-    )
+    assert found.radius[1] == certified([90, 10, 0], [990, 0, 10])[0].radius
     assert not found.partial
 
 

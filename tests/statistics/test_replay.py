@@ -3,30 +3,31 @@
 import numpy as np
 import pytest
 
+from smoothcert.statistics.laws import law_named
 from smoothcert.statistics.replay import bound_claims, radius_claims
-from smoothcert.statistics.sequential import RadiusTest, RepeatedBounds
+from smoothcert.statistics.stopping import Level, RadiusTests, RepeatedBounds
 
 
 def walk(test, p, rng):
     """The last look, the count there and the claim of one input whose class has probability p."""
-    state, count, before = test.start, 0, 0
-    for look, seen in enumerate(test.looks):
-        count += int(rng.binomial(seen - before, p))
-        state, before = test.advance(state, look, count), seen
-        if test.finished(state):
-            return look, count, test.claim(state)
+    path = rng.binomial(np.diff(test.looks, prepend=0), p).cumsum()
+    for look in range(len(path)):
+        judged = test.judge(path[None, : look + 1])
+        if judged.finished[0]:
+            return look, path[look], judged.p_lower[0], judged.radius[0]
     raise AssertionError("it must finish at the last look")
 
 
 @pytest.mark.parametrize("radii", [(0.0,), (0.5,), (0.0, 0.25, 0.5, 0.7), (0.3, 0.31)])
 @pytest.mark.parametrize("law", ["gaussian", "uniform"])
 def test_every_claim_of_a_radius_test_is_allowed_and_no_larger_one(radii, law):
-    test, rng = RadiusTest(radii, 0.5, 2000, 0.001, law=law), np.random.default_rng(0)
+    test, rng = (
+        RadiusTests(radii, Level(law_named(law), 0.5, 2000, 0.001)),
+        np.random.default_rng(0),
+    )
     found = [walk(test, p, rng) for p in rng.uniform(0.4, 1.0, 600)]
     look, count = (np.array(column) for column in list(zip(*found, strict=True))[:2])
-    passed = np.array(
-        [0 if c.radius is None else 1 + test.radii.index(c.radius) for *_, c in found]
-    )
+    passed = np.array([0 if np.isnan(r) else 1 + test.radii.index(r) for *_, r in found])
     assert radius_claims(test, look, count, passed).all()
     more = passed < len(radii)
     larger = radius_claims(test, look[more], count[more], np.full(more.sum(), len(radii)))
@@ -38,7 +39,7 @@ def test_every_claim_of_a_radius_test_is_allowed_and_no_larger_one(radii, law):
 @pytest.mark.parametrize("tolerance", [0.0, 0.02, 0.2])
 def test_every_claim_of_repeated_bounds_is_allowed_and_no_other(tolerance):
     test, rng = (
-        RepeatedBounds(tolerance, 0.5, 20_000, 0.001, slack=1e-10, law="gaussian"),
+        RepeatedBounds(tolerance, Level(law_named("gaussian"), 0.5, 20_000, 0.001, 1e-10)),
         np.random.default_rng(1),
     )
     found = [
@@ -46,7 +47,7 @@ def test_every_claim_of_repeated_bounds_is_allowed_and_no_other(tolerance):
         for p in np.concatenate([rng.uniform(0.4, 1.0, 300), rng.uniform(0.99, 1.0, 300)])
     ]
     look, count = (np.array(column) for column in list(zip(*found, strict=True))[:2])
-    p = np.array([claim.p_lower for *_, claim in found])
+    p = np.array([p for *_, p, _ in found])
     early = 0
     for at in range(len(test.looks)):
         rows = look == at
@@ -58,7 +59,7 @@ def test_every_claim_of_repeated_bounds_is_allowed_and_no_other(tolerance):
 
 
 def test_a_stop_too_early_is_not_allowed():
-    test = RepeatedBounds(0.01, 0.5, 20_000, 0.001, law="gaussian")
+    test = RepeatedBounds(0.01, Level(law_named("gaussian"), 0.5, 20_000, 0.001))
     count = np.array([300])  # of 320: all samples could show a much larger radius
     assert test.looks[2] == 320
     assert not bound_claims(test, 2, count, test.bound(2, count)).any()

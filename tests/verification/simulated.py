@@ -6,9 +6,9 @@ from smoothcert import CertifyConfig
 from smoothcert.certification.certifier import certificate_row
 from smoothcert.config.choices import law_of
 from smoothcert.runs.store import Manifest, ResultStore, clock, first_link, next_link
-from smoothcert.statistics.bounds import NORMS
-from smoothcert.statistics.certificate import from_claim, from_counts
-from smoothcert.statistics.sequential import NO_CLAIM, procedure
+from smoothcert.statistics.procedure import Procedure, certificates
+from smoothcert.statistics.stopping import describe
+from tests.counted import certified, sampled
 from tests.runs.rows import TAU
 
 CLASSES = 4
@@ -17,24 +17,15 @@ CLASSES = 4
 def simulate(folder, *, rows=40, shards=2, **settings):
     """A complete store of `rows` inputs 5, 8, 11, ..., as if a network had answered at random."""
     config = CertifyConfig(**{"sigma": 0.5, "n": 1000, "noise": "float", "seed": 0, **settings})
-    law, tau = law_of(config.noise), 0.0 if config.noise == "float" else TAU
-    alpha = config.alpha / rows if config.simultaneous else config.alpha
-    test = procedure(
-        config.n,
-        alpha,
-        config.sigma,
-        radii=config.radii,
-        tolerance=config.tolerance,
-        slack=tau,
-        law=law,
-    )
+    tau = 0.0 if config.noise == "float" else TAU
+    rules = Procedure.of(config, tau, rows)
     identity = {
         **{name: value for name, value in vars(config).items() if value is not None},
-        **({"procedure": "fixed"} if test is None else test.describe()),
-        "alpha_each": alpha,
+        **describe(rules.stopping),
+        "alpha_each": rules.alpha,
         "split_alpha": 0.9,
         "tau": tau,
-        "norm": NORMS[law],
+        "norm": rules.law.norm,
         "classes": CLASSES,
         "start": 5,
         "every": 3,
@@ -52,11 +43,12 @@ def simulate(folder, *, rows=40, shards=2, **settings):
     for shard in range(shards):
         with store.writer(shard, shards) as part:
             for index in indices[shard::shards]:
-                made = _certificate(rng, config, alpha, law, tau, test)
+                made = _certificate(rng, rules)
                 label = int(rng.choice([made.selected, 0]))
                 if config.skip_wrong and made.selected != label:
-                    made = from_claim(
-                        made.counts0, 0 * made.counts, NO_CLAIM, config.sigma, alpha, law=law
+                    nothing = np.full((1, len(rules.stopping.looks)), -1)
+                    (made,) = certificates(
+                        rules, made.counts0[None], 0 * made.counts[None], nothing
                     )
                 row = certificate_row(
                     made, index=index, label=label, noise=config.noise, seed=config.seed
@@ -65,21 +57,12 @@ def simulate(folder, *, rows=40, shards=2, **settings):
     return store
 
 
-def _certificate(rng, config, alpha, law, tau, test):
+def _certificate(rng, rules):
     p = rng.choice([0.3, 0.6, 0.75, 0.9, 0.99, 1.0])
     chances = [p, *((1 - p) * np.array([0.6, 0.4, 0.0]))]
-    counts0 = rng.multinomial(config.n0, chances)[None]
-    answers = rng.choice(CLASSES, config.n, p=chances)
-    if test is None:
-        counts = np.bincount(answers, minlength=CLASSES)[None]
-        return from_counts(counts0, counts, config.sigma, alpha, slack=tau, law=law)[0]
-    state = test.start
-    for look, seen in enumerate(test.looks):
-        counts = np.bincount(answers[:seen], minlength=CLASSES)
-        state = test.advance(state, look, int(counts[counts0[0].argmax()]))
-        if test.finished(state):
-            break
-    return from_claim(counts0[0], counts, test.claim(state), config.sigma, alpha, law=law)
+    counts0 = rng.multinomial(rules.n0, chances)
+    answers = rng.choice(CLASSES, rules.n, p=chances)
+    return sampled(rules, counts0, lambda seen: np.bincount(answers[:seen], minlength=CLASSES))
 
 
 def invented(folder, source, selected):
@@ -91,9 +74,8 @@ def invented(folder, source, selected):
         for row in source.rows():
             counts = np.zeros((2, 1, said["classes"]), np.int64)
             counts[:, 0, selected(row)] = said["n0"], said["n"]
-            (made,) = from_counts(
-                *counts, said["sigma"], said["alpha"], slack=said["tau"], law=law_of(said["noise"])
-            )
+            settings = {"tau": said["tau"], "law": law_of(said["noise"])}
+            (made,) = certified(*counts, said["sigma"], said["alpha"], **settings)
             about = {"index": int(row["idx"]), "label": int(row["label"]), "noise": row["noise"]}
             part.add({**certificate_row(made, **about, seed=row["seed"]), "time": row["time"]})
     return store

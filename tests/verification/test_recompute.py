@@ -13,7 +13,8 @@ from scipy.stats import binom
 
 from smoothcert.runs import recompute
 from smoothcert.statistics import bounds
-from smoothcert.statistics.sequential import radius_looks, threshold_table
+from smoothcert.statistics.laws import law_named
+from smoothcert.statistics.stopping import radius_looks, threshold_table
 
 LAWS = ("gaussian", "uniform", "laplace")
 
@@ -44,7 +45,7 @@ def test_lower_bounds(n, share, alpha):
 @given(p=st.floats(0.5, 1 - 1e-9))
 def test_radii_and_their_probabilities(law, p):
     r = recompute.radius(p, 0.5, law)
-    assert r == pytest.approx(bounds.radius(p, 0.5, law), rel=1e-9, abs=1e-12)
+    assert r == pytest.approx(law_named(law).radius(p, 0.5), rel=1e-9, abs=1e-12)
     assert recompute.probability(r, 0.5, law) == pytest.approx(p, rel=1e-12)
 
 
@@ -55,7 +56,8 @@ def test_two_class_radii(law, top, other):
     n = np.array([1000])
     p_a = recompute.lower_bound(np.array([top]), n, 0.0009)
     p_b = np.minimum(1 - recompute.lower_bound(n - other, n, 0.0001), 1 - p_a)
-    expected = bounds.multiclass_radius(top, other, 1000, 0.001, 0.5, law=law)
+    both = bounds.lower_bound(top, n, 0.0009), bounds.upper_bound(other, n, 0.0001)
+    (expected,) = law_named(law).multiclass_radius(*both, 0.5)
     assert recompute.two_class_radius(p_a, p_b, 0.5, law)[0] == pytest.approx(
         float(expected), rel=1e-8, abs=1e-10
     )
@@ -67,7 +69,7 @@ def test_looks_and_thresholds_of_radius_tests(n, p):
     looks = recompute.radius_looks(n)
     assert tuple(looks) == radius_looks(n)
     found = recompute.thresholds(p, looks, 0.001)
-    assert found == threshold_table(p, tuple(looks), 0.001).certify.tolist()
+    assert found == threshold_table(p, tuple(looks), 0.001)[0].tolist()
 
 
 def test_the_thresholds_spend_no_more_than_alpha():

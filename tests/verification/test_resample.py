@@ -20,9 +20,9 @@ from smoothcert.errors import ConfigError, ModelError, StoreError
 from smoothcert.runs.folder import ModelSpec, described
 from smoothcert.runs.proved import class_counts
 from smoothcert.runs.store import ResultStore
-from smoothcert.statistics.certificate import from_counts
 from smoothcert.verification.resample import Resampling
 from smoothcert.verification.verify import verify
+from tests.counted import certified
 from tests.verification.simulated import rechain, tamper
 
 OF = "6 of 1,000 inputs of the data set"
@@ -71,7 +71,7 @@ def invented(cells):
     counts0, counts = np.zeros((2, 1, 10), np.int64)
     label = int(cells["label"])
     counts0[0, label], counts[0, label] = 20, 200
-    (certificate,) = from_counts(counts0, counts, 0.5, 0.001, law="gaussian")
+    (certificate,) = certified(counts0, counts)
     row = certificate_row(
         certificate, index=int(cells["idx"]), label=label, noise=cells["noise"], seed=0
     )
@@ -188,9 +188,7 @@ def raised(by, sigma, tau):
         more = min(by, counts.get(other, 0))
         counts |= {top: counts[top] + more, other: counts.get(other, 0) - more}
         arrays = [[[part.get(label, 0) for label in range(10)]] for part in (counts0, counts)]
-        (certificate,) = from_counts(
-            *map(np.array, arrays), sigma, 0.001, slack=tau, law="gaussian"
-        )
+        (certificate,) = certified(*map(np.array, arrays), sigma, tau=tau)
         row = certificate_row(
             certificate, index=int(cells["idx"]), label=int(cells["label"]), noise="exact", seed=0
         )

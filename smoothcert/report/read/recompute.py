@@ -19,9 +19,10 @@ from smoothcert.runs.rows import Column, Lines
 from smoothcert.runs.rules import Rules, read_rules, require_columns
 from smoothcert.runs.store import Manifest
 from smoothcert.statistics import bounds
-from smoothcert.statistics.certificate import ABSTAIN
+from smoothcert.statistics.laws import law_named
+from smoothcert.statistics.procedure import ABSTAIN, Procedure
 from smoothcert.statistics.replay import bound_claims, radius_claims
-from smoothcert.statistics.sequential import Procedure, RadiusTest, RepeatedBounds, procedure
+from smoothcert.statistics.stopping import RadiusTests, RepeatedBounds, Stopping, describe
 
 UP, DOWN = 1e-9, 1e-4
 """How far a stored number may be above and below the recomputed one, relative to itself and sigma. Versions of SciPy
@@ -71,17 +72,17 @@ def check_rows(lines: Lines, columns: Mapping[str, Column], manifest: Manifest) 
     for name in ("label", "predict"):
         part.require(name, part[name] < rules.classes, f"a class below {rules.classes}")
     votes, test = _votes(part, rules.classes), _test(rules, manifest.identity, place)
-    _check_samples(part, votes, rules, (rules.n,) if test is None else test.looks)
+    _check_samples(part, votes, rules, test.looks)
     _check_claims(part, votes, rules, test)
     require_chain(lines, manifest.identity, "restore the file from a copy, or certify again")
 
 
-def _test(rules: Rules, identity: Mapping[str, Any], place: Path) -> Procedure | None:
+def _test(rules: Rules, identity: Mapping[str, Any], place: Path) -> Stopping:
     """When sampling stopped, if the number of samples was not fixed in advance; by no other rules than those here."""
-    budget, law = (rules.n, rules.alpha, rules.sigma), law_of(rules.noise)
+    budget, law = (rules.n0, rules.n, rules.alpha, rules.tau), law_named(law_of(rules.noise))
     radii, tolerance = identity.get("radii"), identity.get("tolerance")
-    test = procedure(*budget, radii=radii, tolerance=tolerance, slack=rules.tau, law=law)
-    for name, rule in ({"procedure": "fixed"} if test is None else test.describe()).items():
+    test = Procedure(law, rules.sigma, *budget, radii, tolerance).stopping
+    for name, rule in describe(test).items():
         if (found := identity.get(name, "fixed")) != rule:
             raise StoreError(
                 f"{place}: certified by a procedure with {name} {found}, here it is {rule}; read it with the version "
@@ -120,9 +121,9 @@ def _check_samples(part: _Part, votes: Votes, rules: Rules, looks: Sequence[int]
         part.require(name, told, f"the sum of {name.replace('n', 'counts')}")
 
 
-def _check_claims(part: _Part, votes: Votes, rules: Rules, test: Procedure | None) -> None:
+def _check_claims(part: _Part, votes: Votes, rules: Rules, test: Stopping) -> None:
     """Class, bound and radii are those that the counts prove."""
-    predict, radius, law = part["predict"], part["radius"], law_of(rules.noise)
+    predict, radius, law = part["predict"], part["radius"], law_named(law_of(rules.noise))
     abstains, sampled = predict == ABSTAIN, votes.n > 0
     part.require(
         "predict",
@@ -130,7 +131,7 @@ def _check_claims(part: _Part, votes: Votes, rules: Rules, test: Procedure | Non
         lambda row: f"{votes.selected[row]} or -1, by counts0",
     )
     part.require("predict", abstains | sampled, "-1 for an input without estimation samples")
-    if isinstance(test, RadiusTest):
+    if isinstance(test, RadiusTests):
         part.require(
             "radius",
             abstains | np.isin(radius, test.radii),
@@ -158,10 +159,10 @@ def _check_claims(part: _Part, votes: Votes, rules: Rules, test: Procedure | Non
                 allowed,
                 lambda row: f"a bound that {votes.top[row]} of {votes.n[row]} samples allow",
             )
-        proved = bounds.radius(p, rules.sigma, law)
+        proved = law.radius(p, rules.sigma)
     else:
         p = _lower_bound(votes.top, rules.n, rules.alpha, rules.tau)
-        proved = bounds.radius(p, rules.sigma, law)
+        proved = law.radius(p, rules.sigma)
     part.require("predict", abstains | (p >= 0.5 - UP), "-1: its counts prove no class")
     part.require(
         "predict",
@@ -172,13 +173,11 @@ def _check_claims(part: _Part, votes: Votes, rules: Rules, test: Procedure | Non
     part.require_near("radius", np.where(abstains, 0.0, proved), rules.sigma)
     part.require_near("p_lower", p, 0.0)
     multiclass = np.full(len(p), np.nan)  # of inputs that were not sampled to the end
-    if test is None:
+    if test.looks == (rules.n,):
         p_a = _lower_bound(votes.top, rules.n, rules.split * rules.alpha, rules.tau)
         level = (1.0 - rules.split) * rules.alpha
         p_b = 1.0 - _lower_bound(rules.n - votes.other, rules.n, level, rules.tau)
-        multiclass = np.where(
-            sampled, bounds.two_class_radius(p_a, p_b, rules.sigma, law), multiclass
-        )
+        multiclass = np.where(sampled, law.multiclass_radius(p_a, p_b, rules.sigma), multiclass)
     part.require_near("multiclass_radius", multiclass, rules.sigma)
 
 
