@@ -26,7 +26,8 @@ from smoothcert.evaluation.outlook import limits_of, samples_taken
 from smoothcert.recipes.tables import load_table
 from smoothcert.runs.claims import Claims
 from smoothcert.runs.executor import Here, Made
-from smoothcert.runs.store import Manifest, ResultStore, part_lock
+from smoothcert.runs.manifest import Manifest
+from smoothcert.runs.store import ResultStore, part_lock
 from smoothcert.statistics.laws import law_named
 from smoothcert.statistics.stopping import Level, RadiusTests
 

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from smoothcert.certification.images import Image, check_image
@@ -20,10 +18,10 @@ from smoothcert.data import UNLABELLED
 from smoothcert.devices.memory import SMALLEST
 from smoothcert.errors import NoFunctionError
 from smoothcert.kernels.prepare import Prepared
+from smoothcert.runs.counts import written
 from smoothcert.runs.environment import environment
 from smoothcert.runs.executor import Row
-from smoothcert.statistics.procedure import SPLIT, Certificate, Procedure
-from smoothcert.statistics.stopping import describe
+from smoothcert.statistics.procedure import Certificate
 
 
 class Certifier:
@@ -49,18 +47,18 @@ class Certifier:
         self._smoothed = SmoothedClassifier.of(
             model, classes, keyed, device=device, batch_size=batch_size
         )
-        self._config, self._seed = config, seed
+        self._config = config
         self._plan = self._smoothed.plan(
             example.shape, config.n0, config.n, alpha, config.radii, config.tolerance
         )
         self._prepared = prepared = self._smoothed.prepare(example)
         # a network that cannot take the images fails here, before there is a store
         self._smoothed.count(check_image(example), SMALLEST, "prediction", 0)
-        self.identity = identity_of(config, self._plan, prepared, self._smoothed.device)
+        dimension = math.prod(example.shape)
+        self.identity = identity_of(config, dimension, prepared, self._smoothed.device)
         made = environment(self._smoothed.device)
         self.environment = {
             **made,
-            "values": math.prod(example.shape),
             "skipped": list(prepared.skipped),
         }
 
@@ -81,50 +79,30 @@ class Certifier:
             )
         certificates = self._smoothed.certify_planned(images, indices, self._plan, wanted)
         for index, label, certificate in zip(indices, labels, certificates, strict=True):
-            yield certificate_row(
-                certificate, index=index, label=label, noise=config.noise, seed=self._seed
-            )
+            yield certificate_row(certificate, index=index, label=label)
 
 
 def identity_of(
-    config: CertifyConfig, procedure: Procedure, prepared: Prepared, device: torch.device
+    config: CertifyConfig, dimension: int, prepared: Prepared, device: torch.device
 ) -> dict[str, Any]:
     """All that decides the rows of a store, except what they are about (`subject`)."""
-    entries: Mapping[str, Any] = {
-        **vars(config),
-        **describe(procedure.stopping),
-        "alpha_each": procedure.alpha,
-        "split_alpha": SPLIT,
-        "tau": procedure.tau,
-        "norm": procedure.law.norm,
-        **evaluation(prepared, config.noise, device),
-    }
+    evaluated = evaluation(prepared, config.noise, device)
+    entries = {**vars(config), "dimension": dimension, **evaluated}
+    if config.radii is not None:
+        entries["radii"] = list(config.radii)
     return {name: value for name, value in entries.items() if value is not None}
 
 
-def certificate_row(
-    certificate: Certificate, *, index: int, label: int, noise: str, seed: int
-) -> dict[str, object]:
+def certificate_row(certificate: Certificate, *, index: int, label: int) -> dict[str, object]:
     """A certificate as a row of a store."""
     return {
         "idx": index,
         "label": label,
         "predict": certificate.predict,
         "radius": certificate.radius,
-        "correct": int(
-            certificate.predict == label != UNLABELLED
-        ),  # else an abstention, -1, would be right
-        "n0": int(certificate.counts0.sum()),
-        "n": int(certificate.counts.sum()),
-        "counts0": _sparse(certificate.counts0),
-        "counts": _sparse(certificate.counts),
-        "p_lower": certificate.p_lower,
-        "multiclass_radius": certificate.multiclass_radius,
-        "noise": noise,
-        "seed": seed,
+        # else an abstention, -1, would be right where there is no label
+        "correct": int(certificate.predict == label != UNLABELLED),
+        "counts0": written(certificate.counts0),
+        "counts": written(certificate.counts),
+        "path": " ".join(map(str, certificate.path)),
     }
-
-
-def _sparse(counts: NDArray[np.int64]) -> str:
-    """``class:count`` of the classes that were seen, so that 1000 classes do not make long rows."""
-    return ",".join(f"{label}:{counts[label]}" for label in np.flatnonzero(counts))

@@ -22,9 +22,10 @@ from smoothcert.progress import noun
 from smoothcert.runs.check import require_sound
 from smoothcert.runs.checks import note_checks
 from smoothcert.runs.folder import described
+from smoothcert.runs.manifest import Manifest
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import Manifest, ResultStore
+from smoothcert.runs.store import ResultStore
 from smoothcert.statistics.procedure import Procedure
 
 _RESTORE = "restore the file from a copy, or certify again under another --name. No row was added"

@@ -11,7 +11,7 @@ import numpy as np
 from smoothcert.config import check_choice
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import Certificates, read_store
-from smoothcert.report.read.votes import Votes, read_votes
+from smoothcert.runs.counts import Counts, Integers, read_counts
 from smoothcert.runs.store import ResultStore
 from smoothcert.statistics import bounds
 from smoothcert.statistics.laws import Law, law_named
@@ -53,15 +53,16 @@ def reanalyse(
     level = bounds.check_alpha(stored.alpha_each or 0.0)
     if stored.counts0 is None or stored.counts is None:
         raise StoreError(f"{folder} has no class counts, so that it cannot be analysed again")
-    votes = read_votes(stored.counts0, stored.counts)
-    p, radius = _bounds(bound, votes, level, identity, law)
+    selected = read_counts(stored.counts0.tolist()).top()
+    counted = read_counts(stored.counts.tolist())
+    p, radius = _bounds(bound, selected, counted, level, identity, law)
     certified = p >= 0.5 if bound == "binary" else radius > 0
     dimension = _values(folder, manifest, law, values) if norm == "linf" else None
     if dimension is not None:
         radius = bounds.linf_radius(radius, dimension)
     elif norm == "l2" and law.norm != "l2":
         raise ConfigError(f"{law.name} noise gives l1 radii, found norm 'l2' asked: leave norm out")
-    predict = np.where(certified, votes.selected, ABSTAIN)
+    predict = np.where(certified, selected, ABSTAIN)
     return replace(
         stored,
         predict=predict,
@@ -90,20 +91,21 @@ def _told(identity: dict[str, Any], alpha: float | None, bound: Bound) -> list[s
 
 def _bounds(
     bound: Bound,
-    votes: Votes,
+    selected: Integers,
+    counted: Counts,
     alpha: float,
     identity: dict[str, Any],
     law: Law,
 ) -> tuple[bounds.Array, bounds.Array]:
     """The lower bound of p_A and the radius of each input: 0 for inputs that were skipped after selection."""
-    sigma, slack = identity["sigma"], identity.get("tau", 0.0)
-    top, other, sampled, drawn = votes.top, votes.other, votes.n > 0, np.maximum(votes.n, 1)
+    sigma, slack = identity["sigma"], identity["tau"]
+    top, other, drawn = counted.of(selected), counted.largest_but(selected), counted.total()
+    sampled, drawn = drawn > 0, np.maximum(drawn, 1)
     if bound == "binary":
         p = np.where(sampled, bounds.lower_bound(top, drawn, alpha, slack), 0.0)
         return p, law.radius(p, sigma)
-    split = identity.get("split_alpha", SPLIT)
-    p = np.where(sampled, bounds.lower_bound(top, drawn, split * alpha, slack), 0.0)
-    p_b = bounds.upper_bound(other, drawn, (1.0 - split) * alpha, slack)
+    p = np.where(sampled, bounds.lower_bound(top, drawn, SPLIT * alpha, slack), 0.0)
+    p_b = bounds.upper_bound(other, drawn, (1.0 - SPLIT) * alpha, slack)
     return p, np.where(sampled, law.multiclass_radius(p, p_b, sigma), 0.0)
 
 
@@ -112,10 +114,4 @@ def _values(folder: Path, manifest: dict[str, Any], law: Law, given: int | None)
         raise ConfigError(
             f"l-infinity radii follow from l2 radii, found the l1 radii of {law.name} noise"
         )
-    recorded = manifest.get("environment", {}).get("values")
-    if given is None and recorded is None:
-        raise StoreError(
-            f"{folder} does not say how many values an input has, which norm 'linf' needs: "
-            "give values=..., for example 784 for MNIST"
-        )
-    return int(given if given is not None else recorded)
+    return int(given if given is not None else manifest["identity"]["dimension"])

@@ -6,31 +6,32 @@ import dataclasses
 import math
 import random
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from smoothcert.config import CertifyConfig, check_seed
 from smoothcert.errors import ConfigError, StoreError
+from smoothcert.runs.counts import class_counts
 from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.identity import one_network
-from smoothcert.runs.rows import CHECK
-from smoothcert.runs.rules import read_rules
+from smoothcert.runs.manifest import Manifest
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import Manifest, ResultStore
+from smoothcert.runs.store import ResultStore
 from smoothcert.verification.rounding import explained, lean
 from smoothcert.verification.verdict import Verdict
 
 if TYPE_CHECKING:
     from smoothcert.data import Dataset, LazyDataset
 
+_COUNTED = ("label", "counts0", "counts", "path")
 _SAME = ("model", "network", "classes", "data")
 _MACHINE = (
     "device_type",
     "precision",
     "prepared",
     "torch",
+    "device",
+    "cpu",
 )  # may be others elsewhere, and so may rounding
 
 
@@ -90,56 +91,34 @@ class Resampling:
             changed.pop("network", None)
         verdict.problems += [f"{name}: {changed[name]}" for name in _SAME if name in changed]
         other = [f"{name} {changed[name]}" for name in _MACHINE if name in changed]
+        if manifest.environment.get("merged"):
+            other.append("several machines made the store")
         verdict.resampled, verdict.elsewhere = len(again), bool(other)
         if other:
             verdict.notes.append(
                 f"sampled again elsewhere ({'; '.join(other)}), where rounding may be another"
             )
-        alike = self._as_many_samples(verdict, manifest, data, stored, again) if other else {}
+        noise, flipped, votes = manifest.certified.noise, 0, 0
         for index, row in again.items():
+            votes += _votes(row, row)
             if text := _difference(stored[index], row):
                 verdict.differ.append(index)
-                tell = (
-                    verdict.notes
-                    if other and explained(stored[index], alike[index])
-                    else verdict.problems
-                )
+                fine = bool(other) and explained(stored[index], row, noise)
+                flipped += _votes(stored[index], row, differing=True) if fine else 0
+                tell = verdict.notes if fine else verdict.problems
                 tell.append(f"input {index} sampled again: {text}")
-        if other and manifest.identity["noise"] != "float":
-            more, most = lean((stored[index], row) for index, row in alike.items())
+        if flipped:
+            verdict.notes.append(
+                f"{flipped:,} of {votes:,} votes came out otherwise, as rounding explains"
+            )
+        if other and noise != "float":
+            looks = manifest.procedure.stopping.looks
+            more, most = lean(((stored[index], row) for index, row in again.items()), looks)
             if abs(more) > most:
                 verdict.problems.append(
-                    f"all {len(alike)} inputs sampled again, together: the selected classes were counted {more:+d} "
+                    f"all {len(again)} inputs sampled again, together: the selected classes were counted {more:+d} "
                     f"times more often than now, at most {most:.0f} are explained by rounding"
                 )
-
-    def _as_many_samples(
-        self,
-        verdict: Verdict,
-        manifest: Manifest,
-        data: Dataset | LazyDataset,
-        stored: dict[int, dict[str, str]],
-        again: dict[int, dict[str, str]],
-    ) -> dict[int, dict[str, str]]:
-        """The rows `again`, but with as many samples as are stored: a flip can move the look at which they stop."""
-        found = dict(again)
-        other: dict[int, list[int]] = {}
-        for index, row in again.items():
-            if row["n"] != stored[index]["n"]:
-                other.setdefault(int(stored[index]["n"]), []).append(index)
-        for n, inputs in other.items():
-            if n:
-                fixed = {
-                    "n": n,
-                    "radii": None,
-                    "tolerance": None,
-                    "skip_wrong": False,
-                    "alpha": 0.5,
-                }  # any alpha
-                found |= self._certify(verdict, manifest, data, inputs, fixed)[1]
-            else:
-                found |= {index: {**again[index], "counts": ""} for index in inputs}
-        return found
 
     def _certify(
         self,
@@ -147,27 +126,26 @@ class Resampling:
         manifest: Manifest,
         data: Dataset | LazyDataset,
         chosen: list[int],
-        changes: Mapping[str, Any] = MappingProxyType({}),
     ) -> tuple[dict[str, Any], dict[int, dict[str, str]]]:
-        """Of what these certificates are made here, with other settings or not; their rows by index."""
+        """Of what these certificates are made here; their rows by index."""
         from smoothcert.certification.certify import certify_dataset
         from smoothcert.devices.pick import pick_device
         from smoothcert.noise.streams import stream
         from smoothcert.runs.environment import device_kind
 
         model, _ = _run_of(verdict).load_model(trust_code=self.trust_code)
-        device, rules = pick_device(self.device), read_rules(manifest)
+        device, of = pick_device(self.device), manifest.certified
         names = {entry.name for entry in dataclasses.fields(CertifyConfig)}
         settings = {name: value for name, value in manifest.identity.items() if name in names}
         settings |= {
-            "seed": rules.seed,
-            "alpha": rules.alpha,
+            "seed": of.noise_seed,
+            "alpha": manifest.procedure.alpha,
             "simultaneous": False,
         }  # as each input had it
-        if manifest.identity.get("device_type") != device_kind(device):
+        if of.device_type != device_kind(device):
             settings["precision"] = "auto"
-        config = CertifyConfig(**{**settings, **changes})
-        if (drawn := manifest.identity.get("noise_stream")) not in (None, stream(config.noise)):
+        config = CertifyConfig(**settings)
+        if (drawn := of.noise_stream) != stream(config.noise):
             raise StoreError(
                 f"{verdict.name} cannot be sampled again: its noise is of the stream {drawn!r}, here it is "
                 f"{stream(config.noise)!r}. Use the version of smoothcert that made it"
@@ -196,8 +174,9 @@ class _Chosen(Selection):
 
 
 def _made(manifest: Manifest) -> dict[str, Any]:
-    """The identity, and the version of PyTorch where the environment names one."""
-    version = {name: value for name, value in manifest.environment.items() if name == "torch"}
+    """The identity, and what the environment says of the machine."""
+    machine = ("torch", "device", "cpu")
+    version = {name: value for name, value in manifest.environment.items() if name in machine}
     return {**version, **manifest.identity}
 
 
@@ -206,8 +185,19 @@ def _run_of(verdict: Verdict) -> RunFolder:
 
 
 def _difference(stored: dict[str, str], again: dict[str, str]) -> str:
-    """In words what differs of two rows of one input; empty if nothing does."""
-    names = [
-        name for name in stored if name not in ("time", CHECK) and stored[name] != again.get(name)
-    ]
-    return "; ".join(f"{name} {stored[name]} stored, {again.get(name)} now" for name in names)
+    """In words what differs of the label and the counts of one input; empty if nothing does.
+
+    Radii follow from counts, and the last digits of them are the machine's.
+    """
+    names = [name for name in _COUNTED if stored[name] != again[name]]
+    return "; ".join(f"{name} {stored[name]} stored, {again[name]} now" for name in names)
+
+
+def _votes(stored: dict[str, str], again: dict[str, str], differing: bool = False) -> int:
+    """How many votes an input had in both stages, or of how many it is certain that they differ."""
+    found = 0
+    for stage in ("counts0", "counts"):
+        a, b = (class_counts(row[stage]) for row in (stored, again))
+        each = [abs(a.get(c, 0) - b.get(c, 0)) for c in a.keys() | b.keys()]
+        found += sum(each) // 2 if differing else sum(b.values())
+    return found

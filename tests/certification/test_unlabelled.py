@@ -26,7 +26,7 @@ from smoothcert.report.charts.curves import curve_svg
 from smoothcert.runs.store import ResultStore
 from smoothcert.training.fit import fit
 from smoothcert.verification.verify import verify
-from tests.verification.simulated import rechain
+from tests.verification.simulated import recheck
 
 
 class Brightness(nn.Module):
@@ -173,7 +173,7 @@ def test_parts_with_labels_and_parts_without_are_refused(store, tmp_path):
     (folder / "part-1-of-2.tsv").write_text(header + "\t".join(cells))
     mixed = ResultStore(folder)
     for part in mixed.parts():
-        rechain(mixed, part)
+        recheck(mixed, part)
     with pytest.raises(StoreError, match="some parts have labels and others none"):
         read_store(folder)
     (verdict,) = verify(folder, record=False)

@@ -1,22 +1,20 @@
 """Certificates, logs and stores made by hand, and a browser."""
 
-import json
-
 import numpy as np
 import pytest
 
 from smoothcert.certification.certifier import certificate_row
 from smoothcert.report import Certificates
-from smoothcert.runs.rows import CHECK
-from smoothcert.runs.store import first_link, next_link
+from smoothcert.runs.identity import digest_of
+from smoothcert.runs.manifest import Manifest
+from smoothcert.runs.rows import COLUMNS
+from smoothcert.runs.store import row_check
 from smoothcert.statistics import bounds
-from smoothcert.statistics.stopping import describe
-from tests.counted import procedure, sampled
+from tests.counted import sampled
 from tests.report.attack_stores import ABOUT, ABSTAIN, RIGHT, WRONG, write_attacks
-from tests.runs.rows import TAU
+from tests.runs.rows import IDENTITY
 
 HEADER = ["idx", "label", "predict", "radius", "correct", "time"]
-OURS = ["n0", "n", "counts0", "counts", "p_lower", "multiclass_radius", "noise", "seed"]
 
 
 @pytest.fixture(scope="session")
@@ -73,50 +71,27 @@ def write_store(tmp_path):
         folder = tmp_path / run / "certify" / name
         folder.mkdir(parents=True)
         every = 20 if any(row[0] >= 20 for rows in parts for row in rows) else 1
-        settings = {
-            "sigma": 0.5,
-            "n0": 100,
-            "n": 1000,
-            "alpha": 0.001,
-            "seed": 0,
-            "noise": "exact",
-            "norm": "l2",
-            "classes": 10,
-            "noise_seed": 0,
-            "split_alpha": 0.9,
-            "simultaneous": False,
-            "skip_wrong": False,
-            "procedure": "fixed",
-        }
-        settings = settings | {"start": 0, "every": every} | identity
-        settings.setdefault("tau", 0.0 if settings["noise"] == "float" else TAU)
-        law = settings["noise"] if settings["noise"] in ("uniform", "laplace") else "gaussian"
-        alpha = settings["alpha"] / inputs if settings.get("simultaneous") else settings["alpha"]
-        rules = {
-            key: settings.get(key) for key in ("radii", "tolerance") if "procedure" in identity
-        }
-        test = procedure(law, n=settings["n"], alpha=alpha, **rules)
-        settings |= describe(test.stopping)
-        settings.setdefault("alpha_each", alpha)
-        made = {"smoothcert": "0.1.0", "values": 784}
-        manifest = {"identity": settings, "inputs": inputs, "environment": made}
-        (folder / "manifest.json").write_text(json.dumps(manifest))
+        settings = {**IDENTITY, "classes": 10, "start": 0, "every": every, **identity}
+        for follows in ("procedure", "norm", "tau"):  # what the other settings decide
+            settings.pop(follows, None)
+        settings = {key: value for key, value in settings.items() if value is not None}
+        environment = {"smoothcert": "0.1.0"}
+        manifest = Manifest(settings, inputs, environment)
+        (folder / "manifest.json").write_bytes(manifest.written())
+        digest = digest_of(settings, inputs)
         for shard, rows in enumerate(parts):
             part = f"part-{shard}-of-{len(parts)}"
-            lines, link = ["\t".join([*HEADER, *OURS, CHECK])], first_link(settings, part)
+            lines = ["\t".join(COLUMNS)]
             for idx, label, predict, radius in rows:
                 certificate = _certificate(
                     label if predict < 0 else predict,
                     None if predict < 0 else float(radius),
-                    test,
+                    manifest.procedure,
                 )
-                row = certificate_row(
-                    certificate, index=idx, label=label, noise=settings["noise"], seed=0
-                )
-                cells = row | {"time": f"0:00:0{shard}.5"}
-                line = "\t".join(str(cells[column]) for column in HEADER + OURS)
-                link = next_link(link, line)
-                lines.append(f"{line}\t{link}")
+                cells = certificate_row(certificate, index=idx, label=label)
+                cells["time"] = f"0:00:0{shard}.5"
+                line = "\t".join(str(cells[column]) for column in COLUMNS[:-1])
+                lines.append(f"{line}\t{row_check(digest, line)}")
             text = "\n".join(lines) + "\n" + (tail if shard == 0 else "")
             (folder / f"{part}.tsv").write_text(text)
         return folder

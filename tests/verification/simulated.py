@@ -5,11 +5,12 @@ import numpy as np
 from smoothcert import CertifyConfig
 from smoothcert.certification.certifier import certificate_row
 from smoothcert.config.choices import law_of
-from smoothcert.runs.store import Manifest, ResultStore, clock, first_link, next_link
+from smoothcert.runs.identity import digest_of
+from smoothcert.runs.manifest import Manifest
+from smoothcert.runs.store import ResultStore, clock, row_check
 from smoothcert.statistics.procedure import Procedure, certificates
-from smoothcert.statistics.stopping import describe
 from tests.counted import certified, sampled
-from tests.runs.rows import TAU
+from tests.runs.rows import IDENTITY, TAU
 
 CLASSES = 4
 
@@ -19,25 +20,12 @@ def simulate(folder, *, rows=40, shards=2, **settings):
     config = CertifyConfig(**{"sigma": 0.5, "n": 1000, "noise": "float", "seed": 0, **settings})
     tau = 0.0 if config.noise == "float" else TAU
     rules = Procedure.of(config, tau, rows)
-    identity = {
-        **{name: value for name, value in vars(config).items() if value is not None},
-        **describe(rules.stopping),
-        "alpha_each": rules.alpha,
-        "split_alpha": 0.9,
-        "tau": tau,
-        "norm": rules.law.norm,
-        "classes": CLASSES,
-        "start": 5,
-        "every": 3,
-        "max": rows,
-        "dataset": "nowhere",
-        "split": "test",
-        "noise_seed": 0,
-        "model": "",
-        "data": "",
-    }
+    settings = {name: value for name, value in vars(config).items() if value is not None}
+    if config.radii:
+        settings["radii"] = list(config.radii)
+    about = {"classes": CLASSES, "start": 5, "every": 3, "max": rows, "model": "", "data": ""}
     store = ResultStore(folder)
-    store.claim(Manifest(identity, rows, {"values": 784}))
+    store.claim(Manifest({**IDENTITY, **settings, **about}, rows, {}))
     rng = np.random.default_rng(0)
     indices = range(5, 5 + 3 * rows, 3)
     for shard in range(shards):
@@ -50,9 +38,7 @@ def simulate(folder, *, rows=40, shards=2, **settings):
                     (made,) = certificates(
                         rules, made.counts0[None], 0 * made.counts[None], nothing
                     )
-                row = certificate_row(
-                    made, index=index, label=label, noise=config.noise, seed=config.seed
-                )
+                row = certificate_row(made, index=index, label=label)
                 part.add({**row, "time": clock(0.5)})
     return store
 
@@ -74,29 +60,30 @@ def invented(folder, source, selected):
         for row in source.rows():
             counts = np.zeros((2, 1, said["classes"]), np.int64)
             counts[:, 0, selected(row)] = said["n0"], said["n"]
-            settings = {"tau": said["tau"], "law": law_of(said["noise"])}
+            settings = {"tau": manifest.procedure.tau, "law": law_of(said["noise"])}
             (made,) = certified(*counts, said["sigma"], said["alpha"], **settings)
-            about = {"index": int(row["idx"]), "label": int(row["label"]), "noise": row["noise"]}
-            part.add({**certificate_row(made, **about, seed=row["seed"]), "time": row["time"]})
+            made_of = certificate_row(made, index=int(row["idx"]), label=int(row["label"]))
+            part.add({**made_of, "time": row["time"]})
     return store
 
 
 def tamper(store, change, where=lambda cells: True):
-    """Change the cells of the first row that fits, by a function of them, and chain the part anew; returns its idx."""
+    """Change the cells of the first row that fits, by a function of them, and mend its check; returns its idx."""
     for part in store.parts():
         for place, cells in enumerate(part.rows()):
             if where(cells):
                 part.fields[place] = list((cells | change(cells)).values())
-                rechain(store, part)
+                recheck(store, part)
                 return int(cells["idx"])
     raise AssertionError("no row fits")
 
 
-def rechain(store, part):
-    """Write a part as a forger would, who knows the chain too."""
-    link, lines = first_link(store.manifest().identity, part.path.stem), ["\t".join(part.header)]
+def recheck(store, part):
+    """Write a part as a forger would, who knows how checks are made."""
+    manifest = store.manifest()
+    digest = digest_of(manifest.identity, manifest.inputs)
+    lines = ["\t".join(part.header)]
     for fields in part.fields:
         text = "\t".join(fields[:-1])
-        link = next_link(link, text)
-        lines.append(f"{text}\t{link}")
+        lines.append(f"{text}\t{row_check(digest, text)}")
     part.path.write_text("\n".join(lines) + "\n")

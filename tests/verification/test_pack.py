@@ -17,7 +17,7 @@ from smoothcert.runs.store import ResultStore
 from smoothcert.verification.pack import pack
 from smoothcert.verification.unpack import unpack
 from smoothcert.verification.verify import verify
-from tests.verification.simulated import rechain, simulate, tamper
+from tests.verification.simulated import recheck, simulate, tamper
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def made(tmp_path_factory):
     written = json.dumps(about)[1:-1]
     manifest.write_text(manifest.read_text().replace('"model": ""', written))
     for part in store.parts():
-        rechain(store, part)
+        recheck(store, part)
     (folder.path / "state.pt").write_bytes(b"the state of the training")
     return folder.path
 

@@ -6,6 +6,7 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from smoothcert.runs.proved import class_counts
 
 from smoothcert import (
     CertifyConfig,
@@ -18,12 +19,11 @@ from smoothcert import (
 from smoothcert.certification.certifier import certificate_row
 from smoothcert.errors import ConfigError, ModelError, StoreError
 from smoothcert.runs.folder import ModelSpec, described
-from smoothcert.runs.proved import class_counts
 from smoothcert.runs.store import ResultStore
 from smoothcert.verification.resample import Resampling
 from smoothcert.verification.verify import verify
 from tests.counted import certified
-from tests.verification.simulated import rechain, tamper
+from tests.verification.simulated import recheck, tamper
 
 OF = "6 of 1,000 inputs of the data set"
 SETTINGS = {
@@ -95,7 +95,7 @@ def elsewhere(store, **changes):
     values["identity"] |= changes or {"device_type": "cuda (NVIDIA H200)", "precision": "float16"}
     path.write_text(json.dumps(values))
     for part in store.parts():
-        rechain(store, part)
+        recheck(store, part)
 
 
 def test_another_network_is_a_problem_and_one_that_another_pytorch_prints_otherwise_is_not(store):
@@ -270,7 +270,7 @@ def test_rows_of_another_stream_of_noise_are_not_sampled_again(store):
     path = store.folder / "manifest.json"
     path.write_text(path.read_text().replace("philox4x32-words-2", "philox4x32-words-0"))
     for part in store.parts():
-        rechain(store, part)
+        recheck(store, part)
     with pytest.raises(
         StoreError,
         match=r"cannot be sampled again: its noise is of the stream 'philox4x32-words-0'",
@@ -312,7 +312,7 @@ def test_other_weights_and_other_data_are_found_before_anything_is_sampled(store
     path = store.folder / "manifest.json"
     path.write_text(path.read_text().replace('"split": "test"', '"split": "train"'))
     for part in store.parts():
-        rechain(store, part)
+        recheck(store, part)
     (verdict,) = again(store.folder)
     assert any("is not the data that was certified" in text for text in verdict.problems)
 
