@@ -124,7 +124,7 @@ def check_parts(folder: Path, manifest: Manifest, parts: Sequence[Lines]) -> Che
         try:
             columns = _columns(part, manifest)
         except StoreError as error:
-            found.problems.append(f"{error}; {_AGAIN}")
+            found.problems.append(str(error))
             continue
         readable.append((part, columns))
         for name, sound, expected in _conditions(part, columns, manifest):
@@ -234,6 +234,7 @@ def _join(found: Checked, parts: Sequence[tuple[Lines, dict[str, Column]]]) -> N
     ]
     whole = {name: np.concatenate([c[name] for _, c in parts]) for name in parts[0][1]}
     _, first, which = np.unique(whole["idx"], return_index=True, return_inverse=True)
+    looks = found.manifest.procedure.stopping.looks
     again = np.flatnonzero(np.arange(len(which)) != first[which])
     differing = 0
     for row in again:
@@ -241,7 +242,7 @@ def _join(found: Checked, parts: Sequence[tuple[Lines, dict[str, Column]]]) -> N
         one, other = ({name: whole[name][at] for name in _EVIDENCE} for at in (there, row))
         if one == other:
             continue
-        if one["label"] != other["label"] or not within_flips(one, other):
+        if one["label"] != other["label"] or not within_flips(one, other, looks):
             a, b = (_place(*owners[at], found.folder) for at in (there, row))
             found.problems.append(f"{b}: another result than {a}")
             continue

@@ -103,24 +103,28 @@ def class_counts(cell: str) -> dict[int, int]:
     return {int(label): int(count) for label, count in pairs}
 
 
-def within_flips(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+def top_class(cell: str) -> int:
+    """The most frequent class of one cell, the lowest of several."""
+    counts = class_counts(cell)
+    return min(counts, key=lambda label: (-counts[label], label))
+
+
+def within_flips(one: Mapping[str, Any], other: Mapping[str, Any], looks: Sequence[int]) -> bool:
     """Whether rounding explains that two rows of one input differ, which have the same noise.
 
     Networks round otherwise on other machines, and with other batch sizes: then a few answers flip.
-    Rows may have stopped at different looks: then the looks are compared that both have reached.
+    Rows may have stopped at different looks: then those count that both have reached.
     """
-    stages, paths = ["counts0"], [list(map(int, row["path"].split())) for row in (one, other)]
-    if len(paths[0]) == len(paths[1]):
-        stages.append("counts")
-    elif common := min(map(len, paths)):
-        shorter = min((one, other), key=lambda row: len(row["path"].split()))
-        apart = abs(paths[0][common - 1] - paths[1][common - 1])
-        if apart > _most(sum(class_counts(shorter["counts"]).values())):
+    paths = [list(map(int, row["path"].split())) for row in (one, other)]
+    for look, a, b in zip(looks, *paths, strict=False):
+        if abs(a - b) > _most(look):
             return False
+    stages = ("counts0", "counts") if len(paths[0]) == len(paths[1]) else ("counts0",)
     for stage in stages:
-        a, b = class_counts(one[stage]), class_counts(other[stage])
-        flips = sum(abs(a.get(label, 0) - b.get(label, 0)) for label in a.keys() | b.keys()) / 2
-        if flips > _most(sum(a.values())):
+        counts, others = class_counts(one[stage]), class_counts(other[stage])
+        labels = counts.keys() | others.keys()
+        flips = sum(abs(counts.get(label, 0) - others.get(label, 0)) for label in labels) / 2
+        if flips > _most(sum(counts.values())):
             return False
     return True
 

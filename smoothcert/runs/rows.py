@@ -110,8 +110,8 @@ class Lines:
 
     def error(self, row: int, problem: str) -> StoreError:
         return StoreError(
-            f"{self.path}, line {self.numbers[row]}: {problem}; restore the file from a copy, or make the results "
-            "again under another --name"
+            f"{self.path}, line {self.numbers[row]}: {problem}; restore the file from a copy, or delete it: the same "
+            "command makes its rows again"
         )
 
 

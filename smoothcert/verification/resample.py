@@ -7,11 +7,14 @@ import math
 import random
 import tempfile
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from smoothcert.config import CertifyConfig, check_seed
 from smoothcert.errors import ConfigError, StoreError
-from smoothcert.runs.counts import class_counts
+from smoothcert.runs.counts import class_counts, top_class, written
 from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.identity import one_network
 from smoothcert.runs.manifest import Manifest
@@ -21,6 +24,9 @@ from smoothcert.verification.rounding import explained, lean
 from smoothcert.verification.verdict import Verdict
 
 if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
     from smoothcert.data import Dataset, LazyDataset
 
 _COUNTED = ("label", "counts0", "counts", "path")
@@ -98,13 +104,15 @@ class Resampling:
             verdict.notes.append(
                 f"sampled again elsewhere ({'; '.join(other)}), where rounding may be another"
             )
-        noise, flipped, votes = manifest.certified.noise, 0, 0
+        rules, noise, flipped, votes = manifest.procedure, manifest.certified.noise, 0, 0
+        looks = rules.stopping.looks
+        alike = self._to_the_same_look(verdict, manifest, data, stored, again) if other else {}
         for index, row in again.items():
             votes += _votes(row, row)
             if text := _difference(stored[index], row):
                 verdict.differ.append(index)
-                fine = bool(other) and explained(stored[index], row, noise)
-                flipped += _votes(stored[index], row, differing=True) if fine else 0
+                fine = bool(other) and explained(stored[index], alike[index], noise, looks)
+                flipped += _votes(stored[index], alike[index], differing=True) if fine else 0
                 tell = verdict.notes if fine else verdict.problems
                 tell.append(f"input {index} sampled again: {text}")
         if flipped:
@@ -112,8 +120,7 @@ class Resampling:
                 f"{flipped:,} of {votes:,} votes came out otherwise, as rounding explains"
             )
         if other and noise != "float":
-            looks = manifest.procedure.stopping.looks
-            more, most = lean(((stored[index], row) for index, row in again.items()), looks)
+            more, most = lean((stored[index], row) for index, row in alike.items())
             if abs(more) > most:
                 verdict.problems.append(
                     f"all {len(again)} inputs sampled again, together: the selected classes were counted {more:+d} "
@@ -129,6 +136,52 @@ class Resampling:
     ) -> tuple[dict[str, Any], dict[int, dict[str, str]]]:
         """Of what these certificates are made here; their rows by index."""
         from smoothcert.certification.certify import certify_dataset
+
+        model, config, device = self._settings(verdict, manifest)
+        with tempfile.TemporaryDirectory(prefix="smoothcert-") as temporary:
+            store = certify_dataset(
+                model,
+                data,
+                temporary,
+                config,
+                selection=_Chosen(chosen=tuple(chosen)),
+                device=device,
+                quiet=self.quiet,
+            )
+            return _made(store.manifest()), {int(row["idx"]): row for row in store.rows()}
+
+    def _to_the_same_look(
+        self,
+        verdict: Verdict,
+        manifest: Manifest,
+        data: Dataset | LazyDataset,
+        stored: dict[int, dict[str, str]],
+        again: dict[int, dict[str, str]],
+    ) -> dict[int, dict[str, str]]:
+        """The rows `again`, but counted up to the look that is stored: a flip can move the one at which they stop."""
+        from smoothcert.certification.images import check_image
+        from smoothcert.certification.smoothed import SmoothedClassifier
+
+        model, config, device = self._settings(verdict, manifest)
+        smoothed = SmoothedClassifier.of(model, data.classes, config, device=device)
+        looks, found = manifest.procedure.stopping.looks, dict(again)
+        for index, row in again.items():
+            wanted = len(stored[index]["path"].split())
+            if len(row["path"].split()) == wanted:
+                continue
+            counts, path = np.zeros(data.classes, np.int64), []
+            selected = top_class(stored[index]["counts0"])
+            for first, last in pairwise((0, *looks[:wanted])):
+                image = check_image(data.image(index))
+                counts += smoothed.count(image, last, "estimation", index, first)
+                path.append(str(counts[selected]))
+            found[index] = {**row, "counts": written(counts), "path": " ".join(path)}
+        return found
+
+    def _settings(
+        self, verdict: Verdict, manifest: Manifest
+    ) -> tuple[nn.Module, CertifyConfig, torch.device]:
+        """The network, and how each of its inputs was certified."""
         from smoothcert.devices.pick import pick_device
         from smoothcert.noise.streams import stream
         from smoothcert.runs.environment import device_kind
@@ -150,17 +203,7 @@ class Resampling:
                 f"{verdict.name} cannot be sampled again: its noise is of the stream {drawn!r}, here it is "
                 f"{stream(config.noise)!r}. Use the version of smoothcert that made it"
             )
-        with tempfile.TemporaryDirectory(prefix="smoothcert-") as temporary:
-            store = certify_dataset(
-                model,
-                data,
-                temporary,
-                config,
-                selection=_Chosen(chosen=tuple(chosen)),
-                device=device,
-                quiet=self.quiet,
-            )
-            return _made(store.manifest()), {int(row["idx"]): row for row in store.rows()}
+        return model, config, device
 
 
 @dataclass(frozen=True)

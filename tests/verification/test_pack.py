@@ -90,7 +90,7 @@ def test_what_is_unfinished_damaged_or_there_already_is_not_packed(run):
         lambda cells: cells["predict"] != "-1",
     )
     with pytest.raises(
-        StoreError, match=r"cannot be packed, DIFFERS: 1 problem .*radius 9.0 is more"
+        StoreError, match=r"cannot be packed, DIFFERS: 1 problem .*column radius: found .9.0."
     ):
         pack(run)
     part.write_text(whole)
