@@ -155,7 +155,7 @@ def read_manifest(path: Path) -> Manifest:
     except FileNotFoundError as error:
         raise StoreError(f"{path.parent} is not a result store: it has no manifest.json") from error
     except (OSError, UnicodeDecodeError, msgspec.MsgspecError, RecursionError) as error:
-        raise StoreError(f"{path} is damaged ({printable(str(error))}); {advice}") from error
+        raise StoreError(f"{path} is damaged ({printable(str(error))[:200]}); {advice}") from error
     identity = values.identity
     if "ratios_version" not in identity:  # which are nobody's claim
         _typed(identity, Attacked if "attack" in identity else Certified, str(path))
@@ -167,7 +167,7 @@ def _typed(identity: Mapping[str, Any], kind: Any, place: str) -> Any:
         return msgspec.convert(identity, kind)
     except msgspec.ValidationError as error:
         raise StoreError(
-            f"{place} is damaged ({printable(str(error))}); restore it, or certify again under "
+            f"{place} is damaged ({printable(str(error))[:200]}); restore it, or certify again under "
             "another --name"
         ) from error
 

@@ -280,15 +280,6 @@ def test_the_page_keeps_its_lines_apart_from_those_of_the_runs(run, tmp_path):
     assert re.findall(r'data-run="(\d+)"', section) == ["1", "2"]
 
 
-def test_a_manifest_writes_no_control_characters_into_a_drawing(run):
-    answers = {(i, 0.25): RIGHT for i in range(4)}
-    write_attacks(run / "attack" / "other", answers, attack="pgd\x00\n<b>" + "x" * 500)
-    attacks, results = both(run)
-    text = chart_svg(attack_chart(attack_families(attacks, results)))
-    ET.fromstring(text)
-    assert "x" * 50 not in text
-
-
 def test_models_of_other_data_are_no_best_model_of_a_method(tmp_path, write_store):
     """Runs of one method on two data sets: those of each answer for themselves."""
     for data, name in (("a", "1"), ("a", "2"), ("b", "3"), ("b", "4")):
