@@ -32,10 +32,11 @@ BASE := 20229a6
 OTHER_CPU := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=AVX2 OPENBLAS_CORETYPE=Haswell \
 	MKL_CBWR=COMPATIBLE
 
-.PHONY: demo test test-cpus test-extras test-faults yardstick check docs clean
+.PHONY: demo test test-cpus test-extras test-faults yardstick check docs clean FORCE
 
 demo: $(VENV)/.installed
-	$(BIN)/smoothcert demo
+	$(BIN)/smoothcert try
+	PATH="$(abspath $(BIN)):$$PATH" sh examples/demo.sh
 
 # types and formatting are those of the tested versions
 test: $(if $(filter tested,$(VERSIONS)),check,$(VENV)/.installed)
@@ -73,6 +74,12 @@ check: $(VENV)/.installed
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+# every option of every command
+docs/commands.md: $(VENV)/.installed FORCE
+	$(BIN)/python -c "from smoothcert.cli.frame import reference; print(reference(), end='')" >$@
+
+FORCE:
+
 docs: $(VENV)/.installed
 	$(INSTALL) -e ".[docs]"
 	$(BIN)/sphinx-build -W -b html docs docs/_build/html
@@ -88,4 +95,4 @@ $(VENV)/.installed: pyproject.toml constraints.txt
 	touch $@
 
 clean:
-	rm -rf $(VENV) smoothcert-demo docs/_build .coverage* .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) smoothcert-try smoothcert-demo docs/_build .coverage* .pytest_cache .mypy_cache .ruff_cache

@@ -26,7 +26,8 @@ from plain_certify import plain_count
 from torch.utils.flop_counter import FlopCounterMode
 
 import smoothcert
-from smoothcert import SmoothedClassifier
+from smoothcert import CertifyConfig, SmoothedClassifier
+from smoothcert.certification.counting import Request
 from smoothcert.models import build_model
 from smoothcert.runs.environment import commit
 
@@ -78,16 +79,16 @@ def measure(name, device, rounds, images, precision):
     pictures = [
         torch.from_numpy(rng.integers(0, 256, shape, dtype=np.uint8)) for _ in range(images)
     ]
-    ours, generic = (
-        SmoothedClassifier(
-            model, SIGMA, classes, device=device, precision=precision, kernels=kernels
-        )
+    configs = (
+        CertifyConfig(SIGMA, n0=SELECTION, n=n, precision=precision, kernels=kernels)
         for kernels in ("auto", "off")
     )
+    ours, generic = (SmoothedClassifier(model, config, device=device) for config in configs)
     prepared = ours.prepare(pictures[0])
     compared = [ours] if generic.prepare(pictures[0]).steps == prepared.steps else [ours, generic]
     for smoothed in compared:
-        smoothed.certify_many(pictures, range(images), n=min(n, 2_000))
+        few = [Request(i, i, "selection", 0, min(n, 2_000)) for i in range(images)]
+        smoothed.count_many(pictures, few)
     plain_count(model, pictures[0].to(device).float() / 255, SIGMA, min(n, 2_000), classes)
     plain, times = [], {ours: [], generic: []}
     for _ in range(rounds):
@@ -96,7 +97,7 @@ def measure(name, device, rounds, images, precision):
         plain.append(time.perf_counter() - started)
         for smoothed in compared:
             started = time.perf_counter()
-            smoothed.certify_many(pictures, range(images), n0=SELECTION, n=n)
+            smoothed.certify_many(pictures, range(images))
             times[smoothed].append((time.perf_counter() - started) / images)
     floor = (
         (SELECTION + n)
@@ -120,14 +121,15 @@ def measure(name, device, rounds, images, precision):
 
 def growth(device, sizes):
     """Time and memory of one LeNet image as n grows."""
-    smoothed = SmoothedClassifier(build_model("lenet", seed=0), SIGMA, 10, device=device)
     image, rows = torch.zeros(1, 28, 28, dtype=torch.uint8), []
-    smoothed.certify(image, n=2_000)
     for n in sizes:
+        config = CertifyConfig(SIGMA, n=n)
+        smoothed = SmoothedClassifier(build_model("lenet", seed=0), config, device=device)
+        smoothed.count(image, 2_000, "estimation", 0)
         if device.type == "cuda":
             torch.cuda.reset_peak_memory_stats()
         started = time.perf_counter()
-        smoothed.certify(image, n=n)
+        smoothed.certify(image)
         seconds = time.perf_counter() - started
         peak = torch.cuda.max_memory_allocated() if device.type == "cuda" else None
         rows.append({"n": n, "seconds": seconds, "peak_bytes": peak})

@@ -1,4 +1,4 @@
-"""What one driver of `certify --executor ray` can do, with workers that make rows in no time.
+"""What one driver of `certify --ray` can do, with workers that make rows in no time.
 
     python benchmarks/ray_overhead.py --shape 3 224 224 --json results/ray-overhead.json
 

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothcert import CertifyConfig, RunFolder, Selection, certify_dataset, load_dataset
+from smoothcert import CertifyConfig, Selection, certify_dataset, load_dataset
 from smoothcert.devices.pick import pick_device
 from smoothcert.report import average_certified_radius, certified_accuracy, read_store
 from smoothcert.report.measures.analysis import default_radii
+from smoothcert.runs.folder import RunFolder
 
 
 def main() -> None:

@@ -3,7 +3,7 @@
     python benchmarks/scaling.py            # the table of docs/scaling.md, which lists what is assumed
     python benchmarks/scaling.py --claims   # how long a claim takes on this disk, for `--shard auto`
 
-One driver hands out groups of images and writes their rows, as `certify --executor ray` does; how many images are in a
+One driver hands out groups of images and writes their rows, as `certify --ray` does; how many images are in a
 group is decided by the executor's own rule. Seconds per image are those of results/certify-h200.json, and the driver's
 those of results/ray-overhead.json.
 """
@@ -23,7 +23,7 @@ from scipy.stats import norm
 
 from smoothcert.certification.ray_workers import group_seconds
 from smoothcert.evaluation.outlook import limits_of, samples_taken
-from smoothcert.recipes.tables import load_table
+from smoothcert.published.catalogue import load_table
 from smoothcert.runs.claims import Claims
 from smoothcert.runs.executor import Here, Made
 from smoothcert.runs.manifest import Manifest
@@ -130,16 +130,11 @@ def images_with_radius(rng: np.random.Generator) -> np.ndarray:
     """
     table = load_table("smoothmix-supplement/table-7")
     row = next(row for row in table.rows if row.recipe == f"imagenet/gaussian-{SIGMA:.2f}")
-    printed = [
-        percent for percent in row.accuracy if percent
-    ]  # 0 beyond the largest radius that n allows
-    radii = np.array(
-        [
-            *table.radii[: len(printed)],
-            limits_of(SIGMA, N, ALPHA, law_named("gaussian")).largest_radius,
-        ]
-    )
-    accuracy = np.array([*printed, 0.0]) / 100
+    printed = [value for value in row.printed if value.r is not None and value.value]
+    # 0 beyond the largest radius that n allows
+    largest = limits_of(SIGMA, N, ALPHA, law_named("gaussian")).largest_radius
+    radii = np.array([*(value.r for value in printed), largest])
+    accuracy = np.array([*(value.value for value in printed), 0.0])
     rank = rng.random(IMAGES)
     radius = np.interp(-rank, -accuracy, radii)  # the larger the rank, the smaller the radius
     shares = np.where(rank < accuracy[0], norm.cdf(radius / SIGMA), rng.uniform(0.4, 0.5, IMAGES))

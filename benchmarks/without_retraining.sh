@@ -15,7 +15,7 @@ done
 smoothcert train mnist-mini/denoiser-0.50 --init-from denoiser-0.50 --method.classifier plain --epochs 2 --lr 2e-4 \
     --out stab-0.50
 smoothcert denoised --denoiser stab-0.50 --classifier plain --out denoised-stab
-smoothcert train finetune --model lenet --init-from plain --dataset mnist-mini --sigma 0.5 --out finetuned
+smoothcert train finetune --model lenet --init-from plain --data mnist-mini --sigma 0.5 --out finetuned
 for seed in 0 1 2; do
     smoothcert train mnist-mini/gaussian-0.50 --seed "$seed" --out "gaussian-$seed"
 done
@@ -25,4 +25,4 @@ for run in denoised-stab finetuned gaussian-0 gaussian-1 gaussian-2 ensemble; do
 done
 
 smoothcert report plain denoised-0.25 denoised-0.50 denoised-stab finetuned gaussian-0 gaussian-1 gaussian-2 ensemble \
-    --radii 0 0.25 0.5 0.75 1 --markdown table.md
+    --radius 0 0.25 0.5 0.75 1 --markdown table.md

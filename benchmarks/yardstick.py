@@ -51,7 +51,13 @@ from smoothcert.statistics.procedure import certificates as certified
 ROOT = Path(__file__).parent.parent
 RECORD = Path(__file__).with_suffix(".json")
 LOGS = Path(os.environ.get("SMOOTHCERT_PUBLISHED_LOGS", os.devnull), "data")
-RENAMED = {}
+RENAMED = {
+    "recipes": "list recipes",
+    "tables": "list tables",
+    "--radii": "--radius",
+    "--dataset": "--data",
+    "soft-labels": "train --soft-labels-only",
+}
 """Words of recorded command lines that are other words today, as {"recipes": "list recipes"}."""
 
 TIMED = {

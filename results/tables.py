@@ -1,17 +1,20 @@
-"""Writes the tables of README.md and results/README.md from results/*.json: ``python results/tables.py``.
+"""Writes the tables of README.md, results/README.md and docs/ledger.md from results/: ``python results/tables.py``.
 
-A table stands between a comment that names its files and ``<!-- end -->``. After a colon, the comment may name the rows
-to show: ``<!-- results/mnist.json: gaussian-0.50 catrs-0.50 -->``.
+A table stands between a comment that names its files and ``<!-- end -->``. After a colon, the comment may name the
+recipes to show: ``<!-- results/mnist.jsonl: mnist/gaussian-0.50 mnist/catrs-0.50 -->``.
 """
 
 import json
 import re
 from pathlib import Path
 
-from smoothcert.evaluation.reproduce import results_table
+from smoothcert.published.compared import compared_recipes
+from smoothcert.published.ledger import entries, page
+from smoothcert.published.measured import read_measured
+from smoothcert.published.speeds import Speeds
 
 ROOT = Path(__file__).parent.parent
-PAGES = (ROOT / "README.md", ROOT / "results" / "README.md")
+PAGES = (ROOT / "README.md", ROOT / "results" / "README.md", ROOT / "docs" / "ledger.md")
 
 CERTIFIED = {
     "lenet": "certify one MNIST image, LeNet, n = 100,000",
@@ -29,64 +32,20 @@ def filled(text: str) -> str:
     """The text with every table made anew."""
 
     def table(match: re.Match[str]) -> str:
-        contents = [json.loads((ROOT / name).read_text()) for name in match[1].split()]
-        rows = match[2].split() if match[2] else None
-        if "results/cifar10.json" in match[1]:
-            made = paired_table(contents[0])
+        files = [path for name in match[1].split() for path in sorted(ROOT.glob(name))]
+        rows = match[2].split() if match[2] else ()
+        if "ledger" in rows:
+            measured = read_measured(files)
+            speeds = Speeds(measured, ROOT.glob("results/[tc]*-h200.json"))
+            made = page(entries(measured, speeds), measured)
+        elif files[0].suffix == ".jsonl":
+            made = compared_recipes(read_measured(files), rows)
         else:
-            made = (
-                speed_table(*contents)
-                if len(contents) == 2
-                else results_table(chosen(contents[0], rows))
-            )
+            made = speed_table(*(json.loads(path.read_text()) for path in files))
         return f"{match[0].splitlines()[0]}\n{made}<!-- end -->"
 
-    return re.sub(
-        r"<!-- ((?:results/[\w-]+\.json ?)+)(?:: ([^>]*))?-->\n.*?<!-- end -->",
-        table,
-        text,
-        flags=re.DOTALL,
-    )
-
-
-def chosen(outcomes: list[dict], rows: list[str] | None) -> list[dict]:
-    """All outcomes, or those of the named rows in that order; a row that is not there is an error."""
-    if rows is None:
-        return outcomes
-    found = {outcome["recipe"].split("/")[1]: outcome for outcome in outcomes}
-    return [found[row] for row in rows]
-
-
-def paired_table(recipes: list[dict]) -> str:
-    """Every seed beside the log on the same images; a recipe of several seeds has a line for their mean, too."""
-    lines = [
-        "| recipe | seed | trained in | ACR | log | difference, 95 % | reproduced |",
-        "|---|---|---|---|---|---|---|",
-    ]
-    for recipe in recipes:
-        log, verdict = recipe["log"]["acr"], "yes" if recipe["reproduced"] else "no"
-        several = len(recipe["seeds"]) > 1
-        for seed in recipe["seeds"]:
-            gap = seed["difference"]
-            cells = [
-                f"`{recipe['recipe']}`",
-                seed["seed"],
-                seed["training"]["precision"],
-                f"{seed['acr']:.3f}",
-            ]
-            cells += [
-                f"{log:.3f}",
-                f"{signed(gap['value'])} ({signed(gap['low'])} to {signed(gap['high'])})",
-            ]
-            lines.append(f"| {' | '.join(map(str, cells))} | {'' if several else verdict} |")
-        if several:
-            cells = [f"`{recipe['recipe']}`", "mean", "", f"{recipe['acr']:.3f}", f"{log:.3f}"]
-            lines.append(f"| {' | '.join(cells)} | {signed(recipe['difference'])} | {verdict} |")
-    return "\n".join(lines) + "\n"
-
-
-def signed(value: float) -> str:
-    return f"{value:+.3f}".replace("-", "−")
+    names = r"<!-- ((?:results/[\w*-]+\.jsonl? ?)+)(?:: ([^>]*))?-->\n.*?<!-- end -->"
+    return re.sub(names, table, text, flags=re.DOTALL)
 
 
 def speed_table(certification: dict, training: dict) -> str:
@@ -104,5 +63,5 @@ def speed_table(certification: dict, training: dict) -> str:
 
 
 if __name__ == "__main__":
-    for page in PAGES:
-        page.write_text(filled(page.read_text()))
+    for path in PAGES:
+        path.write_text(filled(path.read_text()))

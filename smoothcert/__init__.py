@@ -13,18 +13,18 @@ if TYPE_CHECKING:
     from smoothcert.certification.loader import certify_loader
     from smoothcert.certification.smoothed import SmoothedClassifier
     from smoothcert.config import AttackConfig, CertifyConfig, TrainConfig
-    from smoothcert.data import Batch, Dataset, from_torch, load_dataset
+    from smoothcert.data import Dataset, from_torch, load_dataset
     from smoothcert.errors import SmoothcertError
-    from smoothcert.methods.base import Losses, Method, Progress, noisy_copies
+    from smoothcert.evaluation.attack import attack_dataset
     from smoothcert.models import build_model, load_published
-    from smoothcert.recipes import Recipe, load_recipe
+    from smoothcert.recipes import load_recipe
     from smoothcert.report import (
         average_certified_radius,
         certified_accuracy,
         read_results,
         write_report,
     )
-    from smoothcert.runs.folder import RunFolder
+    from smoothcert.runs.loading import load_model
     from smoothcert.runs.selection import Selection
     from smoothcert.statistics.procedure import Certificate
     from smoothcert.training.fit import fit
@@ -38,44 +38,34 @@ _HOME = {
     "certify_loader": "certification.loader",
     "AttackConfig": "config",
     "CertifyConfig": "config",
-    "Recipe": "recipes",
     "TrainConfig": "config",
     "load_recipe": "recipes",
-    "Batch": "data",
     "Dataset": "data",
     "from_torch": "data",
     "load_dataset": "data",
     "SmoothcertError": "errors",
-    "Losses": "methods.base",
-    "Method": "methods.base",
-    "Progress": "methods.base",
-    "noisy_copies": "methods.base",
+    "attack_dataset": "evaluation.attack",
     "build_model": "models",
     "load_published": "models",
     "average_certified_radius": "report",
     "certified_accuracy": "report",
     "read_results": "report",
     "write_report": "report",
-    "RunFolder": "runs.folder",
+    "load_model": "runs.loading",
     "SmoothedClassifier": "certification.smoothed",
     "fit": "training.fit",
 }
 
 __all__ = [
     "AttackConfig",
-    "Batch",
     "Certificate",
     "CertifyConfig",
     "Dataset",
-    "Losses",
-    "Method",
-    "Progress",
-    "Recipe",
-    "RunFolder",
     "Selection",
     "SmoothcertError",
     "SmoothedClassifier",
     "TrainConfig",
+    "attack_dataset",
     "average_certified_radius",
     "build_model",
     "certified_accuracy",
@@ -84,9 +74,9 @@ __all__ = [
     "fit",
     "from_torch",
     "load_dataset",
+    "load_model",
     "load_published",
     "load_recipe",
-    "noisy_copies",
     "read_results",
     "write_report",
 ]

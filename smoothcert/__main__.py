@@ -6,7 +6,7 @@ import sys
 
 from smoothcert.interrupts import leave_on_signals
 
-RESUMED = ("attack", "certify", "demo", "explain", "merge", "reproduce", "soft-labels", "train")
+RESUMED = ("attack", "certify", "explain", "merge", "reproduce", "train")
 """The commands that go on where they were. All others keep nothing when they are interrupted, and begin again."""
 
 

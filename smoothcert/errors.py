@@ -7,7 +7,15 @@ from difflib import get_close_matches
 
 
 class SmoothcertError(Exception):
-    """Base of every error that smoothcert raises on purpose; the command line prints it without a traceback."""
+    """Base of every error that smoothcert raises on purpose; the command line prints it without a traceback.
+
+    >>> from smoothcert import SmoothcertError, load_dataset
+    >>> try:
+    ...     load_dataset("mnits-mini")
+    ... except SmoothcertError as error:
+    ...     print(error)
+    unknown dataset 'mnits-mini': did you mean mnist-mini or mnist?
+    """
 
 
 class ConfigError(SmoothcertError):

@@ -6,6 +6,7 @@ import ast
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from difflib import get_close_matches
 from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec, module_from_spec, spec_from_file_location
@@ -30,7 +31,9 @@ def lazy(
 
     def load(name: str) -> Any:
         if name not in homes:
-            raise AttributeError(f"module '{package}' has no attribute '{name}'")
+            near = get_close_matches(name, homes, n=1)
+            hint = f": did you mean {near[0]}?" if near else ""
+            raise AttributeError(f"module '{package}' has no attribute '{name}'{hint}")
         return getattr(import_module(f"{package}.{homes[name]}"), name)
 
     return load, lambda: list(sys.modules[package].__all__)

@@ -80,7 +80,7 @@ def pytest_runtest_setup():
 
 @pytest.fixture(scope="session")
 def readme_folder(tmp_path_factory):
-    """A folder in which the shell lines of README have run: the one training of a whole network that tests share."""
+    """A folder in which README's lines that train have run: the one training of a whole network that tests share."""
     base = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
         base = base.parent  # one for all of pytest's processes
@@ -88,7 +88,7 @@ def readme_folder(tmp_path_factory):
     with FileLock(f"{place}.lock"):
         if not (place / "report.html").exists():
             place.mkdir(exist_ok=True)
-            (shell,) = re.findall(r"```sh\n(.*?)```", README.read_text(), re.DOTALL)
+            _, shell = re.findall(r"```sh\n(.*?)```", README.read_text(), re.DOTALL)
             with contextlib.chdir(place):
                 for line in shell.strip().splitlines():
                     program, *words = shlex.split(line)
@@ -119,7 +119,7 @@ def one_thread():
 
 def pytest_collection_modifyitems(items):
     # README's training comes first: one of pytest's processes does it while the others have work without it
-    items.sort(key=lambda item: item.name != "test_the_shell_lines_end_in_a_report")
+    items.sort(key=lambda item: item.name != "test_the_lines_that_train_end_in_a_report")
     if not torch.cuda.is_available():
         build = "" if torch.version.cuda else ", and a torch that is not a CPU build"
         for item in items:

@@ -11,7 +11,7 @@ from smoothcert.config import (
     SoftLabels,
     TrainConfig,
     as_options,
-    build_dataclass,
+    checked,
     dump_config,
     read_config,
     read_mapping,
@@ -138,7 +138,7 @@ def test_settings_of_another_type_are_refused_by_name(kinds, change):
         with pytest.raises(ConfigError, match=message):
             kind(**values)
         with pytest.raises(ConfigError, match=message):
-            build_dataclass(kind, values, "setting")
+            checked(kind, values, "setting")
 
 
 def test_numbers_become_those_of_python(tmp_path):

@@ -143,7 +143,7 @@ def test_a_data_set_is_added_as_the_page_says(tmp_path):
 def test_a_command_is_added_as_the_page_says(tmp_path):
     printed, written = follow("adding-a-command.md", tmp_path)
     assert passed(tmp_path) == 2
-    assert "counts-radius" in printed
+    assert re.search(r"^ *radius\b", printed, re.MULTILINE)
     lint(written, tmp_path)
 
 

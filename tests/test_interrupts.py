@@ -10,7 +10,7 @@ import threading
 import pytest
 
 from smoothcert.__main__ import RESUMED
-from smoothcert.cli import commands
+from smoothcert.cli.frame import commands
 from smoothcert.interrupts import Interrupted, before_leaving, leave_on_signals, postponed
 from smoothcert.runs.folder import RunFolder
 from smoothcert.training import loop
@@ -166,7 +166,7 @@ def test_signals_that_are_ignored_stay_ignored():
 
 @pytest.mark.parametrize("number", STATUS)
 @pytest.mark.parametrize(
-    "module", ["smoothcert.cli", "jsonargparse", "numpy", "torch", "torch.nn", "smoothcert.data"]
+    "module", ["smoothcert.cli", "cyclopts", "numpy", "torch", "torch.nn", "smoothcert.data"]
 )
 def test_a_signal_while_modules_are_imported_shows_one_line(module, number, tmp_path):
     said, status = interrupted_while_importing(module, number, "certify", tmp_path)

@@ -26,7 +26,6 @@ LONG = {
     "certification/ray_workers.py",
     "certification/smoothed.py",
     "cli/report.py",
-    "evaluation/reproduce.py",
     "kernels/prepare.py",
     "report/measures/overlays.py",
     "report/page/page.py",

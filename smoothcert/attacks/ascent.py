@@ -56,7 +56,7 @@ def input_gradient(objective: Objective) -> Gradient:
             if not losses.requires_grad:
                 raise ModelError(
                     "the network's answers have no gradient (it rounds them, or leaves PyTorch): attack it "
-                    "by its votes, with --attack stein-hard"
+                    "by its votes, with the attack stein-hard"
                 )
             return torch.autograd.grad(losses, point, torch.ones_like(losses))[0]
 

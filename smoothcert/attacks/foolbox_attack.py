@@ -27,7 +27,7 @@ def foolbox_pgd(
     try:
         import foolbox
     except ImportError as error:
-        raise MissingExtra("foolbox", "foolbox", "--attack foolbox") from error
+        raise MissingExtra("foolbox", "foolbox", "the attack foolbox") from error
     attack = foolbox.attacks.L2ProjectedGradientDescentAttack(
         abs_stepsize=2 * epsilon / steps, steps=steps, random_start=False
     )

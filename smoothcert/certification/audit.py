@@ -27,15 +27,12 @@ RATE = 1 / 1000
 _FIRST = SMALLEST // 2  # rows of the first batch of each size
 _OF_BATCH = 8  # on CUDA a batch of the audit has this part of a full batch; on a CPU it is as small as can be
 _FEW, _ROUNDED = 2, 0.02  # answers that rounding may move
-_PLAIN_FEW, _PLAIN_SHARE = (
-    2,
-    1 / 8,
-)  # answers of one batch that the plain network may give otherwise
-_OUTLIER = 5  # a single row may be farther from the plain network than rows are on average
+_PLAIN_FEW, _PLAIN_SHARE = 2, 1 / 8  # answers of a batch that the plain network may give otherwise
+_OUTLIER = 5  # a single row may be farther away by rounding than rows are on average
 _DROPPED = (
     "the network that was prepared for sampling gives other answers than the model itself, which may look at values in "
     "a way that tracing drops (a branch, try/except), or keep something of the batches that it has seen: use "
-    "--kernels off, or write the forward in tensor operations alone"
+    "kernels: off, or write the forward in tensor operations alone"
 )
 
 
@@ -133,14 +130,16 @@ class Audit:
         near, known = self._prepared.near(), ~rows.logits.isnan().any(1)  # NaN is refused elsewhere
         votes = rows.logits.argmax(1)
         # not "> near", which NaN never is
-        far = ~(distances(again, rows.logits).amax(1) <= near)
-        for row in (known & (far | (again.argmax(1) != votes))).nonzero().flatten().tolist():
+        apart = distances(again, rows.logits).amax(1)
+        moved = ~(apart <= near) | (again.argmax(1) != votes)
+        for row in (known & moved).nonzero().flatten().tolist():
             seen = Sighting(rows.logits[row], *rows.seen[row]), Sighting(again[row], size, row)
             if mixes(self._prepared, rows.images[row], *seen):
                 raise NoFunctionError(MIXED.format("the other images in its batch, or on chance"))
             self.differing += 1
-        if self.differing > _FEW + _ROUNDED * self.rows:
-            raise NoFunctionError(MIXED.format("its place in the batch, or on the size of it"))
+            rounded = float(apart[row]) <= _OUTLIER * near
+            if not rounded or self.differing > _FEW + _ROUNDED * self.rows:
+                raise NoFunctionError(MIXED.format("its place in the batch, or on the size of it"))
         outliers = ~(root_mean_square(distances(plain, rows.logits), 1) <= _OUTLIER * near)
         lead = plain.gather(1, plain.argmax(1, keepdim=True)) - plain.gather(1, votes[:, None])
         turned = lead[:, 0] > _OUTLIER * near

@@ -43,24 +43,18 @@ class Certifier:
         device: str | torch.device | None = None,
         batch_size: int | None = None,
     ) -> None:
-        keyed = replace(config, seed=seed)
-        self._smoothed = SmoothedClassifier.of(
-            model, classes, keyed, device=device, batch_size=batch_size
+        keyed = replace(config, seed=seed, alpha=alpha, simultaneous=False)
+        self._smoothed = SmoothedClassifier(
+            model, keyed, classes=classes, device=device, batch_size=batch_size
         )
-        self._config = config
-        self._plan = self._smoothed.plan(
-            example.shape, config.n0, config.n, alpha, config.radii, config.tolerance
-        )
+        self._smoothed.plan(example.shape)  # what nothing can prove fails here
         self._prepared = prepared = self._smoothed.prepare(example)
         # a network that cannot take the images fails here, before there is a store
         self._smoothed.count(check_image(example), SMALLEST, "prediction", 0)
         dimension = math.prod(example.shape)
         self.identity = identity_of(config, dimension, prepared, self._smoothed.device)
         made = environment(self._smoothed.device)
-        self.environment = {
-            **made,
-            "skipped": list(prepared.skipped),
-        }
+        self.environment = {**made, "skipped": list(prepared.skipped)}
 
     @property
     def rechecked(self) -> tuple[int, int]:
@@ -70,14 +64,12 @@ class Certifier:
     def rows(
         self, indices: Sequence[int], images: Sequence[Image], labels: Sequence[int]
     ) -> Iterator[Row]:
-        config = self._config
-        wanted = labels if config.skip_wrong else None
         if self._smoothed.prepare(images[0]) is not self._prepared:
             raise NoFunctionError(
                 "the model has changed since it was begun to be certified (its weights, buffers, hooks or attributes): "
                 "the rows of a store are about one network. Leave it as it is, or certify into a new store"
             )
-        certificates = self._smoothed.certify_planned(images, indices, self._plan, wanted)
+        certificates = self._smoothed.certify_many(images, indices, labels)
         for index, label, certificate in zip(indices, labels, certificates, strict=True):
             yield certificate_row(certificate, index=index, label=label)
 

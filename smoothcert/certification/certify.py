@@ -28,7 +28,7 @@ from smoothcert.runs.selection import Selection
 from smoothcert.runs.store import ResultStore
 from smoothcert.statistics.procedure import Procedure
 
-_RESTORE = "restore the file from a copy, or certify again under another --name. No row was added"
+_RESTORE = "restore the file from a copy, or certify again under another name. No row was added"
 
 
 def certify_dataset(
@@ -47,7 +47,11 @@ def certify_dataset(
 ) -> ResultStore:
     """Certify the selected inputs into the store at `out`, skipping those that any shard has already done.
 
-    >>> certify_dataset(model, load_dataset("mnist", "test"), "runs/a/certify/test", CertifyConfig(sigma=0.5))
+    >>> from smoothcert import CertifyConfig, Selection, certify_dataset, load_dataset, load_model
+    >>> model, test, config = load_model("mini"), load_dataset("mnist-mini"), CertifyConfig(sigma=0.5, n=100)
+    >>> store = certify_dataset(model, test, "mini/test", config, selection=Selection(max=2), quiet=True)
+    >>> len(store.done())
+    2
 
     With ``config.radii`` it is only decided which of these radii are certified, with as few samples as that needs. With
     ``config.skip_wrong`` there are no estimation samples where the selected class is not the label; such inputs are

@@ -31,9 +31,8 @@ def check_images(images: Sequence[Image], indices: Sequence[int]) -> list[Tensor
 def check_image(image: Image) -> Tensor:
     """The image as a tensor [C, H, W], uint8 or floats in [0,1]; an error for anything else."""
     try:
-        x = (
-            image if isinstance(image, Tensor) else torch.from_numpy(np.array(image))
-        )  # a copy: it may be read-only
+        # a copy: it may be read-only
+        x = image if isinstance(image, Tensor) else torch.from_numpy(np.array(image))
     except (TypeError, ValueError) as error:  # ragged lists have no shape
         raise DataError(
             f"expected an image of uint8 (0..255) or floats in [0,1], found {type(image)}"

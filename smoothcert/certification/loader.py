@@ -30,7 +30,13 @@ def certify_loader(
 ) -> ResultStore:
     """`certify_dataset` for the batches of a loader: (images [B, C, H, W], labels [B]), or images alone.
 
-    >>> certify_loader(model, DataLoader(testset, 256), "runs/a/certify/test", CertifyConfig(sigma=0.5), classes=10)
+    >>> import torch
+    >>> from smoothcert import CertifyConfig, certify_loader, load_model
+    >>> pairs = torch.utils.data.TensorDataset(torch.zeros(2, 1, 28, 28), torch.tensor([0, 1]))
+    >>> loader, config = torch.utils.data.DataLoader(pairs), CertifyConfig(sigma=0.5, n=100)
+    >>> store = certify_loader(load_model("mini"), loader, "mini/black", config, classes=10, quiet=True)
+    >>> len(store.done())
+    2
 
     Images are in [0, 1] as ToTensor makes them; what the network expects beyond, such as a normalisation, belongs into
     the network, so that sigma and radii are in units of the image. All images are kept in memory.

@@ -136,7 +136,7 @@ def packed(made_from: object) -> bytes:
     except Exception as error:  # a network of the user's may hold anything
         raise ModelError(
             f"the network cannot be sent to other processes: {type(error).__name__}: {error}. Keep files, locks and "
-            "connections out of it, or certify with --executor local"
+            "connections out of it, or certify without Ray"
         ) from error
     finally:
         for module in own:

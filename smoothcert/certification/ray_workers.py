@@ -24,10 +24,8 @@ from smoothcert.progress import noun
 from smoothcert.runs.executor import Made, Row
 from smoothcert.runs.identity import require_same, written_out
 
-_GROUP_SECONDS, _PER_WORKER = (
-    3.0,
-    0.02,
-)  # the more workers, the longer a group, so that one process can serve them all
+# the more workers, the longer a group, so that one process can serve them all
+_GROUP_SECONDS, _PER_WORKER = 3.0, 0.02
 _QUEUED = 2  # groups per worker: one that it works on, and one that waits for it
 _TRIES = 3  # workers that may fail at a group before the command ends
 _LOOK_SECONDS = 2.0  # between two looks at what the cluster has
@@ -137,10 +135,8 @@ class RayWorkers(Workers):
         self._members: list[_Member] = []
         self._waiting: list[_Group] = []  # given back by workers that died
         self._gone = (0, 0)  # what workers that are gone had looked at again
-        self._crashed, self._reason = (
-            0,
-            "",
-        )  # workers that died while they started, one after the other
+        # workers that died while they started, one after the other
+        self._crashed, self._reason = 0, ""
         self._next_look = self._longest = 0.0
         self._last_ready, self._said = time.monotonic(), False
         self.identity = self.environment = {}

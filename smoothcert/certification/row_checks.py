@@ -17,7 +17,7 @@ from smoothcert.devices.memory import is_out_of_memory
 from smoothcert.errors import NoFunctionError
 from smoothcert.kernels.comparing import comparable, distances
 from smoothcert.kernels.prepare import Prepared, plain_network
-from smoothcert.kernels.state import State, state_of
+from smoothcert.kernels.state import require_same, state_of
 
 _AGAIN, _PAIRS = 4, 16  # chance that falls alike each time is not seen
 _RANDOM = (
@@ -83,15 +83,6 @@ def check_rows(network: Prepared, rows: Tensor, near: float) -> bool:
     if network.module is not None and state is not None:
         require_same(state, state_of(network.module))
     return True
-
-
-def require_same(state: State, now: State) -> None:
-    if changed := state.changed(now):
-        raise NoFunctionError(
-            f"the model has changed while it was certified ({changed}): a certificate is about a network that stays as "
-            "it is. Do not train it or move its weights meanwhile, and let its forward write to no buffer, weight or "
-            "attribute"
-        )
 
 
 class Sighting(NamedTuple):

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,18 +18,7 @@ from smoothcert.certification.batch_size import choose_batch_size
 from smoothcert.certification.counting import Counter, Request, count_within_memory, counter_for
 from smoothcert.certification.images import Image, check_image, check_images
 from smoothcert.certification.network import Network, ready_network
-from smoothcert.config import (
-    ALPHA,
-    N0,
-    NOISE,
-    AttackConfig,
-    CertifyConfig,
-    Kernels,
-    N,
-    NoiseMode,
-    Precision,
-)
-from smoothcert.config.choices import law_of
+from smoothcert.config import CertifyConfig
 from smoothcert.devices.launching import launch_on
 from smoothcert.errors import ConfigError, DataError, ModelError
 from smoothcert.kernels.prepare import Prepared, check_precision
@@ -41,140 +30,98 @@ from smoothcert.noise.exact import Stage
 from smoothcert.noise.streams import tau
 from smoothcert.runs.seeds import noise_seed
 from smoothcert.statistics import bounds
-from smoothcert.statistics.laws import law_named
 from smoothcert.statistics.procedure import Certificate, Procedure, certificates, predicted
 
-_LARGE = (
-    2**15
-)  # values of an image from which on threads are woken to copy it, which takes longer than a transfer
+# values of an image from which on threads are woken to copy it, which takes longer than a transfer
+_LARGE = 2**15
 
 
 class SmoothedClassifier:
-    """g(x) = the class that `model` returns most often on x + N(0, sigma^2 I).
+    """g(x) = the class that a model returns most often on x + N(0, sigma^2 I).
 
-    >>> smoothed = SmoothedClassifier(model, sigma=0.5, classes=10)  # any module or function on images in [0,1]
-    >>> certificate = smoothed.certify(image)                        # [C, H, W], uint8 or floats in [0,1]
-    >>> certificate.predict, certificate.radius
+    The model is any module or function that takes images in [0, 1] and returns logits; an image is [C, H, W], uint8 or
+    floats in [0, 1].
+
+    >>> from smoothcert import CertifyConfig, SmoothedClassifier, load_dataset, load_model
+    >>> smoothed = SmoothedClassifier(load_model("mini"), CertifyConfig(sigma=0.5, n=1_000))
+    >>> certificate = smoothed.certify(load_dataset("mnist-mini", "test").image(0))
+    >>> certificate.predict, certificate.radius > 0.5
+    (7, True)
 
     The model is put into eval mode and prepared for sampling (kernels/prepare.py): the certificate is about the
-    prepared network, in its `precision` (auto: float16 on CUDA, float32 on the CPU). Noise is a function of (`seed`,
-    `index`): give each input its own index, and the answer is reproducible whatever the batch size. Without a seed, it
-    is derived from the weights. The guarantee is over the noise, so never pick a seed by its result.
+    prepared network, in the `precision` of the settings (auto: float16 on CUDA, float32 on the CPU). Its classes are
+    counted from its logits, and must be `classes`, if that is given. Noise is a function of (`seed`, `index`): give
+    each image its own index, and the answer is reproducible whatever the batch size. Without a seed, it is derived from
+    the weights. The guarantee is over the noise, so never pick a seed by its result.
     """
 
     def __init__(
         self,
         model: nn.Module | Callable[[Tensor], Any],
-        sigma: float,
-        classes: int,
+        config: CertifyConfig,
         *,
-        noise: NoiseMode = NOISE,
-        seed: int | None = None,
+        classes: int | None = None,
         device: str | torch.device | None = None,
         batch_size: int | None = None,
-        precision: Precision = "auto",
-        kernels: Kernels = "auto",
     ) -> None:
         network = as_module(model)
-        CertifyConfig(sigma, noise=noise, seed=seed, precision=precision, kernels=kernels)
-        if operator.index(classes) < 2:
+        if not isinstance(config, CertifyConfig):
+            raise ConfigError(
+                "expected the settings of a certification, such as CertifyConfig(sigma=0.5), found "
+                f"{config!r:.60}"
+            )
+        if config.simultaneous:
+            raise ConfigError(
+                "simultaneous shares alpha among the images of a set: certify_dataset knows how many there are"
+            )
+        if classes is not None and operator.index(classes) < 2:
             raise ConfigError(f"a classifier has at least 2 classes, found classes={classes}")
         if batch_size is not None and batch_size < 1:
             raise ConfigError(f"batch_size must be at least 1, found {batch_size}")
         first = next(network.parameters(), None)
         self.device = torch.device(device or (first.device if first is not None else "cpu"))
         self.model = network.to(self.device)
-        self.sigma, self.classes = bounds.check_sigma(sigma), classes
-        self.noise, self.seed, self.batch_size = noise, seed, batch_size
-        check_precision(precision, self.device)
-        self.precision, self.kernels = precision, kernels
+        self.config, self.classes, self.batch_size = config, classes, batch_size
+        check_precision(config.precision, self.device)
         self._ready: tuple[object, int, Network] | None = None  # state of the model, seed, network
+        self._plans: dict[tuple[CertifyConfig, int], Procedure] = {}
 
-    @classmethod
-    def of(
-        cls,
-        model: nn.Module,
-        classes: int,
-        config: CertifyConfig | AttackConfig,
-        *,
-        device: str | torch.device | None = None,
-        batch_size: int | None = None,
-    ) -> Self:
-        """The classifier that the settings of a certification or an attack are about."""
-        names = ("noise", "seed", "precision", "kernels")
-        settings: dict[str, Any] = {name: getattr(config, name) for name in names}
-        return cls(model, config.sigma, classes, device=device, batch_size=batch_size, **settings)
+    def certify(self, image: Image, index: int = 0) -> Certificate:
+        """CERTIFY: guess the class from n0 noisy copies, then bound its probability with n fresh ones.
 
-    def certify(
-        self,
-        image: Image,
-        *,
-        n0: int = N0,
-        n: int = N,
-        alpha: float = ALPHA,
-        index: int = 0,
-        radii: Sequence[float] | None = None,
-        tolerance: float | None = None,
-        skip_unless: int | None = None,
-    ) -> Certificate:
-        """CERTIFY: guess the class from n0 samples, then bound its probability with n fresh ones.
-
-        With `radii` (rising), the answer is the largest of them that n samples, or fewer, can certify. With
-        `tolerance`, sampling stops when going on could not raise the radius by more. With `skip_unless`, nothing is
-        sampled or claimed if the guess is another class.
+        With `radii` in the settings, the answer is the largest of them that n copies, or fewer, can certify. With
+        `tolerance`, sampling stops when going on could not raise the radius by more.
         """
-        labels = None if skip_unless is None else [operator.index(skip_unless)]
-        settings: dict[str, Any] = {
-            "n0": n0,
-            "n": n,
-            "alpha": alpha,
-            "radii": radii,
-            "tolerance": tolerance,
-        }
-        return self.certify_many([image], [index], skip_unless=labels, **settings)[0]
+        return replace(self.certify_many([image], [index])[0], image=_pixels(image))
 
     def certify_many(
         self,
         images: Sequence[Image],
         indices: Sequence[int],
-        *,
-        n0: int = N0,
-        n: int = N,
-        alpha: float = ALPHA,
-        radii: Sequence[float] | None = None,
-        tolerance: float | None = None,
-        skip_unless: Sequence[int] | None = None,
+        labels: Sequence[int] | None = None,
     ) -> list[Certificate]:
-        """The certificates of `certify` for images of one shape, together: only so a small network keeps a GPU busy."""
+        """The certificates of images of one shape, together: only so a small network keeps a GPU busy.
+
+        With `skip_wrong` in the settings, nothing is sampled or claimed where the guess is not the label.
+        """
         xs = check_images(images, indices)
-        return self._certify(
-            xs, indices, self.plan(xs[0].shape, n0, n, alpha, radii, tolerance), skip_unless
-        )
+        if self.config.skip_wrong and labels is None:
+            raise DataError(
+                "skip_wrong leaves out what is not its label: expected labels, found none"
+            )
+        if labels is not None and len(labels) != len(xs):
+            raise DataError(f"expected a label for each of {len(xs)} images, found {len(labels)}")
+        wanted = labels if self.config.skip_wrong else None
+        certified = self._certify(xs, indices, self.plan(xs[0].shape), wanted)
+        return [replace(each, noise=self.config.noise) for each in certified]
 
-    def certify_planned(
-        self,
-        images: Sequence[Image],
-        indices: Sequence[int],
-        plan: Procedure,
-        skip_unless: Sequence[int] | None = None,
-    ) -> list[Certificate]:
-        """`certify_many` by a plan that was made before, for all images of a set."""
-        return self._certify(check_images(images, indices), indices, plan, skip_unless)
-
-    def plan(
-        self,
-        shape: Sequence[int],
-        n0: int,
-        n: int,
-        alpha: float,
-        radii: Sequence[float] | None = None,
-        tolerance: float | None = None,
-    ) -> Procedure:
-        """Checks the settings, and works out once what all images of a shape share."""
-        radii = None if radii is None else tuple(radii)
-        settings: dict[str, Any] = {"n0": n0, "n": n, "alpha": alpha, "radii": radii}
-        config = CertifyConfig(self.sigma, noise=self.noise, tolerance=tolerance, **settings)
-        return Procedure.of(config, tau(self.noise, self.sigma, math.prod(shape)))
+    def plan(self, shape: Sequence[int]) -> Procedure:
+        """Checks the settings, and works out once what all images of a size share."""
+        config, values = self.config, math.prod(shape)
+        if (config, values) not in self._plans:
+            distance = tau(config.noise, config.sigma, values)
+            self._plans[config, values] = Procedure.of(config, distance)
+        return self._plans[config, values]
 
     def _certify(
         self,
@@ -183,11 +130,6 @@ class SmoothedClassifier:
         procedure: Procedure,
         skip_unless: Sequence[int] | None,
     ) -> list[Certificate]:
-        if skip_unless is not None and len(skip_unless) != len(xs):
-            raise DataError(
-                f"expected a label for each of {len(xs)} images, found {len(skip_unless)}"
-            )
-        self._require_own(procedure, xs[0])
         counter, looks = self._counter(xs), procedure.stopping.looks
         selection = [
             Request(i, index, "selection", 0, procedure.n0) for i, index in enumerate(indices)
@@ -217,31 +159,20 @@ class SmoothedClassifier:
                 rows = rows[~procedure.stopping.judge(path[rows, : look + 1]).finished]
         return certificates(procedure, counts0, counts, path)
 
-    def _require_own(self, procedure: Procedure, image: Tensor) -> None:
-        """Refuse a procedure of other noise, or of images of another size."""
-        own = law_named(law_of(self.noise)), self.sigma, tau(self.noise, self.sigma, image.numel())
-        if (procedure.law, procedure.sigma, procedure.tau) != own:
-            raise ConfigError(
-                f"the plan is for {procedure.law.name} noise of sigma {procedure.sigma:g} and tau "
-                f"{procedure.tau:g}, found {own[0].name} noise of sigma {own[1]:g} and tau "
-                f"{own[2]:g}: make a plan with this classifier, for images of this size"
-            )
-
-    def predict(self, image: Image, *, n: int = 1000, alpha: float = ALPHA, index: int = 0) -> int:
+    def predict(self, image: Image, index: int = 0) -> int:
         """PREDICT: the smoothed class, wrong with probability at most alpha, or -1 to abstain."""
-        return self.predict_counted(image, n, alpha, index)[0]
+        return self.predict_counted(image, index)[0]
 
-    def predict_counted(
-        self, image: Image, n: int, alpha: float, index: int
-    ) -> tuple[int, NDArray[np.int64]]:
+    def predict_counted(self, image: Image, index: int) -> tuple[int, NDArray[np.int64]]:
         """PREDICT's answer, and how often each class was returned on its n noisy copies."""
-        bounds.check_alpha(alpha)
-        if n < 1:
-            raise ConfigError(f"n, the number of samples, must be at least 1, found {n}")
-        x = check_image(image)
-        counts = self.count(x, n, "prediction", index)
+        config, x = self.config, check_image(image)
+        bounds.check_alpha(config.alpha)
+        if config.n < 1:
+            raise ConfigError(f"n, the number of samples, must be at least 1, found {config.n}")
+        counts = self.count(x, config.n, "prediction", index)
         # the law of n counts is within n tau of the ideal one in total variation: alpha is lowered by that
-        return predicted(counts, alpha - n * tau(self.noise, self.sigma, x.numel())), counts
+        distance = config.n * tau(config.noise, config.sigma, x.numel())
+        return predicted(counts, config.alpha - distance), counts
 
     def count(
         self, image: Tensor, n: int, stage: Stage, index: int, first: int = 0
@@ -281,28 +212,20 @@ class SmoothedClassifier:
         """The seed of the noise, and the network for images like this one."""
         shape = tuple(image.shape)
         initialise(self.model, shape)
+        config = self.config
         with launch_on(self.device):
-            if self._ready is None or self._ready[0] != (shape, state_of(self.model)):
+            asked = shape, config
+            if self._ready is None or self._ready[0] != (asked, state_of(self.model)):
                 about = (
-                    weights_name(self.model) if self.seed is None else "",
-                    repr(self.sigma),
-                    self.noise,
+                    weights_name(self.model) if config.seed is None else "",
+                    repr(config.sigma),
+                    config.noise,
                 )
-                seed = noise_seed(self.seed, *about)
-                settings: dict[str, Any] = {
-                    "noise": self.noise,
-                    "precision": self.precision,
-                    "kernels": self.kernels,
-                }
+                seed = noise_seed(config.seed, *about)
                 ready = ready_network(
-                    self.model,
-                    image.to(self.device),
-                    self.classes,
-                    sigma=self.sigma,
-                    seed=seed,
-                    **settings,
+                    self.model, image.to(self.device), config, seed, classes=self.classes
                 )
-                self._ready = (shape, state_of(self.model)), seed, ready
+                self._ready = (asked, state_of(self.model)), seed, ready
         return self._ready[1:]
 
     def _counter(self, images: Sequence[Tensor]) -> Counter:
@@ -313,12 +236,16 @@ class SmoothedClassifier:
                 self.batch_size = prepared.batch_size or choose_batch_size(
                     net.forward, prepared.inputs, self.device
                 )
-        settings: dict[str, Any] = {"sigma": self.sigma, "mode": self.noise, "seed": seed}
+        settings: dict[str, Any] = {
+            "sigma": self.config.sigma,
+            "mode": self.config.noise,
+            "seed": seed,
+        }
         if len({(x.dtype, x.device) for x in images}) == 1 and images[0].numel() < _LARGE:
             images = torch.stack(list(images)).to(self.device).unbind()  # one transfer
         else:
             images = [x.to(self.device) for x in images]
-        return counter_for(self.noise, self.device)(images, net, **settings)
+        return counter_for(self.config.noise, self.device)(images, net, **settings)
 
     @torch.inference_mode()
     def _count(self, counter: Counter, requests: Sequence[Request]) -> NDArray[np.int64]:
@@ -328,3 +255,8 @@ class SmoothedClassifier:
             counts, self.batch_size = count_within_memory(counter, requests, self.batch_size)
             self._ready[2].require_unchanged()
         return counts
+
+
+def _pixels(image: Image) -> NDArray[np.generic]:
+    x = check_image(image)
+    return (x if x.dtype == torch.uint8 else x.float()).numpy(force=True)

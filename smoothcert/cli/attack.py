@@ -4,49 +4,45 @@ from __future__ import annotations
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from jsonargparse import ArgumentParser
-
-from smoothcert.cli.options import (
-    Options,
-    add_inputs,
-    add_machine,
-    add_run,
-    add_settings,
-    aligned,
-    check_name,
-    option,
-    read_selection,
-    read_settings,
-)
-from smoothcert.config import AttackConfig, N
+from smoothcert.cli.frame import DataDir, Device, Options, Trust, command
+from smoothcert.cli.output import aligned, check_name, selected
+from smoothcert.config import AttackConfig, CertifyConfig
 from smoothcert.errors import ConfigError, StoreError, none_of
+from smoothcert.runs.selection import Selection
 
 if TYPE_CHECKING:
     from smoothcert.report import Attacks, Certificates
     from smoothcert.runs.store import ResultStore
 
-ABOUT = "Accuracy of the smoothed classifier under attack, beside what was certified."
 
+@command("Make", "against name radii attack noises steps every max n device")
+def attack(
+    run: Path,
+    /,
+    *,
+    against: str | None = None,
+    name: str | None = None,
+    settings: Annotated[dict[str, Any], Options(AttackConfig, needs="radii")],
+    split: Literal["test", "train"] = "test",
+    subset: Annotated[dict[str, Any], Options(Selection)],
+    shard: str = "0/1",
+    trust_code: Trust = False,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    svg: Path | None = None,
+) -> None:
+    """Accuracy that is left under attack, beside what was certified
 
-def add_options(parser: ArgumentParser) -> None:
-    add_run(parser)
-    option(
-        parser,
-        "--against",
-        str,
-        None,
-        "store of the certificates to compare with; default: test, if there is one",
-    )
-    option(parser, "--name", str, None, "name of the attack's store; default: the attack's")
-    add_inputs(parser)
-    add_settings(parser, AttackConfig, n=None)
-    add_machine(parser)
-    option(parser, "--svg", Path, None, "write the certified and empirical curves to this file")
-
-
-def run(options: Options) -> None:
+    Args:
+        run: run folder with a finished model
+        against: certificates to compare with; default: test, if there are some
+        name: name of what the attack finds; default: the attack's
+        split: which images
+        shard: i/N, the i-th (from 0) of N parts; auto, what no other process at the same results has taken
+        svg: write the certified and empirical curves to this file
+    """
     from smoothcert.devices.pick import pick_device
     from smoothcert.evaluation.attack import attack_dataset
     from smoothcert.report import read_results
@@ -57,21 +53,21 @@ def run(options: Options) -> None:
     from smoothcert.statistics.bounds import check_alpha
     from smoothcert.statistics.printed import doubt
 
-    folder, name = RunFolder(options.run), check_name(options.name or options.attack)
-    model, spec = folder.load_model(trust_code=options.trust_code)
-    certificates = _certificates(folder.path, options.against)
-    known = {"sigma": spec.sigma, **({"n": N} if options.as_printed else {})}
-    config, selection = read_settings(options, AttackConfig, **known), read_selection(options)
+    name = check_name(name or settings.get("attack", AttackConfig.attack))
+    model, spec = RunFolder(run).load_model(trust_code=trust_code)
+    certificates = _certificates(run, against)
+    known = {"sigma": spec.sigma, **({"n": CertifyConfig.n} if settings.get("as_printed") else {})}
+    config, selection = AttackConfig(**{**known, **settings}), selected(subset, shard)
     check_alpha(config.alpha)
-    device = pick_device(options.device)
+    place = pick_device(device)
     store = attack_dataset(
         model,
-        data_of_run(spec, options.split, options.data_dir),
-        folder.path / "attack" / name,
+        data_of_run(spec, split, data_dir),
+        run / "attack" / name,
         config,
         selection=selection,
         certificates=certificates if certificates.exists else None,
-        device=device,
+        device=place,
     )
     try:
         attacked = read_attacks(store.folder)
@@ -90,8 +86,8 @@ def run(options: Options) -> None:
         )
     elif certificates.exists and (told := doubt(certificates.manifest().identity.get("noise"))):
         print(f"note: certified by {told}")
-    if options.svg is not None:
-        _draw(attacked, certificates, folder.path.name, options.svg)
+    if svg is not None:
+        _draw(attacked, certificates, run.name, svg)
 
 
 def _certificates(run: Path, name: str | None) -> ResultStore:

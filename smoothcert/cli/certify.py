@@ -4,209 +4,165 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from jsonargparse import ArgumentParser
-
-from smoothcert.cli.options import (
-    Options,
-    add_inputs,
-    add_machine,
-    add_settings,
-    add_trust,
-    check_name,
-    option,
-    place,
-    read_selection,
-    read_settings,
-    whole_number,
+from smoothcert.cli.frame import AtMostOne, DataDir, Device, Options, Place, Trust, command
+from smoothcert.cli.output import check_name, selected
+from smoothcert.cli.own_model import (
+    Images,
+    OwnModel,
+    Subject,
+    check_named,
+    known_sigma,
+    own_subject,
+    run_subject,
 )
-from smoothcert.cli.own_model import Subject, add_own_model, known_sigma, own_subject, run_subject
-from smoothcert.config import CertifyConfig, ExecutorName
+from smoothcert.config import CertifyConfig
 from smoothcert.errors import ConfigError
 from smoothcert.progress import styled
 from smoothcert.runs.remote import is_remote
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import ResultStore
 
-ABOUT = "Certify a trained model's answers on a data set; resumes by itself."
-
-
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "run",
-        type=place,
-        nargs="?",
-        help="run folder with a finished model; or name one by --model",
-    )
-    add_trust(parser)
-    add_own_model(parser)
-    option(
-        parser, "--out", Path, None, "with --model: run folder to make; the same command resumes"
-    )
-    option(
-        parser,
-        "--name",
-        str,
-        None,
-        "name of the certificate store; default: the split or the corruption",
-    )
-    add_inputs(parser)
-    option(
-        parser,
-        "--corruption",
-        str,
-        None,
-        "certify on this corruption of CIFAR-10-C or MNIST-C, or on all of them",
-    )
-    graded = "severity 1 to 5 of the corruption; default, and without a value: all"
-    parser.add_argument(
-        "--severity", type=_severity, nargs="?", const="all", default=None, help=graded
-    )
-    add_settings(parser, CertifyConfig)
-    add_machine(parser)
-    option(
-        parser, "--batch-size", int, None, "noisy copies at once; default: what suits the network"
-    )
-    option(
-        parser, "--executor", ExecutorName, "local", "this process, or the workers of a Ray cluster"
-    )
-    option(
-        parser,
-        "--address",
-        str,
-        None,
-        "of the Ray cluster, HOST:PORT or auto; default: one on this machine alone",
-    )
+if TYPE_CHECKING:
+    from smoothcert.runs.store import ResultStore
 
 
-def run(options: Options) -> None:
-    if options.severity is not None and options.corruption is None:
+@command("Make", "out data sigma n alpha radii every max name device trust_code")
+def certify(
+    run: Place | None = None,
+    /,
+    *,
+    own: Annotated[dict[str, Any], Options(OwnModel)],
+    out: Path | None = None,
+    data: str | None = None,
+    settings: Annotated[dict[str, Any], Options(CertifyConfig)],
+    subset: Annotated[dict[str, Any], Options(Selection)],
+    name: str | None = None,
+    split: Literal["test", "train"] = "test",
+    shard: str = "0/1",
+    trust_code: Trust = False,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+    batch_size: int | None = None,
+    ray: AtMostOne = None,
+) -> None:
+    """Certify a model's answers on a data set; the same command resumes
+
+    Args:
+        run: run folder with a finished model; or name a model by --model
+        out: with --model, the run folder to make
+        data: other images than the run's (`smoothcert list data`); cifar10-c:fog/3, cifar10-c:fog and cifar10-c:all
+            are corrupted ones, a store for each
+        name: name of the certificates; default: the split or the corruption
+        split: which images
+        shard: i/N, the i-th (from 0) of N parts; auto, what no other process at the same certificates has taken
+        batch_size: noisy copies at once; default: what suits the network
+        ray: by the workers of the Ray cluster at this address, HOST:PORT or auto; without one, of this machine
+    """
+    from smoothcert.data.corruptions import corrupted
+
+    network, selection = OwnModel(**own), selected(subset, shard)
+    check_named(network, run, data=data, sigma=settings.get("sigma"), out=out)
+    if run is not None and out is not None:
         raise ConfigError(
-            f"--severity {options.severity} is of a corruption: name it by --corruption, or leave it out"
+            "--out is of a network that --model names, and none is named: leave it out"
         )
-    if options.severity == "all":
-        options.severity = None
-    _check_settings(options)
-    stores = _corrupted(options)
-    if len(stores) > 1 and options.name is not None:
+    _check_settings(run, settings, name, batch_size, device if ray is None else None)
+    corruptions = corrupted(data, data_dir) if data and network.model is None else []
+    if corruptions and split != "test":
+        raise ConfigError(f"{data} is of test images, found --split {split}: leave one out")
+    if len(corruptions) > 1 and name is not None:
         raise ConfigError(
-            f"--name {options.name} is for one store, but these are {len(stores)}: leave it out"
+            f"--name {name} is for one store, but {data} is {len(corruptions)}: leave it out"
         )
-    for store in stores:
-        _certify(store)
+    place: Any = run if network.model is None else out
+    for one in corruptions or (data,):
+        images = Images(one, split, data_dir)
+        if run is None:
+            subject = own_subject(network, images, settings["sigma"], place)
+        else:
+            subject = run_subject(run, images, trust_code)
+        config = CertifyConfig(**{"sigma": subject.spec.sigma, **settings})
+        store = _store(place, check_name(name or subject.data.split.replace("/", "-")), shard)
+        _certify(subject, config, store, selection, device, batch_size, ray)
 
 
-def _check_settings(options: Options) -> None:
-    """What no data could make right is told before any is looked for."""
+def _check_settings(
+    run: Place | None,
+    settings: dict[str, Any],
+    name: str | None,
+    batch_size: int | None,
+    device: str | None,
+) -> None:
+    """What no data could make right is refused before any is looked for."""
     from smoothcert.devices.pick import pick_device
     from smoothcert.statistics.procedure import Procedure
 
-    sigma = known_sigma(options)
-    if sigma == 0:
-        raise ConfigError(
-            f"{options.run} was trained without noise: give --sigma, the noise to certify with"
-        )
-    if sigma is not None:  # else more is missing
-        Procedure.of(read_settings(options, CertifyConfig, sigma=sigma))
-    if options.name is not None:
-        check_name(options.name)
-    if options.batch_size is not None and options.batch_size < 1:
-        raise ConfigError(f"--batch-size must be at least 1, found {options.batch_size}")
-    if options.executor == "local":
-        pick_device(options.device)
+    sigma = known_sigma(run, settings)
+    if not sigma:
+        raise ConfigError(f"{run} was trained without noise: give sigma, the noise to certify with")
+    Procedure.of(CertifyConfig(**{"sigma": sigma, **settings}))
+    if name is not None:
+        check_name(name)
+    if batch_size is not None and batch_size < 1:
+        raise ConfigError(f"--batch-size must be at least 1, found {batch_size}")
+    if device is not None:
+        pick_device(device)
 
 
-def _severity(text: str | int) -> str | int:
-    """A number, which the parser also gives to check what it has read, or all of them."""
-    try:
-        return text if text == "all" else whole_number(str(text))
-    except ValueError:
-        raise ConfigError(
-            f"--severity takes a whole number from 1 to 5 or all, found '{text}'"
-        ) from None
-
-
-def _corrupted(options: Options) -> list[Options]:
-    """The same for each corruption and severity that is asked for; each has a store of its own.
-
-    All of them can be loaded: certifying the first may take hours, and what the last lacks is told before that.
-    """
-    from smoothcert.data.corruptions import CORRUPTIONS, SEVERITIES, benchmark_for, check_corrupted
-    from smoothcert.runs.folder import RunFolder
-    from smoothcert.runs.remote import local
-
-    if options.corruption is None or options.run is None or options.model is not None:
-        return [options]
-    if options.data is not None:
-        raise ConfigError("--corruption and --data both name images: leave one out")
-    if options.split != "test":
-        raise ConfigError(
-            f"--corruption is of test images, found --split {options.split}: leave one out"
-        )
-    benchmark = benchmark_for(RunFolder(local(options.run)).spec().dataset)
-    kinds = CORRUPTIONS[benchmark] if options.corruption == "all" else (options.corruption,)
-    graded = options.severity is None and benchmark == "cifar10-c"
-    severities = SEVERITIES if graded else (options.severity,)
-    check_corrupted(benchmark, kinds, severities[0], options.data_dir)
-    chosen = []
-    for kind in kinds:
-        for severity in severities:
-            one = options.clone()
-            one.corruption, one.severity = kind, severity
-            chosen.append(one)
-    return chosen
-
-
-def _certify(options: Options) -> None:
+def _certify(
+    subject: Subject,
+    config: CertifyConfig,
+    store: ResultStore,
+    selection: Selection,
+    device: str,
+    batch_size: int | None,
+    ray: tuple[str, ...] | None,
+) -> None:
     from smoothcert.certification.certify import certify_dataset
     from smoothcert.devices.pick import pick_device
     from smoothcert.report import certificate_table, read_store
     from smoothcert.statistics.printed import UNITS
 
-    selection = read_selection(options)
-    subject = own_subject(options) if options.model is not None else run_subject(options)
-    settings = read_settings(options, CertifyConfig, sigma=subject.spec.sigma)
-    name = check_name(options.name or subject.data.split.replace("/", "-"))
     store = certify_dataset(
         subject.model,
         subject.data,
-        _store(options, name),
-        settings,
+        store,
+        config,
         selection=selection,
-        device=options.device if options.executor == "ray" else pick_device(options.device),
-        batch_size=options.batch_size,
-        executor=options.executor,
-        address=options.address,
+        device=pick_device(device) if ray is None else device,
+        batch_size=batch_size,
+        executor="local" if ray is None else "ray",
+        address=ray[0] if ray else None,
         when_checked=subject.keep,
     )
     if one := _only_class(subject, selection):
         print(
             f"note: the inputs are all of class {one}, the first of the data: --every takes them from all over it"
         )
-    if store.done():
-        table = certificate_table([read_store(store.folder)])
-        print(table.to_text(), file=styled(sys.stdout))
-        print(UNITS)
-        if options.sigma not in (None, subject.spec.sigma):
-            made = "first certified" if subject.spec.source else "trained"
-            print(f"{made} with sigma {subject.spec.sigma:g}, now certified with {options.sigma:g}")
-    else:
-        print(f"no input for shard {options.shard}: others have them all")
+    if not store.done():
+        print(f"no input for shard {selection.share}: others have them all")
+        return
+    table = certificate_table([read_store(store.folder)])
+    print(table.to_text(), file=styled(sys.stdout))
+    print(UNITS)
+    trained = subject.spec.sigma
+    if config.sigma != trained:
+        made = "first certified" if subject.spec.source else "trained"
+        print(f"{made} with sigma {trained:g}, now certified with {config.sigma:g}")
 
 
-def _store(options: Options, name: str) -> ResultStore:
+def _store(run: Place, name: str, shard: str) -> ResultStore:
     from smoothcert.runs.remote_store import RemoteStore
+    from smoothcert.runs.store import ResultStore
 
-    run = options.out if options.model is not None else options.run
-    if is_remote(run) and options.shard == "auto":
+    if not is_remote(run):
+        return ResultStore(Path(run) / "certify" / name)
+    if shard == "auto":
         raise ConfigError(
             "--shard auto asks a disk what others have taken, and a server cannot say it: give --shard i/N"
         )
-    return (
-        RemoteStore.at(f"{run}/certify/{name}")
-        if is_remote(run)
-        else ResultStore(run / "certify" / name)
-    )
+    return RemoteStore.at(f"{run}/certify/{name}")
 
 
 def _only_class(subject: Subject, selection: Selection) -> str:

@@ -3,85 +3,85 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from jsonargparse import ArgumentParser
-
-from smoothcert.cli.options import (
-    Options,
-    add_inputs,
-    add_json,
-    add_machine,
-    add_settings,
-    add_trust,
-    aligned,
-    option,
-    place,
-    print_json,
-    read_selection,
-    read_settings,
-)
-from smoothcert.cli.own_model import add_own_model, examined_subject, known_sigma
+from smoothcert.cli.frame import DataDir, Device, Json, Options, Place, Trust, command
+from smoothcert.cli.machine import examine_machine
+from smoothcert.cli.output import aligned, print_json, selected
+from smoothcert.cli.own_model import Images, OwnModel, bring, check_named, known_sigma, run_subject
 from smoothcert.config import CertifyConfig
 from smoothcert.errors import ConfigError
 from smoothcert.progress import about, noun
+from smoothcert.runs.selection import Selection
 from smoothcert.statistics.printed import at_most, in_percent
 
 if TYPE_CHECKING:
     from smoothcert.cli.own_model import Subject
     from smoothcert.evaluation.doctor import Diagnosis
 
-ABOUT = "Is this network fit to be certified on this data, at which noise level, and how long will it take?"
-
 _DEFAULT_SIGMA = 0.25  # of networks that were trained elsewhere, or without noise
+_SETTINGS = Options(CertifyConfig, only="sigma n0 n alpha radii noise precision kernels")
 _SIGNS = {"fine": "ok     ", "warning": "WARNING", "error": "ERROR  "}
 
 
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "run",
-        type=place,
-        nargs="?",
-        help="run folder with a finished model; or name one by --model",
-    )
-    add_trust(parser)
-    add_own_model(parser)
-    add_inputs(parser)
-    add_settings(
-        parser,
-        CertifyConfig,
-        ("sigma", "n0", "n", "alpha", "radii", "noise", "precision", "kernels"),
-    )
-    add_machine(parser)
-    option(parser, "--images", int, 200, "how many images to look at")
-    add_json(parser)
+@command("Check and share", "model weights mean std data sigma n alpha radii images device json")
+def doctor(
+    run: Place | None = None,
+    /,
+    *,
+    own: Annotated[dict[str, Any], Options(OwnModel)],
+    data: str | None = None,
+    settings: Annotated[dict[str, Any], _SETTINGS],
+    subset: Annotated[dict[str, Any], Options(Selection)],
+    split: Literal["test", "train"] = "test",
+    shard: str = "0/1",
+    images: int = 200,
+    samples: int = 2**20,
+    trust_code: Trust = False,
+    json: Json = False,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+) -> None:
+    """Is this model ready, at which sigma, how long? Or: is this machine?
 
-
-def run(options: Options) -> None:
-    from smoothcert.statistics.bounds import check_samples
-
-    if options.images < 1:
-        raise ConfigError(f"--images: expected at least 1, found {options.images}")
-    config, selection = (
-        read_settings(options, CertifyConfig, sigma=_DEFAULT_SIGMA),
-        read_selection(options),
-    )
-    check_samples(config.n0, config.n, config.alpha)  # before anything is loaded
+    Args:
+        run: run folder with a finished model; or name a model by --model
+        data: other images than the run's (`smoothcert list data`)
+        split: which images
+        shard: i/N, the i-th (from 0) of N parts; auto, what no other process has taken
+        images: how many images to look at
+        samples: without a model: how many values of each noise to test
+    """
+    network = OwnModel(**own)
+    if run is None and network.model is None and data is None:
+        examine_machine(device, samples, settings, data_dir, json)
+        return
+    check_named(network, run, data=data)
+    if images < 1:
+        raise ConfigError(f"--images must be at least 1, found {images}")
+    sigma = known_sigma(run, settings) or _DEFAULT_SIGMA
+    config = CertifyConfig(**{**settings, "sigma": sigma})
+    selection, chosen = selected(subset, shard), Images(data, split, data_dir)
 
     from smoothcert.devices.pick import pick_device
     from smoothcert.evaluation.doctor import examine
     from smoothcert.statistics.procedure import Procedure
 
-    config = replace(config, sigma=known_sigma(options) or _DEFAULT_SIGMA)
-    Procedure.of(config)
-    device, subject = pick_device(options.device), examined_subject(options, config.sigma)
-    data = subject.data
-    planned = len(selection.indices(len(data), f"{data.name} ({data.split})"))
-    found = examine(
-        subject.model, data, config, planned=planned, images=options.images, device=device
+    Procedure.of(config)  # before anything is loaded
+    place = pick_device(device)
+    subject = (
+        bring(network, chosen, config.sigma)[1]
+        if run is None
+        else run_subject(run, chosen, trust_code)
     )
-    if options.json:
+    planned = len(
+        selection.indices(len(subject.data), f"{subject.data.name} ({subject.data.split})")
+    )
+    found = examine(
+        subject.model, subject.data, config, planned=planned, images=images, device=place
+    )
+    if json:
         print_json(_values(subject, found))
     else:
         print("\n".join(_lines(subject, found)))

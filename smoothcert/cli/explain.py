@@ -4,53 +4,51 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jsonargparse import ArgumentParser
-
-from smoothcert.cli.options import (
-    Options,
-    add_machine,
-    add_numbers,
-    add_run,
-    option,
-    read_whole_numbers,
-)
-
-ABOUT = "Adversarial paths of images, and at which mixing ratio the answer changes."
+from smoothcert.cli.frame import DataDir, Device, Trust, command
 
 
-def add_options(parser: ArgumentParser) -> None:
-    add_run(parser, several=True)
-    add_numbers(parser, ("--index",), "images whose adversarial paths to draw")
-    option(
-        parser,
-        "--ratios",
-        int,
-        0,
-        "also: equal-confidence mixing ratios over this many test images",
-    )
-    option(parser, "--out", Path, Path("explain"), "folder for the figures and tables")
-    option(parser, "--step", float, 1.0, "length of an unrestricted step (SmoothMix's alpha)")
-    option(parser, "--steps", int, 8, "number of steps (SmoothMix's T)")
-    option(parser, "--noises", int, 128, "noises of the smoothed confidence")
-    option(parser, "--seed", int, 0, "seed of the noise")
-    add_machine(parser)
+@command("Look")
+def explain(
+    runs: tuple[Path, ...],
+    /,
+    *,
+    index: tuple[int, ...] = (),
+    ratios: int = 0,
+    out: Path = Path("explain"),
+    step: float = 1.0,
+    steps: int = 8,
+    noises: int = 128,
+    seed: int = 0,
+    trust_code: Trust = False,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+) -> None:
+    """Adversarial paths of images, and where on them the answer changes
 
-
-def run(options: Options) -> None:
+    Args:
+        runs: run folders with finished models of one data set
+        index: images whose adversarial paths to draw
+        ratios: also: equal-confidence mixing ratios over this many test images
+        out: folder for the figures and tables
+        step: length of an unrestricted step (SmoothMix's alpha)
+        steps: number of steps (SmoothMix's T)
+        noises: noises of the smoothed confidence
+        seed: seed of the noise
+    """
     from smoothcert.evaluation.path_figures import explain_runs
 
     written = explain_runs(
-        options.runs,
-        options.out,
-        indices=read_whole_numbers(options.index, "--index"),
-        ratios=options.ratios,
-        alpha=options.step,
-        steps=options.steps,
-        noises=options.noises,
-        seed=options.seed,
-        data_dir=options.data_dir,
-        trust_code=options.trust_code,
-        device=options.device,
+        runs,
+        out,
+        indices=index,
+        ratios=ratios,
+        alpha=step,
+        steps=steps,
+        noises=noises,
+        seed=seed,
+        data_dir=data_dir,
+        trust_code=trust_code,
+        device=device,
     )
     for path in written:
         print(f"wrote {path}")

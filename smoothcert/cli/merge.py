@@ -5,45 +5,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from jsonargparse import ArgumentParser
-
-from smoothcert.cli.options import Options, add_json, on_disk, option, place, print_json
+from smoothcert.cli.frame import Json, Place, command
+from smoothcert.cli.output import print_json
 from smoothcert.progress import all_of, noun
-
-ABOUT = "Join certificate stores of one procedure that were made on machines without a common disk."
 
 _SHOWN = 20  # missing inputs, or ranges of them
 
 
-def add_options(parser: ArgumentParser) -> None:
-    text = "certificate stores, run folders with one, or folders with some below"
-    parser.add_argument("stores", type=place, nargs="+", help=text)
-    parser.add_argument(
-        "--out", type=on_disk, required=True, help="the joint store; what it lacks is added"
-    )
-    option(parser, "--name", str, None, "which store to take from run folders that have several")
-    add_json(parser)
+@command("Check and share")
+def merge(
+    stores: tuple[Place, ...], /, *, out: Path, name: str | None = None, json: Json = False
+) -> None:
+    """Join certificates that were made on machines without a common disk
 
-
-def run(options: Options) -> None:
+    Args:
+        stores: certificate stores, run folders with one, or folders with some below
+        out: the joint store; what it lacks is added
+        name: which store to take from run folders that have several
+    """
     from smoothcert.report import read_store
     from smoothcert.runs.merge import merge
 
-    merged = merge(options.stores, options.out, options.name, check=read_store)
+    merged = merge(stores, out, name, check=read_store)
     done, inputs = len(merged.inputs) - len(merged.missing), len(merged.inputs)
-    if options.json:
+    if json:
         counts = {"sources": merged.sources, "added": merged.added, "done": done, "inputs": inputs}
-        print_json({"store": options.out, **counts, "missing": merged.missing})
+        print_json({"store": out, **counts, "missing": merged.missing})
         return
     added, sources = noun(merged.added, "row"), noun(merged.sources, "store")
-    print(f"{options.out}: {merged.added} {added} added from {merged.sources} {sources}")
+    print(f"{out}: {merged.added} {added} added from {merged.sources} {sources}")
     if not merged.missing:
         print(all_of(inputs, "input"))
         return
     print(
         f"{done} of {inputs} inputs, {len(merged.missing)} missing: {_ranges(merged.missing, merged.inputs.step)}"
     )
-    print(f"to certify these, {_advice(options.out)}")
+    print(f"to certify these, {_advice(out)}")
 
 
 def _ranges(indices: Sequence[int], step: int) -> str:

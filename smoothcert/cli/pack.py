@@ -4,24 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jsonargparse import ArgumentParser
-
-from smoothcert.cli.options import Options, on_disk, option
-
-ABOUT = (
-    "One file of a certified run for others: weights, settings, certificates, report and a card."
-)
+from smoothcert.cli.frame import command
 
 
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument(
-        "run", type=on_disk, help="run folder with a finished model and complete certificates"
-    )
-    option(parser, "--out", Path, None, "file to write; default: the run folder's name with .zip")
+@command("Check and share")
+def pack(run: Path, /, *, out: Path | None = None) -> None:
+    """One file of a run for others: weights, settings, certificates, report
 
-
-def run(options: Options) -> None:
+    Args:
+        run: run folder with a finished model and complete certificates
+        out: file to write; default: the run folder's name with .zip
+    """
     from smoothcert.verification.pack import pack
 
-    made = pack(options.run, options.out)
+    made = pack(run, out)
     print(f"wrote {made}; whoever has it can check it: smoothcert verify {made.name}")

@@ -3,68 +3,77 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from jsonargparse import ArgumentParser
-
-from smoothcert.cli.options import (
-    Options,
-    add_json,
-    add_machine,
-    add_run,
-    add_settings,
-    option,
-    print_json,
-    read_settings,
-)
+from smoothcert.cli.frame import DataDir, Device, Json, Options, Trust, command
+from smoothcert.cli.output import print_json
 from smoothcert.config import CertifyConfig
 from smoothcert.errors import ConfigError, DataError
 
 if TYPE_CHECKING:
+    from torch import nn
+
+    from smoothcert.runs.folder import ModelSpec
     from smoothcert.statistics.procedure import Certificate
 
-ABOUT = "Class (or abstention) and certified radius of image files; or pseudo-labels of a data set."
+_SETTINGS = Options(CertifyConfig, only="sigma n0 alpha noise seed precision kernels")
 
 
-def add_options(parser: ArgumentParser) -> None:
-    add_run(parser)
-    parser.add_argument(
-        "images", type=Path, nargs="+", help="image files (PNG, JPEG, ...) or .npy arrays"
-    )
-    labels = (
-        "no certificates: write the network's answers to a data set, which is then named in the place of images, to "
-        "this file, for self-training"
-    )
-    option(parser, "--pseudo-labels", Path, None, labels)
-    option(parser, "--split", Literal["test", "train"], "train", "which images of the data set")
-    names = ("sigma", "n0", "n", "alpha", "noise", "seed", "precision", "kernels")
-    add_settings(parser, CertifyConfig, names, n=10_000)
-    add_json(parser)
-    add_machine(parser)
+@command("Look")
+def predict(
+    run: Path,
+    images: tuple[Path, ...],
+    /,
+    *,
+    pseudo_labels: Path | None = None,
+    split: Literal["test", "train"] = "train",
+    n: int = 10_000,
+    settings: Annotated[dict[str, Any], _SETTINGS],
+    trust_code: Trust = False,
+    json: Json = False,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+) -> None:
+    """Class (or no answer) and certified radius of pictures; or pseudo-labels
 
+    Args:
+        run: run folder with a finished model
+        images: image files (PNG, JPEG, ...) or .npy arrays
+        pseudo_labels: no certificates: write the network's answers to a data set, which is then named in the place of
+            images, to this file, for self-training
+        split: which images of that data set
+        n: fresh noise samples that bound the probability of the answer
+    """
+    from smoothcert.runs.folder import RunFolder
 
-def run(options: Options) -> None:
-    if options.pseudo_labels is None:
-        _certify(options)
-    elif len(options.images) == 1:
-        _label(options)
-    else:
+    if pseudo_labels is not None and len(images) != 1:
         raise ConfigError(
-            f"--pseudo-labels are of one data set, such as mnist or folder:PLACE, found {len(options.images)} names"
+            f"--pseudo-labels are of one data set, such as mnist or folder:PLACE, found {len(images)} names"
         )
+    model, spec = RunFolder(run).load_model(trust_code=trust_code)
+    if pseudo_labels is not None:
+        _label(model, spec, pseudo_labels, str(images[0]), split, data_dir, device)
+        return
+    config = CertifyConfig(**{"sigma": spec.sigma, "n": n, **settings})
+    _certify(model, spec, config, images, device, run if json else None)
 
 
-def _label(options: Options) -> None:
+def _label(
+    model: nn.Module,
+    spec: ModelSpec,
+    path: Path,
+    name: str,
+    split: str,
+    data_dir: Path | None,
+    device: str,
+) -> None:
     from smoothcert.devices.pick import pick_device
     from smoothcert.evaluation.pseudo_labels import write_pseudo_labels
     from smoothcert.runs.data_of import data_of_run
-    from smoothcert.runs.folder import RunFolder
     from smoothcert.statistics.printed import in_percent
 
-    path = options.pseudo_labels
-    model, spec = RunFolder(options.run).load_model(trust_code=options.trust_code)
-    data = data_of_run(spec, options.split, options.data_dir, str(options.images[0]))
-    labels = write_pseudo_labels(model, data, path, pick_device(options.device))
+    data = data_of_run(spec, split, data_dir, name)
+    labels = write_pseudo_labels(model, data, path, pick_device(device))
     right = (
         f"; {in_percent((labels == data.labels).mean())} % are its labels" if data.labelled else ""
     )
@@ -72,34 +81,35 @@ def _label(options: Options) -> None:
     print(f"to use them: smoothcert train RECIPE --self-training.path {path} --out RUN")
 
 
-def _certify(options: Options) -> None:
+def _certify(
+    model: nn.Module,
+    spec: ModelSpec,
+    config: CertifyConfig,
+    paths: tuple[Path, ...],
+    device: str,
+    shown: Path | None,
+) -> None:
+    """Prints lines, or the document of the run that is `shown`."""
     from smoothcert.certification.smoothed import SmoothedClassifier
     from smoothcert.data.image_file import read_image
     from smoothcert.data.specs import rule_of
     from smoothcert.devices.pick import pick_device
-    from smoothcert.runs.folder import RunFolder
     from smoothcert.statistics.printed import UNITS, at_least, doubt, settings
 
-    model, spec = RunFolder(options.run).load_model(trust_code=options.trust_code)
-    config = read_settings(options, CertifyConfig, sigma=spec.sigma)
-    smoothed = SmoothedClassifier.of(
-        model, spec.classes, config, device=pick_device(options.device)
-    )
+    smoothed = SmoothedClassifier(model, config, classes=spec.classes, device=pick_device(device))
     rule = rule_of(spec.dataset, spec.shape)
     # all readable before the first is certified
-    images = [read_image(path, rule) for path in options.images]
+    images = [read_image(path, rule) for path in paths]
     answers: list[dict[str, Any]] = []
-    for index, (path, image) in enumerate(zip(options.images, images, strict=True)):
+    for index, (path, image) in enumerate(zip(paths, images, strict=True)):
         try:
-            certificate = smoothed.certify(
-                image, n0=config.n0, n=config.n, alpha=config.alpha, index=index
-            )
+            certificate = smoothed.certify(image, index)
         except DataError as error:  # of the image's values
             raise DataError(f"{path}: {error}") from error
         name = None
         if not certificate.abstained and spec.class_names:
             name = spec.class_names[certificate.predict]
-        if options.json:
+        if shown is not None:
             answers.append(_answer(path, certificate, name))
             continue
         if certificate.abstained:
@@ -110,13 +120,13 @@ def _certify(options: Options) -> None:
         kind = "radius" if certificate.norm == "l2" else f"{certificate.norm} radius"
         radius, p = at_least(certificate.radius, 4), at_least(certificate.p_lower, 6)
         print(f"{path}: {name or certificate.predict}, certified {kind} {radius} (p >= {p})")
-    if options.json:
+    if shown is not None:
         given = {key: getattr(config, key) for key in ("sigma", "n0", "n", "alpha", "noise")}
         given |= {"preparation": str(rule), "note": doubt(config.noise) or None}
-        print_json({"run": options.run, **given, "images": answers})
+        print_json({"run": shown, **given, "images": answers})
         return
-    if rule.resize is not None:
-        print(f"pictures as the run's own: {rule}")
+    if any(path.suffix != ".npy" for path in paths) and rule.resize is not None:
+        print(f"pictures are brought to the model's input as by certify: {rule}")
     print(f"each with {settings(config.n0, config.n, config.alpha, config.noise)}; {UNITS}")
     if doubt(config.noise):
         print(f"note: {doubt(config.noise)}")

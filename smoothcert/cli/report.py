@@ -5,24 +5,23 @@ from __future__ import annotations
 import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from jsonargparse import ArgumentParser
-
-from smoothcert.cli.options import Options, add_json, add_numbers, option, place, print_json
+from smoothcert.cli.frame import Options, Place, command
+from smoothcert.cli.output import print_json
 from smoothcert.cli.report_data import (
+    Asked,
     Pictures,
-    asked_radii,
     check_norm,
     check_outputs,
     check_values,
-    check_words,
     read_attacked,
     read_certificates,
     read_corrupted,
     read_epochs,
     training_of,
 )
+from smoothcert.config import option_of
 from smoothcert.errors import ConfigError
 from smoothcert.progress import printable, styled
 
@@ -31,88 +30,21 @@ if TYPE_CHECKING:
     from smoothcert.report.tables.formats import Table
 
 FORMATS = ("markdown", "latex", "csv")  # of tables
-ABOUT = "Tables and curves of certificates, also of the field's published logs."
-_BOUND = "analyse stored counts again by this bound, binary or multiclass"
-# written out, since a help text must not wait for the report to be loaded
-_DRAW = (
-    "which drawing --figure writes: accuracy, confidence, attacks, differences, envelope, trade-offs or losses "
-    "(default: accuracy)"
-)
-_TABLES = (
-    "which tables to print and write: certified, shares, confidence, differences, envelope, abstentions, attacks, "
-    "base, corruptions, corruption-types"
-)
 
 
-def add_options(parser: ArgumentParser) -> None:
-    text = "run folders (with their attacks), stores, folders with some below, or log files of the field"
-    parser.add_argument("results", type=place, nargs="*", help=text)
-    add_numbers(parser, ("--radii", "--radius"), "radii of the table; default: by data")
-    parser.add_argument(
-        "--rounded",
-        action="store_true",
-        help="round radii to 3 digits first, as published tables do",
-    )
-    for kind in ("html", *FORMATS):
-        option(parser, f"--{kind}", Path, None, f"write this {kind} file")
-    option(
-        parser,
-        "--alpha",
-        float,
-        None,
-        "analyse stored counts again at this alpha, without a forward pass",
-    )
-    option(parser, "--bound", str, None, _BOUND)
-    option(parser, "--norm", str, None, "show radii in this norm, l2 or linf")
-    option(
-        parser,
-        "--dimension",
-        int,
-        None,
-        "values of an input, for --norm linf of logs; default: by their folders",
-    )
-    option(parser, "--figure", Path, None, "write a drawing as .svg, .pdf or .png")
-    option(parser, "--draw", str, None, _DRAW)
-    grouping = "runs that belong together in envelopes: method (the default), sigma (of a method), folder or all"
-    option(parser, "--group-by", str, None, grouping)
-    beside = "published tables beside our runs in --draw trade-offs, e.g. catrs-supplement/table-7"
-    parser.add_argument("--published", type=str, nargs="+", default=None, help=beside)
-    option(
-        parser,
-        "--least-accuracy",
-        float,
-        None,
-        "clean accuracy below which --draw trade-offs leaves points out",
-    )
-    option(parser, "--epochs", int, None, "first epochs that --draw losses shows; default: all")
-    parser.add_argument("--tables", type=str, nargs="+", default=None, help=_TABLES)
-    parser.add_argument(
-        "--intervals", action="store_true", help="with 95 %% intervals over the choice of inputs"
-    )
-    option(
-        parser,
-        "--reference",
-        str,
-        None,
-        "name of the run that differences are taken to; default: the first",
-    )
-    parser.add_argument(
-        "--corruptions",
-        type=place,
-        nargs="+",
-        help="folders of logs severity_K/MODEL/CORRUPTION.tsv",
-    )
-    option(parser, "--data-dir", Path, None, "where data sets are, for the gallery of the page")
-    add_json(parser)
-    serving = "show the page to browsers on this machine, and follow the runs until Ctrl-C"
-    parser.add_argument("--serve", action="store_true", help=serving)
-    option(parser, "--port", int, None, "port of --serve; default: one that is free")
+@command("Look", "html figure tables draw intervals reference json")
+def report(
+    places: tuple[Place, ...] = (), /, *, asked: Annotated[dict[str, Any], Options(Asked)]
+) -> None:
+    """Tables, curves and a page of certificates; also of published logs
 
-
-def run(options: Options) -> None:
+    Args:
+        places: run folders (with their attacks), stores, folders with some below, or log files of the field
+    """
     from smoothcert.runs.remote import is_remote, shown
     from smoothcert.runs.rows import NoCertificates
 
+    options = Asked(places, **asked)
     if options.serve and options.json:
         raise ConfigError(
             "--json prints one document and ends, --serve goes on: choose one of them"
@@ -123,16 +55,19 @@ def run(options: Options) -> None:
         )
     if options.port is not None and not options.serve:
         raise ConfigError("--port is the port of --serve, which is not given")
-    check_words(options)
     check_norm(options)
     check_values(options)
     check_outputs(options, ("figure", "html", *FORMATS))
-    for name, drawing in (
-        ("published", "trade-offs"),
-        ("least-accuracy", "trade-offs"),
-        ("epochs", "losses"),
+    if (
+        options.published
+        and options.draw != "trade-offs"
+        and "published" not in (options.tables or ())
     ):
-        if options[name.replace("-", "_")] is not None and options.draw != drawing:
+        raise ConfigError(
+            "--published is for --tables published or --draw trade-offs: give one of them"
+        )
+    for name, drawing in (("least-accuracy", "trade-offs"), ("epochs", "losses")):
+        if getattr(options, name.replace("-", "_")) is not None and options.draw != drawing:
             raise ConfigError(f"--{name} is for --draw {drawing}, which is not given")
     if options.group_by and not {"envelope", "abstentions"} & {
         options.draw,
@@ -158,7 +93,7 @@ def run(options: Options) -> None:
     wanted = (
         options.json
         or options.tables
-        or any(options[kind] is not None for kind in ("html", *FORMATS))
+        or any(getattr(options, kind) is not None for kind in ("html", *FORMATS))
     )
     losses = options.draw == "losses" and not wanted  # of trainings, which need no certificates
     try:
@@ -189,7 +124,7 @@ def _tell(left_out: Sequence[str]) -> None:
 
 
 def _report(
-    options: Options,
+    options: Asked,
     results: list[Certificates],
     attacks: list[Attacks],
     corrupted: list[list[Corrupted]],
@@ -201,13 +136,14 @@ def _report(
 
     for alarm in alarms(attacks, results):  # whatever is asked for
         print(alarm, file=sys.stderr)
-    radii = asked_radii(options)
-    chosen = {"rounded": options.rounded, "reference": options.reference}
-    given = {
+    radii = options.radii
+    chosen: dict[str, Any] = {"rounded": options.rounded, "reference": options.reference}
+    given: dict[str, Any] = {
         "corrupted": corrupted,
         "attacks": attacks,
         "intervals": options.intervals,
         "by": options.group_by or "method",
+        "published": options.published or (),
     }
     material = Material(results, radii, **given, **chosen)
     reference_place(
@@ -220,10 +156,10 @@ def _report(
     ):  # first: a drawing that cannot be made leaves no other file behind
         _draw(options, results, attacks)
         written.append(options.figure)
-    written += write_tables(tables, **{kind: options[kind] for kind in FORMATS})
+    written += write_tables(tables, **{kind: getattr(options, kind) for kind in FORMATS})
     if options.html is not None:
         training, images = training_of(results), pictures.of(results)
-        shown = {
+        shown: dict[str, Any] = {
             **chosen,
             "intervals": options.intervals,
             "attacks": attacks,
@@ -236,7 +172,7 @@ def _report(
         print_json({**_values(options, material, tables), "left_out": left_out})
 
 
-def _values(options: Options, material: Material, tables: Collection[str]) -> dict[str, Any]:
+def _values(options: Asked, material: Material, tables: Collection[str]) -> dict[str, Any]:
     """What was read, in numbers; some of it only where a table or a drawing asks for it."""
     from smoothcert.report import (
         attack_values,
@@ -270,7 +206,7 @@ def _values(options: Options, material: Material, tables: Collection[str]) -> di
     }
 
 
-def _corruptions_alone(options: Options) -> None:
+def _corruptions_alone(options: Asked) -> None:
     """Tables and page of the logs that --corruptions names; everything else is about runs."""
     from smoothcert.report import Material, report_tables, write_report, write_tables
 
@@ -279,7 +215,7 @@ def _corruptions_alone(options: Options) -> None:
     given = [
         name for name, value in vars(options).items() if value is not None and value is not False
     ]
-    others = [f"--{name.replace('_', '-')}" for name in given if name not in used]
+    others = [option_of(name) for name in given if name not in used]
     others += [f"--tables {name}" for name in chosen if not name.startswith("corruption")]
     if options.corruptions is None or others:
         asked = f", found {' and '.join(others)} without them" if others else ""
@@ -290,16 +226,14 @@ def _corruptions_alone(options: Options) -> None:
     _tell(left_out)
     material = Material([], rounded=options.rounded, corrupted=corrupted)
     tables = report_tables(material, chosen)
-    written = write_tables(tables, **{kind: options[kind] for kind in FORMATS})
+    written = write_tables(tables, **{kind: getattr(options, kind) for kind in FORMATS})
     if options.html is not None:
         write_report([], options.html, rounded=options.rounded, corrupted=material.corrupted)
         written.append(options.html)
     _print(options, tables, written)
 
 
-def _print(
-    options: Options, tables: Mapping[str, Sequence[Table]], written: Sequence[Path]
-) -> None:
+def _print(options: Asked, tables: Mapping[str, Sequence[Table]], written: Sequence[Path]) -> None:
     """After all files are written, since whoever reads this may stop reading, as `head` does.
 
     Where a document for programs is printed, the tables are not, and the files are told beside it.
@@ -315,7 +249,7 @@ def _print(
         print(f"wrote {path}", file=sys.stderr if options.json else sys.stdout)
 
 
-def _draw(options: Options, results: list[Certificates], attacks: list[Attacks]) -> None:
+def _draw(options: Asked, results: list[Certificates], attacks: list[Attacks]) -> None:
     from smoothcert.report import attack_families, save_figure
 
     name = options.draw or "accuracy"
@@ -323,13 +257,14 @@ def _draw(options: Options, results: list[Certificates], attacks: list[Attacks])
     if name == "attacks":
         left_out = [note for family in attack_families(attacks, results) for note in family.notes]
     _tell(left_out)
+    assert options.figure is not None
     save_figure(
         results,
         options.figure,
         drawing=name,
         rounded=options.rounded,
         reference=options.reference,
-        radii=asked_radii(options) or (),
+        radii=options.radii or (),
         attacks=attacks,
         by=options.group_by or "method",
         published=options.published or (),
@@ -339,16 +274,16 @@ def _draw(options: Options, results: list[Certificates], attacks: list[Attacks])
     )
 
 
-def _serve(options: Options, pictures: Pictures) -> None:
+def _serve(options: Asked, pictures: Pictures) -> None:
     from smoothcert.report.page.live import LiveReport, serve
     from smoothcert.report.page.page import TITLE, render_report
 
-    radii = asked_radii(options)
+    radii = options.radii
 
     def page(version: str) -> str:
         results, attacks, _ = read_attacked(options, read_certificates(options)[0])
         shown = training_of(results), pictures.of(results)
-        chosen = {
+        chosen: dict[str, Any] = {
             "reference": options.reference,
             "intervals": options.intervals,
             "version": version,

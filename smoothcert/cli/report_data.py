@@ -7,17 +7,79 @@ import warnings
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from smoothcert.cli.options import Options, read_numbers
-from smoothcert.config import check_choice
+from smoothcert.cli.frame import Place
 from smoothcert.errors import ConfigError, SmoothcertError, StoreError
 
 if TYPE_CHECKING:
     from smoothcert.report import Attacks, Certificates, Corrupted, Training
 
 
-def read_certificates(options: Options) -> tuple[list[Certificates], list[str]]:
+@dataclasses.dataclass(frozen=True)
+class Asked:
+    """What a report is asked for, beside the results."""
+
+    results: tuple[Place, ...]
+    radii: tuple[float, ...] | None = None
+    """radii of the table; default: by data"""
+    rounded: bool = False
+    """round radii to 3 digits first, as published tables do"""
+    html: Path | None = None
+    """write the page to this file"""
+    markdown: Path | None = None
+    """write the tables to this Markdown file"""
+    latex: Path | None = None
+    """write the tables to this LaTeX file"""
+    csv: Path | None = None
+    """write the tables to this CSV file"""
+    alpha: float | None = None
+    """analyse stored counts again at this alpha, without a forward pass"""
+    bound: Literal["binary", "multiclass"] | None = None
+    """analyse stored counts again by this bound"""
+    norm: Literal["l2", "linf"] | None = None
+    """show radii in this norm"""
+    dimension: int | None = None
+    """values of an input, for --norm linf of logs; default: by their folders"""
+    figure: Path | None = None
+    """write a drawing as .svg, .pdf or .png"""
+    draw: str | None = None
+    """which drawing --figure writes: accuracy, confidence, attacks, differences, envelope,
+    trade-offs or losses (default: accuracy)"""
+    group_by: Literal["method", "sigma", "folder", "all"] | None = None
+    """runs that belong together in envelopes: of a method (the default), a sigma of a method, a folder, or all"""
+    published: tuple[str, ...] | None = None
+    """tables for --tables published and --draw trade-offs, e.g. catrs-supplement/table-7"""
+    least_accuracy: float | None = None
+    """clean accuracy below which --draw trade-offs leaves points out"""
+    epochs: int | None = None
+    """first epochs that --draw losses shows; default: all"""
+    tables: tuple[str, ...] | None = None
+    """which tables to print and write: certified, shares, confidence, differences, published,
+    envelope, abstentions, attacks, base, corruptions, corruption-types"""
+    intervals: bool = False
+    """with 95 % intervals over the choice of inputs"""
+    reference: str | None = None
+    """name of the run that differences are taken to; default: the first"""
+    corruptions: tuple[Place, ...] | None = None
+    """folders of logs severity_K/MODEL/CORRUPTION.tsv"""
+    data_dir: Path | None = None
+    """where data sets are, for the gallery of the page; else $SMOOTHCERT_DATA"""
+    json: bool = False
+    """print one JSON document and nothing else; notes and progress go to standard error"""
+    serve: bool = False
+    """show the page to browsers on this machine, and follow the runs until Ctrl-C"""
+    port: int | None = None
+    """port of --serve; default: one that is free"""
+
+    def __post_init__(self) -> None:
+        if self.radii is not None:
+            object.__setattr__(self, "radii", tuple(dict.fromkeys(self.radii)))  # each once
+        if self.port is not None and not 0 <= self.port < 2**16:
+            raise ConfigError(f"--port is a number from 0 to 65535, found {self.port}")
+
+
+def read_certificates(options: Asked) -> tuple[list[Certificates], list[str]]:
     """The certificates, and what was left out since it holds none yet."""
     from smoothcert.report import is_training_log, read_results
     from smoothcert.runs.remote import local
@@ -34,7 +96,7 @@ def read_certificates(options: Options) -> tuple[list[Certificates], list[str]]:
 
 
 def read_attacked(
-    options: Options, results: list[Certificates]
+    options: Asked, results: list[Certificates]
 ) -> tuple[list[Certificates], list[Attacks], list[str]]:
     """The results with the alarms of all attacks there, these, and what was left out since nothing is attacked yet."""
     from smoothcert.report import read_attack_stores
@@ -49,7 +111,7 @@ def read_attacked(
 
 
 def read_corrupted(
-    options: Options, results: list[Certificates]
+    options: Asked, results: list[Certificates]
 ) -> tuple[list[list[Corrupted]], list[str]]:
     """The corruption benchmarks among the results and those given expressly, and which logs were left out of these."""
     from smoothcert.report import corrupted_stores, read_corruptions
@@ -62,7 +124,7 @@ def read_corrupted(
     return found, [str(warning.message) for warning in caught]
 
 
-def read_epochs(options: Options) -> tuple[list[Training], list[str]]:
+def read_epochs(options: Asked) -> tuple[list[Training], list[str]]:
     """The trainings among the results, and what was left out of them."""
     from smoothcert.report import read_trainings
     from smoothcert.runs.remote import local
@@ -73,7 +135,7 @@ def read_epochs(options: Options) -> tuple[list[Training], list[str]]:
     return trainings, [str(warning.message) for warning in caught]
 
 
-def _reanalysed(entry: Certificates, options: Options) -> Certificates:
+def _reanalysed(entry: Certificates, options: Asked) -> Certificates:
     from smoothcert.evaluation.reanalysis import reanalyse
     from smoothcert.report.measures.norms import log_in_linf
 
@@ -100,18 +162,7 @@ def _reanalysed(entry: Certificates, options: Options) -> Certificates:
     return dataclasses.replace(found, name=entry.name)
 
 
-def check_words(options: Options) -> None:
-    """Whether options that take one of a few words have one of them; names of drawings and tables have their own."""
-    from smoothcert.evaluation.reanalysis import Bound, Norm
-    from smoothcert.report.measures.groups import Grouping
-
-    for name, choices in (("bound", Bound), ("norm", Norm), ("group-by", Grouping)):
-        found = options[name.replace("-", "_")]
-        if found is not None:
-            check_choice(f"--{name}", found, choices)
-
-
-def check_norm(options: Options) -> None:
+def check_norm(options: Asked) -> None:
     """Whether what was asked about norms fits together."""
     if options.dimension is not None and options.norm != "linf":
         raise ConfigError(
@@ -119,34 +170,32 @@ def check_norm(options: Options) -> None:
         )
 
 
-def asked_radii(options: Options) -> tuple[float, ...] | None:
-    """Those of --radii, each once."""
-    given = read_numbers(options.radii, "--radii")
-    return None if given is None else tuple(dict.fromkeys(given))
-
-
-def check_values(options: Options) -> None:
+def check_values(options: Asked) -> None:
     """Whether numbers are what they must be, whatever asks for them later."""
     from smoothcert.report.tables.tables import checked_radii
 
-    checked_radii(asked_radii(options) or ())
+    checked_radii(options.radii or ())
     if options.least_accuracy is not None and not 0 <= options.least_accuracy <= 1:
         raise ConfigError(
             f"--least-accuracy is a share from 0 to 1, for example 0.6, found {options.least_accuracy:g}"
         )
 
 
-def check_outputs(options: Options, kinds: Sequence[str]) -> None:
+def check_outputs(options: Asked, kinds: Sequence[str]) -> None:
     """Refuse to write two things into one file, into what is reported, and into what is no file."""
     from smoothcert.runs.remote import is_remote
 
     given = {Path(place).resolve() for place in options.results if not is_remote(place)}
-    paths = [options[kind] for kind in kinds if options[kind] is not None]
+    paths = [getattr(options, kind) for kind in kinds if getattr(options, kind) is not None]
     for kind in kinds:
         if (
-            options[kind] is not None and options[kind].is_dir()
+            getattr(options, kind) is not None and getattr(options, kind).is_dir()
         ):  # an empty name is the folder itself
-            found = "an empty name" if options[kind] == Path() else f"the folder {options[kind]}"
+            found = (
+                "an empty name"
+                if getattr(options, kind) == Path()
+                else f"the folder {getattr(options, kind)}"
+            )
             raise ConfigError(
                 f"--{kind} takes the name of a file to write, found {found}; add a file name"
             )

@@ -2,235 +2,254 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from jsonargparse import ArgumentParser
-
-from smoothcert.cli.options import Options, add_machine, add_numbers, option, read_whole_numbers
-from smoothcert.config import ALPHA, N0, N, check_seed
-from smoothcert.errors import ConfigError, SmoothcertError, StoreError
+from smoothcert.cli import frame
+from smoothcert.cli.frame import DataDir, Device, Words, command
+from smoothcert.cli.output import selected
+from smoothcert.cli.values import whole_number
+from smoothcert.config import CertifyConfig, check_seed
+from smoothcert.errors import ConfigError, DataError, SmoothcertError
 from smoothcert.progress import noun
 
 if TYPE_CHECKING:
-    from smoothcert.evaluation.collected import Collected, Entry
-    from smoothcert.evaluation.reproduce import Job
-    from smoothcert.recipes.tables import Table
+    from smoothcert.evaluation.plan import Target
+    from smoothcert.evaluation.reproduce import Given, Job
+    from smoothcert.published.measured import Measured
 
-UNLIKE = "Trained with other epochs or on other data than published, so that the values are not comparable."
-
-ABOUT = "Train, certify and tabulate whole published tables; resumable, several runs at once."
-
-
-def add_options(parser: ArgumentParser) -> None:
-    named = "a table (`smoothcert tables`), or a data set whose recipes to run: mnist, fashion-mnist, cifar10, ..."
-    parser.add_argument("what", type=str, help=named)
-    rows = "only these, e.g. gaussian-0.50 'smoothmix-*'; of a table by label or recipe, e.g. 'eta = *'"
-    parser.add_argument("--rows", type=str, nargs="+", default=[], help=rows)
-    add_numbers(parser, ("--seeds",), "seeds, e.g. 0 1 2 (default: 0)")
-    out = "folder for the runs, results.json and results.md"
-    option(parser, "--out", Path, Path("reproduce"), out)
-    jobs = "trainings at a time on this machine; certification comes after, two by two"
-    option(parser, "--jobs", int, 1, jobs)
-    option(parser, "--epochs", int, None, "fewer epochs, for a first look")
-    data = "run the rows of a table on other data, for a first look"
-    option(parser, "--dataset", str, None, data)
-    every = "certify every k-th test image; default: all, or as many as the table has"
-    option(parser, "--every", int, None, every)
-    option(parser, "--max", int, None, "certify at most this many")
-    option(parser, "--n", int, N, "noise samples per image")
-    add_machine(parser)
+_OWN = {
+    "train": {
+        "--out",
+        "--seed",
+        "--init-from",
+        "--soft-labels.folder",
+        "--as-printed",
+        "--data",
+    },
+    "certify": {"--out", "--model", "--name", "--data", "--split"},
+}
+"""Options of these commands that `reproduce` gives itself."""
 
 
-def run(options: Options) -> None:
-    seeds = tuple(dict.fromkeys(read_whole_numbers(options.seeds, "--seeds"))) or (0,)  # each once
-    _check(options, seeds)
-    machine = [
-        "--device",
-        options.device,
-        *(["--data-dir", str(options.data_dir)] if options.data_dir else []),
-    ]
-    train = [*machine, *([] if options.epochs is None else ["--epochs", str(options.epochs)])]
-    certify = ["--n", str(options.n), *([] if options.max is None else ["--max", str(options.max)])]
-    if "/" in options.what:
-        failures = _table(options, seeds, train, [*machine, *certify])
-    else:
-        failures = _recipes(
-            options, seeds, train, [*machine, "--every", str(options.every or 1), *certify]
-        )
-    if failures:
-        raise SmoothcertError("; ".join(failures))
+@command("The papers", "rows seeds out jobs data train certify dry_run judge")
+def reproduce(
+    what: str,
+    /,
+    *,
+    rows: tuple[str, ...] = (),
+    seeds: tuple[str, ...] = (),
+    out: Path = Path("reproduce"),
+    jobs: int = 1,
+    as_printed: bool = False,
+    data: str | None = None,
+    train: Words = "",
+    certify: Words = "",
+    dry_run: bool = False,
+    judge: tuple[Path, ...] = (),
+    logs: tuple[Path, ...] = (),
+    results: Path | None = None,
+    data_dir: DataDir = None,
+    device: Device = "auto",
+) -> None:
+    """Make a published table again, beside its values
+
+    Args:
+        what: a table (`smoothcert list tables`), a recipe, or a data set whose recipes to run: mnist, cifar10, ...
+        rows: only these, e.g. gaussian-0.50 'smoothmix-*'; of a table by label or recipe, e.g. 'eta = *'
+        seeds: how many seeds, e.g. 5 for 0 to 4, or which, e.g. 3,4 (default: seed 0)
+        out: folder for the runs
+        jobs: trainings at a time on this machine; certification comes after, two by two
+        as_printed: as the papers' texts say where their authors' code does otherwise
+        data: run the rows on other data, for a first look
+        train: options of `smoothcert train`, in quotes: --train '--epochs 1'
+        certify: options of `smoothcert certify`, in quotes: --certify '--every 20 --skip-wrong'
+        dry_run: print the runs, the hours that they take and the data that is missing, and run nothing
+        judge: folders with certified runs: measure those that have the settings of rows, and run nothing
+        logs: folders with the authors' logs, and with those of others, image by image
+        results: file of lines to add to; default: OUT/results.jsonl
+    """
+    from smoothcert.evaluation.plan import plan, targets
+    from smoothcert.evaluation.reproduce import missing_data, run_jobs, taken_up
+
+    wanted = targets(what, rows)
+    _check_place(out)
+    lines = Lines(what, results or out / "results.jsonl", logs)
+    if judge:
+        other: dict[str, Any] = {"seeds": seeds, "data": data, "train": train, "certify": certify}
+        other |= {"as-printed": as_printed, "dry-run": dry_run}
+        if given_too := [f"--{name}" for name, value in other.items() if value]:
+            raise ConfigError(f"--judge runs nothing: leave {', '.join(given_too)} out")
+        lines.judge(judge, wanted)
+        return
+    machine = ("--device", device, *(("--data-dir", str(data_dir)) if data_dir else ()))
+    chosen, given = _seeds(seeds), _given(train, certify, machine)
+    if jobs < 1:
+        raise ConfigError(f"--jobs must be at least 1, found {jobs}")
+    step = given.certification.get("every")
+    planned = plan(wanted, out, chosen, as_printed=as_printed, data=data, every=step)
+    planned = taken_up(planned, out, given)
+    for job in planned:  # what would be refused later is refused now
+        job.config(given)
+        for each in job.certifications:
+            job.certified(each, given)
+    missing = missing_data(planned, given, data_dir, download=not dry_run)
+    if dry_run:
+        _print_plan(planned, given, missing)
+        return
+    if missing:
+        raise DataError("\n".join(missing))
+    lines.measure(planned, run_jobs(planned, given, jobs))
 
 
-def _check(options: Options, seeds: Sequence[int]) -> None:
-    """Refuse what `train` and `certify` would refuse, before the first of them is started."""
+@dataclass(frozen=True)
+class Lines:
+    """Where what comes of runs is written, and beside which logs."""
+
+    what: str
+    path: Path
+    logs: Sequence[Path]
+
+    def measure(self, jobs: Sequence[Job], lost: dict[Path, str]) -> None:
+        from smoothcert.evaluation.measure import measure
+        from smoothcert.evaluation.reproduce import done_stores
+
+        found, failures = [], [said for said in lost.values() if said]
+        for store in done_stores(jobs, lost):
+            try:
+                found.append(measure(store, self.logs))
+            except SmoothcertError as error:
+                failures.append(str(error))
+        if found:  # what an earlier command has written stays
+            self.add(found)
+        if failures:
+            raise SmoothcertError("; ".join(failures))
+
+    def judge(self, places: Sequence[Path], wanted: Sequence[Target]) -> None:
+        """Lines of the runs that are there; neither weights nor a GPU are needed."""
+        from smoothcert.evaluation.measure import measure_runs
+
+        def reason(measured: Measured) -> str:
+            if any(target.row.is_about(measured.config) for target in wanted):
+                return ""
+            unlike = [target.row.differences(measured.config) for target in wanted]
+            return "; ".join(sorted(unlike, key=len)[0])
+
+        found, left_out = measure_runs(list(places), reason, self.logs)
+        for why in left_out:
+            print(f"left out: {why}")
+        if not found:
+            raise SmoothcertError(f"no certified run of a row of {self.what} was found")
+        self.add(found)
+
+    def add(self, found: Sequence[Measured]) -> None:
+        """Lines of new runs are added; then all of them stand beside what is printed."""
+        from smoothcert.published.catalogue import load_table, table_names
+        from smoothcert.published.compared import compared_recipes, compared_table
+        from smoothcert.published.measured import add_measured, read_measured, written
+
+        path = self.path
+        there = {run.key: run for run in (read_measured([path]) if path.exists() else ())}
+        found = [  # logs that were named before, and not now, stay
+            run
+            if run.beside or run.key not in there
+            else replace(run, beside=there[run.key].beside)
+            for run in found
+        ]
+        new = [r for r in found if r.key not in there or written(r) != written(there[r.key])]
+        add_measured(path, new)
+        if self.what in table_names():
+            print(compared_table(load_table(self.what), [*there.values(), *new]))
+        else:
+            print(compared_recipes(found))
+        print(f"{path}: {len(new)} {noun(len(new), 'line')} added")
+
+
+def _print_plan(jobs: Sequence[Job], given: Given, missing: Sequence[str]) -> None:
+    import dataclasses
+
+    from smoothcert.published.measured import read_measured
+    from smoothcert.published.speeds import Speeds
+
+    measured = read_measured(sorted(Path("results").glob("*.jsonl")))
+    speeds = Speeds(measured, Path("results").glob("[tc]*-h200.json"))
+    hours, unknown = 0.0, 0
+    for job in jobs:
+        if job.trained(given) and all(job.certified(each, given) for each in job.certifications):
+            print(f"{job.folder}: done, is only judged")
+            continue
+        print(shlex.join(["smoothcert", *job.train, *given.train]))
+        images = sum(10_000 // each.every for each in job.certifications)
+        took = speeds.hours(dataclasses.asdict(job.config(given)), images)
+        hours, unknown = hours + (took or 0.0), unknown + (took is None)
+    more = f", and of {unknown} {noun(unknown, 'run')} that no line of results/ has the time of"
+    print(f"{len(jobs)} {noun(len(jobs), 'run')}, about {hours:.2f} hours{more if unknown else ''}")
+    for name in missing:
+        print(f"missing: {name}")
+
+
+def _seeds(words: Sequence[str]) -> tuple[int, ...]:
+    """`5` is five seeds; several numbers, or one with a comma, are the seeds themselves."""
+    try:
+        found = [whole_number(part) for word in words for part in word.split(",") if part.strip()]
+    except ValueError as error:
+        raise ConfigError(
+            f"--seeds takes whole numbers, for example 5 or 3,4, found '{error}'"
+        ) from None
+    if len(words) == 1 and "," not in words[0]:
+        if not 1 <= found[0] <= 1000:
+            raise ConfigError(f"--seeds takes how many seeds, from 1 to 1000, found {found[0]}")
+        found = list(range(found[0]))
+    for seed in found:
+        check_seed("each of --seeds", seed)
+    return tuple(dict.fromkeys(found)) or (0,)  # each once
+
+
+def _given(train: str, certify: str, machine: Sequence[str]) -> Given:
+    """What `train` and `certify` refuse is refused before the first of them is started."""
+    from smoothcert.evaluation.reproduce import Given
     from smoothcert.statistics.bounds import check_samples
 
-    for name in ("jobs", "epochs", "every", "max"):
-        if options[name] is not None and options[name] < 1:
-            raise ConfigError(f"--{name} must be at least 1, found {options[name]}")
-    for seed in seeds:
-        check_seed("each of --seeds", seed)
-    check_samples(N0, options.n, ALPHA)
-    places = (options.out.absolute(), *options.out.absolute().parents)
-    there = next(place for place in places if place.exists())
+    of_train, of_certify = _words("train", train), _words("certify", certify)
+    trained = _parsed(["train", "mnist/gaussian-0.50", "--out", "run", *of_train])
+    certified = _parsed(["certify", "run", *of_certify])
+    settings = CertifyConfig(**{"sigma": 1.0, **certified["settings"]})
+    check_samples(settings.n0, settings.n, settings.alpha)
+    selection = selected(certified["subset"], certified.get("shard", "0/1"))
+    asked = {**vars(settings), "start": selection.start, "max": selection.max}
+    if "every" in certified["subset"]:
+        asked["every"] = selection.every
+    return Given(
+        (*machine, *of_train),
+        trained["settings"],
+        (*machine, *of_certify),
+        {name: list(value) if isinstance(value, tuple) else value for name, value in asked.items()},
+    )
+
+
+def _words(command: str, text: str) -> list[str]:
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise ConfigError(f"--{command} cannot be read: {error}") from error
+    if own := _OWN[command] & {word.partition("=")[0] for word in words}:
+        raise ConfigError(f"--{command}: {', '.join(sorted(own))} is given by reproduce itself")
+    return words
+
+
+def _parsed(words: list[str]) -> dict[str, Any]:
+    call = frame.parsed(words)
+    if call is None:
+        raise ConfigError(f"--{words[0]} takes options that change something, found {words[-1]}")
+    return call.keywords
+
+
+def _check_place(out: Path) -> None:
+    there = next(place for place in (out.absolute(), *out.absolute().parents) if place.exists())
     if not there.is_dir():
         raise ConfigError(
             f"--out must be a folder, or the name of one to make, but {there} is a file"
         )
-
-
-def _recipes(
-    options: Options, seeds: Sequence[int], train: list[str], certify: list[str]
-) -> list[str]:
-    """The recipes of a data set; returns what went wrong."""
-    from smoothcert.evaluation.reproduce import outcome, plan, results_table
-
-    if options.dataset is not None:
-        raise ConfigError(
-            f"--dataset is for the rows of a table; {options.what} names its data set itself"
-        )
-    folder = options.out / options.what
-    jobs = plan(options.what, folder, options.rows, seeds)
-    rows = [job.named for job in plan(options.what, folder, ["*"])]
-    collected = _collected(options, rows, [job.named for job in jobs])
-    done, failures = _run(options, jobs, train, certify)
-    made = [outcome(job, train, certify, comparable=_as_published(options)) for job in done]
-    outcomes = [found for found in made if found is not None]
-    return [*failures, *_write(options, collected, outcomes, results_table)]
-
-
-def _table(
-    options: Options, seeds: Sequence[int], train: list[str], certify: list[str]
-) -> list[str]:
-    """A table of the catalogue; returns what went wrong."""
-    from smoothcert.evaluation.tables import (
-        check_files,
-        comparison_table,
-        plan_table,
-        table_outcomes,
-    )
-    from smoothcert.recipes.tables import load_table
-
-    table = load_table(options.what)
-    if table.reason:
-        raise ConfigError(f"{table.name} cannot be made: {table.reason}")
-    if table.best:
-        return _best(table, options, seeds, train, certify)
-    jobs = plan_table(table, options.out, options.rows, seeds, options.every, options.dataset)
-    check_files(planned.row for planned in jobs)
-    rows = [{"table": table.name, "row": row.label, "recipe": row.recipe} for row in table.rows]
-    collected = _collected(options, rows, [planned.named(table) for planned in jobs])
-    done, failures = _run(options, [planned.job for planned in jobs], train, certify)
-    made = [each for each in jobs if each.job in done]
-    outcomes = table_outcomes(table, made, train, certify, _as_published(options))
-    return [*failures, *_write(options, collected, outcomes, partial(comparison_table, table))]
-
-
-def _best(
-    table: Table, options: Options, seeds: Sequence[int], train: list[str], certify: list[str]
-) -> list[str]:
-    """A table of best models; returns what went wrong."""
-    from smoothcert.evaluation.best_models import best_outcomes, best_table, plan_best
-    from smoothcert.evaluation.tables import check_files
-
-    contests = plan_best(table, options.out, options.rows, seeds, options.every, options.dataset)
-    models = [planned for contest in contests for _, planned in contest.models]
-    check_files(planned.row for planned in models)
-    rows, planned_rows = (
-        [{"table": table.name, "row": row.label} for row in rows]
-        for rows in (table.best, [contest.row for contest in contests])
-    )
-    collected = _collected(options, rows, planned_rows, seeds=list(seeds))
-    runs = {planned.job.folder for planned in models}
-    before = {planned.job.starts_from.folder for planned in models if planned.job.starts_from}
-    first = f", after {len(before)} {noun(len(before), 'run')} of pre-training" if before else ""
-    which = "1 model, which is" if len(runs) == 1 else f"{len(runs)} models: all are"
-    print(f"{table.name} is the best of {which} trained and certified{first}", flush=True)
-    done, failures = _run(options, [planned.job for planned in models], train, certify)
-    outcomes = best_outcomes(table, contests, done, train, certify, _as_published(options))
-    return [*failures, *_write(options, collected, outcomes, partial(best_table, table))]
-
-
-def _collected(
-    options: Options, rows: Sequence[Entry], planned: Sequence[Entry], **others: Any
-) -> Collected:
-    """The file of all rows that are made with these options, refused before training if it has others."""
-    from smoothcert.evaluation.collected import Collected, key_of, row_of
-
-    given = {name: options[name] for name in ("epochs", "dataset", "every", "max", "n")}
-    path = options.out / options.what / "results.json"
-    collected = Collected(path, [row_of(row) for row in rows], {**given, **others})
-    collected.kept([key_of(entry) for entry in planned])
-    return collected
-
-
-def _run(
-    options: Options, jobs: Sequence[Job], train: list[str], certify: list[str]
-) -> tuple[list[Job], list[str]]:
-    """Those that were done, and what went wrong with the others; all are refused at once where there is no data."""
-    from smoothcert.evaluation.reproduce import check_data, run_jobs
-
-    check_data(jobs, options.data_dir)
-    for job in jobs:
-        _check_store(job, n=options.n, every=job.every or options.every or 1)
-    return run_jobs(jobs, train, certify, options.jobs)
-
-
-def _check_store(job: Job, **asked: int) -> None:
-    """Certificates that could not be continued are told before hours of training."""
-    from smoothcert.runs.store import ResultStore
-
-    store = ResultStore(job.store)
-    there = store.manifest().identity if store.exists else {}
-    unlike = [
-        f"{name} = {there[name]}, not {asked[name]}"
-        for name in asked
-        if there.get(name, asked[name]) != asked[name]
-    ]
-    if unlike:
-        raise StoreError(
-            f"{job.store} was certified with {' and '.join(unlike)}: give the same, or another --out, where copies of "
-            "the runs need no training"
-        )
-
-
-def _as_published(options: Options) -> bool:
-    """Whether runs are trained as their tables say."""
-    return options.epochs is None and options.dataset is None
-
-
-def _measured(options: Options) -> list[str]:
-    """With what ours were certified, where it is not as published: rows of tables name neither inputs nor n."""
-    given = [f"--{name} {options[name]}" for name in ("every", "max") if options[name] is not None]
-    given += [f"--n {options.n}"] if options.n != N else []
-    if not given:
-        return []
-    from smoothcert.recipes.published import budget
-
-    theirs = f"n = {budget().n:,}, on as many images as the papers say"
-    return [f"Ours were certified with {' '.join(given)}; published: {theirs}."]
-
-
-def _write(
-    options: Options,
-    collected: Collected,
-    outcomes: list[dict[str, Any]],
-    table: Callable[[Sequence[dict[str, Any]]], str],
-) -> list[str]:
-    """The files outlive the command, so that they say it where runs were not trained as published."""
-    if not outcomes:  # what an earlier command has written stays
-        return []
-    unlike = [] if _as_published(options) else [UNLIKE]
-    note = "".join(f"\n{text}\n" for text in (*unlike, *_measured(options)))
-    try:
-        text = collected.add(outcomes, lambda found: table(found) + note)
-    except (
-        StoreError
-    ) as error:  # rows of other options were to be made again, and failed: told beside the failure
-        return [str(error)]
-    print(text)
-    print(f"wrote {collected.path} and results.md")
-    return []

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from jsonargparse import ArgumentParser
-
-from smoothcert.cli.options import Options, option
-
-ABOUT = "The run folder of a pack."
+from smoothcert.cli.frame import command
 
 
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("pack", type=Path, help="file made by `smoothcert pack`")
-    option(parser, "--out", Path, Path(), "folder to unpack into")
+@command("Check and share")
+def unpack(pack: Path, /, *, out: Path = Path()) -> None:
+    """The run folder of a pack
 
-
-def run(options: Options) -> None:
+    Args:
+        pack: file made by `smoothcert pack`
+        out: folder to unpack into
+    """
     from smoothcert.verification.unpack import unpack
 
-    made = unpack(options.pack, options.out)
+    made = unpack(pack, out)
     print(f"{made}: check it with `smoothcert verify {made}`")

@@ -1,10 +1,10 @@
 """The settings of training, certification and attacks, each defined once, in a frozen dataclass.
 
 Command-line options, their defaults and help, config.yaml, the identity of a result store and the command that a report
-prints are all derived from these. Knows only errors; importing it imports neither PyTorch nor a parser.
+prints are all derived from these: a setting is a field with a docstring below it. Knows only errors; importing it
+imports neither PyTorch nor what reads a command line.
 """
 
-from smoothcert.config.build import build_dataclass, read_mapping
 from smoothcert.config.certification import AttackConfig, CertifyConfig
 from smoothcert.config.choices import (
     AttackName,
@@ -14,19 +14,10 @@ from smoothcert.config.choices import (
     Precision,
     TrainingPrecision,
     check_choice,
-)
-from smoothcert.config.settings import (
-    ALPHA,
-    N0,
-    NOISE,
-    N,
-    as_options,
     check_seed,
     check_sigma,
-    option_of,
-    setting,
-    settings_of,
 )
+from smoothcert.config.read import as_options, checked, explained, option_of, read_mapping
 from smoothcert.config.training import (
     PRETRAINED,
     SelfTraining,
@@ -37,16 +28,12 @@ from smoothcert.config.training import (
 )
 
 __all__ = [
-    "ALPHA",
-    "N0",
-    "NOISE",
     "PRETRAINED",
     "AttackConfig",
     "AttackName",
     "CertifyConfig",
     "ExecutorName",
     "Kernels",
-    "N",
     "NoiseMode",
     "Precision",
     "SelfTraining",
@@ -54,14 +41,13 @@ __all__ = [
     "TrainConfig",
     "TrainingPrecision",
     "as_options",
-    "build_dataclass",
     "check_choice",
     "check_seed",
     "check_sigma",
+    "checked",
     "dump_config",
+    "explained",
     "option_of",
     "read_config",
     "read_mapping",
-    "setting",
-    "settings_of",
 ]

@@ -5,50 +5,55 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from smoothcert.config.build import check_types
-from smoothcert.config.choices import AttackName, Kernels, NoiseMode, Precision
-from smoothcert.config.settings import (
-    ALPHA,
-    KERNELS_HELP,
-    N0,
-    NOISE,
-    N,
+from smoothcert.config.choices import (
+    AttackName,
+    Kernels,
+    NoiseMode,
+    Precision,
     check_seed,
     check_sigma,
-    setting,
 )
+from smoothcert.config.read import check_types
 from smoothcert.errors import ConfigError
 
 
 @dataclass(frozen=True)
 class CertifyConfig:
-    """All that decides a certificate beside the network and the image. A result store belongs to exactly one."""
+    """All that decides a certificate beside the network and the image. A result store belongs to exactly one.
 
-    sigma: float = setting("noise level; default: the one trained with")
-    n0: int = setting("noise samples that select the class", default=N0)
-    n: int = setting("fresh noise samples that bound its probability", default=N)
-    alpha: float = setting("failure probability of a certificate", default=ALPHA)
-    noise: NoiseMode = setting(
-        "Gaussian noise with its exact law; for l1, uniform or Laplace noise; or the literature's float noise",
-        default=NOISE,
-    )
-    seed: int | None = setting(
-        "seed of the noise; default: a hash of weights, data and procedure", default=None
-    )
-    radii: tuple[float, ...] | None = setting(
-        "only test these radii, with few samples (0 for clean accuracy)",
-        flag="radius",
-        default=None,
-    )
-    tolerance: float | None = setting(
-        "stop sampling an input when its radius can grow by no more than this", default=None
-    )
-    skip_wrong: bool = setting("no certificate where the label is already missed", default=False)
-    simultaneous: bool = setting("alpha for the whole set, not for each input", default=False)
-    precision: Precision = setting(
-        "of the network's products; auto: float16 on CUDA, float32 on a CPU", default="auto"
-    )
-    kernels: Kernels = setting(KERNELS_HELP, default="auto")
+    >>> from smoothcert import CertifyConfig
+    >>> CertifyConfig(sigma=0.5, n=10_000).alpha  # sigma is in units of images with pixels in [0, 1]
+    0.001
+    >>> CertifyConfig(sigma=128)
+    Traceback (most recent call last):
+    smoothcert.errors.ConfigError: sigma is in units of the [0, 1] image, ... did you mean 0.5?
+    """
+
+    sigma: float
+    """noise level; default: the one trained with"""
+    n0: int = 100
+    """noise samples that select the class"""
+    n: int = 100_000
+    """fresh noise samples that bound its probability"""
+    alpha: float = 0.001
+    """failure probability of a certificate"""
+    noise: NoiseMode = "exact"
+    """Gaussian noise with its exact law; for l1, uniform or Laplace noise; or the literature's
+    float noise"""
+    seed: int | None = None
+    """seed of the noise; default: a hash of weights, data and procedure"""
+    radii: tuple[float, ...] | None = None
+    """only test these radii, with few samples (0 for clean accuracy)"""
+    tolerance: float | None = None
+    """stop sampling an input when its radius can grow by no more than this"""
+    skip_wrong: bool = False
+    """no certificate where the label is already missed"""
+    simultaneous: bool = False
+    """alpha for the whole set, not for each input"""
+    precision: Precision = "auto"
+    """of the network's products; auto: float16 on CUDA, float32 on a CPU"""
+    kernels: Kernels = "auto"
+    """auto: kernels of our own where the network has some; off: PyTorch's alone"""
 
     def __post_init__(self) -> None:
         check_types(self)
@@ -65,39 +70,39 @@ class AttackConfig:
     """All that decides the answer to an attacked image beside the network and the image.
 
     SmoothAdv's evaluation (arXiv:1906.04584, section 4.2) takes T = 20 steps and 1 to 128 noises (Stein: 512).
+
+    >>> from smoothcert import AttackConfig
+    >>> AttackConfig(sigma=0.5, radii=(1.0, 0.5), attack="ddn").radii
+    (0.5, 1.0)
     """
 
-    sigma: float = setting("noise level; default: the one trained with")
-    radii: tuple[float, ...] = setting(
-        "l2 radii to attack at; 0: the images as they are", flag="radius"
-    )
-    attack: AttackName = setting(
-        "SmoothAdv's PGD or DDN, PGD on its equation 4 (expected), gradient-free by probabilities "
-        "or by hard votes, PGD without noise, or foolbox's",
-        default="pgd",
-    )
-    noises: int = setting("noises that an attack averages over", default=128)
-    steps: int = setting("steps of an attack", default=20)
-    beta: float = setting(
-        "inverse temperature of the logits that are attacked (SmoothAdv, appendix B)", default=1.0
-    )
-    n: int = setting(
-        "noise samples of PREDICT on the attacked image; default: 10000, or as printed 100000",
-        default=10_000,
-    )
-    alpha: float = setting("failure probability of PREDICT", default=ALPHA)
-    noise: NoiseMode = setting("noise of PREDICT; see `certify`", default=NOISE)
-    seed: int | None = setting(
-        "seed of the noise; default: a hash of weights, data and procedure", default=None
-    )
-    precision: Precision = setting(
-        "of the network's products; auto: that of the certificates, if any", default="auto"
-    )
-    kernels: Kernels = setting(KERNELS_HELP, default="auto")
-    as_printed: bool = setting(
-        "the attack as SmoothAdv's text says where the code does otherwise (docs/methods.md)",
-        default=False,
-    )
+    sigma: float
+    """noise level; default: the one trained with"""
+    radii: tuple[float, ...]
+    """l2 radii to attack at; 0: the images as they are"""
+    attack: AttackName = "pgd"
+    """SmoothAdv's PGD or DDN, PGD on its equation 4 (expected), gradient-free by probabilities
+    or by hard votes, PGD without noise, or foolbox's"""
+    noises: int = 128
+    """noises that an attack averages over"""
+    steps: int = 20
+    """steps of an attack"""
+    beta: float = 1.0
+    """inverse temperature of the logits that are attacked (SmoothAdv, appendix B)"""
+    n: int = 10_000
+    """noise samples of PREDICT on the attacked image; as printed 100000"""
+    alpha: float = 0.001
+    """failure probability of PREDICT"""
+    noise: NoiseMode = "exact"
+    """noise of PREDICT; see `certify`"""
+    seed: int | None = None
+    """seed of the noise; default: a hash of weights, data and procedure"""
+    precision: Precision = "auto"
+    """of the network's products; auto: that of the certificates, if any"""
+    kernels: Kernels = "auto"
+    """auto: kernels of our own where the network has some; off: PyTorch's alone"""
+    as_printed: bool = False
+    """the attack as SmoothAdv's text says where the code does otherwise (docs/methods.md)"""
 
     def __post_init__(self) -> None:
         check_types(self)

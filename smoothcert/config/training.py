@@ -8,9 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from smoothcert.config.build import build_dataclass, check_types, read_mapping
-from smoothcert.config.choices import Kernels, OptimizerName, TrainingPrecision
-from smoothcert.config.settings import KERNELS_HELP, check_seed, check_sigma, setting
+from smoothcert.config.choices import (
+    Kernels,
+    OptimizerName,
+    TrainingPrecision,
+    check_seed,
+    check_sigma,
+)
+from smoothcert.config.read import check_types, checked, read_mapping
 from smoothcert.errors import ConfigError, unknown_name
 
 PRETRAINED = "pretrained"
@@ -72,7 +77,7 @@ class SelfTraining:
         if isinstance(given, cls):
             return given
         values = _mapping(given, "self_training")
-        return build_dataclass(cls, values, "setting of self_training") if values else None
+        return checked(cls, values, "setting of self_training") if values else None
 
 
 def _mapping(given: object, name: str) -> dict[str, Any]:
@@ -86,73 +91,70 @@ def _mapping(given: object, name: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class TrainConfig:
-    """Everything that decides the weights. Written to config.yaml; a run folder belongs to exactly one."""
+    """Everything that decides the weights. Written to config.yaml; a run folder belongs to exactly one.
 
-    dataset: str = setting("name of the data set, see `smoothcert datasets`")
-    model: str = setting(
-        "architecture: lenet, resnet20, resnet110, resnet50, hf:NAME, timm:NAME, torchvision:NAME, a dotted path or "
-        "FILE.py:NAME"
-    )
-    sigma: float = setting(
-        "standard deviation of the Gaussian noise, in units of the [0,1] image; 0: no noise"
-    )
-    method: dict[str, Any] = setting(
-        "training method and its hyperparameters, e.g. --method.name consistency --method.lam 5"
-    )
-    epochs: int = setting("passes over the training set", default=90)
-    batch_size: int = setting("images per loaded batch, over all processes", default=256)
-    optimizer: OptimizerName = setting("sgd or adam", default="sgd")
-    lr: float = setting("initial learning rate", default=0.01)
-    momentum: float = setting("momentum of SGD, or the first beta of Adam", default=0.9)
-    nesterov: bool = setting("Nesterov's form of SGD's momentum", default=False)
-    weight_decay: float = setting("weight decay, on every parameter", default=1e-4)
-    lr_step: int = setting("epochs between two drops of the learning rate", default=30)
-    lr_factor: float = setting("factor of each drop", default=0.1)
-    lr_late: bool = setting(
-        "drop one epoch late, as the published code of Consistency, SmoothMix and CAT-RS does",
-        default=False,
-    )
-    lr_drops: list[int] = setting(
-        "epochs (from 0) whose start drops the rate, instead of every lr_step", default_factory=list
-    )
-    model_options: dict[str, Any] = setting(
-        "of the architecture, e.g. --model-options.depth 8", default_factory=dict
-    )
-    normalisation: str = setting(
-        "first layer of the network: none, cifar10, imagenet, ...; pretrained: that of init_from",
-        default="none",
-    )
-    augment: Literal["none", "crop-flip", "imagenet"] = setting(
-        "augmentation of training images: none, crop-flip or imagenet", default="none"
-    )
-    precision: TrainingPrecision = setting(
-        "of products on CUDA: tf32 as PyTorch's convolutions, full float32, or layers in bfloat16",
-        default="tf32",
-    )
-    seed: int = setting("seed of initial weights, order, augmentation and noise", default=0)
-    evaluate_every: int = setting(
-        "epochs between two measurements of noisy test accuracy; 0: never", default=1
-    )
-    init_from: str | None = setting(
-        "run folder or file of weights to start from, or pretrained: as the network comes; its last layer is new where "
-        "the classes differ",
-        default=None,
-    )
-    soft_labels: SoftLabels = setting(
-        "for methods with soft labels: n (votes per image), folder (to share them), and settings of their model",
-        nested=True,
-        default_factory=SoftLabels,
-    )
-    self_training: SelfTraining | None = setting(
-        "self-training on pseudo-labelled images: path (a pickle or .npz file) and weight of their loss",
-        nested=True,
-        default=None,
-    )
-    kernels: Kernels = setting(KERNELS_HELP, default="auto")
-    as_printed: bool = setting(
-        "as the paper's text says where its authors' code does otherwise (docs/methods.md)",
-        default=False,
-    )
+    >>> from smoothcert import TrainConfig
+    >>> method = {"name": "consistency", "lam": 5.0}
+    >>> TrainConfig("mnist-mini", "lenet", sigma=0.5, method=method, epochs=8, lr_step=6).lr
+    0.01
+    """
+
+    dataset: str
+    """name of the data set (`smoothcert list data`)"""
+    model: str
+    """architecture: lenet, resnet20, resnet110, resnet50, hf:NAME, timm:NAME, torchvision:NAME,
+    a dotted path or FILE.py:NAME"""
+    sigma: float
+    """standard deviation of the Gaussian noise, in units of the [0,1] image; 0: no noise"""
+    method: dict[str, Any]
+    """training method and its hyperparameters, e.g. --method.name consistency --method.lam 5"""
+    epochs: int = 90
+    """passes over the training set"""
+    batch_size: int = 256
+    """images per loaded batch, over all processes"""
+    optimizer: OptimizerName = "sgd"
+    """how the gradients change the weights"""
+    lr: float = 0.01
+    """initial learning rate"""
+    momentum: float = 0.9
+    """momentum of SGD, or the first beta of Adam"""
+    nesterov: bool = False
+    """Nesterov's form of SGD's momentum"""
+    weight_decay: float = 1e-4
+    """weight decay, on every parameter"""
+    lr_step: int = 30
+    """epochs between two drops of the learning rate"""
+    lr_factor: float = 0.1
+    """factor of each drop"""
+    lr_late: bool = False
+    """drop one epoch late, as the published code of Consistency, SmoothMix and CAT-RS does"""
+    lr_drops: list[int] = field(default_factory=list)
+    """epochs, counted from 0, at whose start the rate drops, instead of every lr_step"""
+    model_options: dict[str, Any] = field(default_factory=dict)
+    """of the architecture, e.g. --model-options.depth 8"""
+    normalisation: str = "none"
+    """first layer of the network: none, cifar10, imagenet, ...; pretrained: that of init_from"""
+    augment: Literal["none", "crop-flip", "imagenet"] = "none"
+    """augmentation of training images"""
+    precision: TrainingPrecision = "tf32"
+    """of products on CUDA: tf32 as PyTorch's convolutions, full float32, or layers in bfloat16"""
+    seed: int = 0
+    """seed of initial weights, order, augmentation and noise"""
+    evaluate_every: int = 1
+    """epochs between two measurements of noisy test accuracy; 0: never"""
+    init_from: str | None = None
+    """run folder or file of weights to start from, or pretrained: as the network comes; its
+    last layer is new where the classes differ"""
+    soft_labels: SoftLabels = field(default_factory=SoftLabels)
+    """for methods with soft labels: n (votes per image), folder (to share them), and settings
+    of their model"""
+    self_training: SelfTraining | None = None
+    """self-training on pseudo-labelled images: path (a pickle or .npz file) and weight of their
+    loss"""
+    kernels: Kernels = "auto"
+    """auto: kernels of our own where the network has some; off: PyTorch's alone"""
+    as_printed: bool = False
+    """as the paper's text says where its authors' code does otherwise (docs/methods.md)"""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "soft_labels", SoftLabels.read(self.soft_labels))
@@ -185,8 +187,8 @@ class TrainConfig:
                 object.__setattr__(self, "dataset", "imagenet-printed")
         elif self.method.get("as_printed"):
             raise ConfigError(
-                "as_printed is a setting of the whole run, found it for the method alone: give "
-                "--as-printed"
+                "as_printed is a setting of the whole run, found it for the method alone: give it "
+                "beside the method"
             )
 
     def learning_rate(self, epoch: int) -> float:
@@ -201,7 +203,7 @@ class TrainConfig:
 
 
 def read_config(path: Path) -> TrainConfig:
-    return build_dataclass(TrainConfig, read_mapping(path, str(path)), f"setting in {path}")
+    return checked(TrainConfig, read_mapping(path, str(path)), f"setting in {path}")
 
 
 def dump_config(config: TrainConfig) -> str:

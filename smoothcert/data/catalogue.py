@@ -7,10 +7,11 @@ from pathlib import Path
 
 from smoothcert.data.dataset import Dataset
 from smoothcert.data.download import fetch, unpack
-from smoothcert.data.folder import AS_PRINTED, AsPublished, ImageFolder
+from smoothcert.data.folder import AsPublished, ImageFolder
 from smoothcert.data.lazy import LazyDataset
 from smoothcert.data.picture_labels import require_order
 from smoothcert.data.places import roots
+from smoothcert.data.preparation import AS_PRINTED
 from smoothcert.data.sources import DATASETS, DatasetInfo
 from smoothcert.data.specs import KINDS, check_split, is_spec, parse
 from smoothcert.errors import ConfigError, DataError, none_of, unknown_name
@@ -38,6 +39,11 @@ def load_dataset(
     `shape` (C, H, W) and `classes` are what the network takes and answers. Pictures at a place are brought to this
     shape unless their options say another; all other data is taken as it is. Pictures whose classes have names are
     numbered by `class_names`, those of the network, if they are among them.
+
+    >>> from smoothcert import load_dataset
+    >>> test = load_dataset("mnist-mini", "test")  # comes with the package; others: `smoothcert list data`
+    >>> len(test), test.shape, test.classes
+    (1000, (1, 28, 28), 10)
     """
     if not isinstance(spec, str):
         raise ConfigError(f"expected the name of a data set, such as 'mnist', found {spec!r}")
@@ -186,7 +192,7 @@ def _fetched(info: DatasetInfo, split: str, data_dir: Path | None, download: boo
     )
     raise DataError(
         f"{info.name}: the {split} split ({files}) was not found; looked in{looked}\n{advice}; "
-        "name the data directory by --data-dir (in Python data_dir) or in $SMOOTHCERT_DATA"
+        "name the data directory as data_dir or in $SMOOTHCERT_DATA"
     )
 
 

@@ -92,15 +92,42 @@ def _check(name: str, corruption: str, severity: int | None) -> None:
         )
 
 
-def benchmark_for(dataset: str) -> str:
-    """The corruption benchmark of a data set."""
-    if f"{dataset}-c" not in CORRUPTIONS:
-        known = " and ".join(name.removesuffix("-c") for name in CORRUPTIONS)
+def is_corrupted(text: str) -> bool:
+    """Whether a name of data is `cifar10-c:fog/3` or the like."""
+    return text.partition(":")[0] in CORRUPTIONS
+
+
+def corrupted(text: str, data_dir: Path | None = None) -> list[str]:
+    """The sets that `cifar10-c:fog/3`, `cifar10-c:fog` (at each severity) or `cifar10-c:all` name; none of other data.
+
+    All of them can be loaded: certifying the first may take hours, and what the last lacks is told before that.
+    """
+    if not is_corrupted(text):
+        return []
+    name, _, kind = text.partition(":")
+    corruption, graded, severity = kind.partition("/")
+    kinds = CORRUPTIONS[name] if corruption == "all" else (corruption,)
+    if graded:
+        severities: Sequence[int | None] = (_severity(text, severity),)
+    else:
+        severities = SEVERITIES if name == "cifar10-c" else (None,)
+    check_corrupted(name, kinds, severities[0], data_dir)
+    return [f"{name}:{one}/{s}" if s else f"{name}:{one}" for one in kinds for s in severities]
+
+
+def _severity(text: str, severity: str) -> int:
+    if not (severity.isascii() and severity.isdecimal()):
         raise ConfigError(
-            f"there is no corruption benchmark for the data set {dataset}, only for {known}: "
-            "take a network for one of these, or leave --corruption out"
+            f"a corruption is TYPE/SEVERITY, such as cifar10-c:fog/3, found {text!r}: give 1 to 5"
         )
-    return f"{dataset}-c"
+    return int(severity)
+
+
+def load_named(text: str, data_dir: Path | None = None) -> Dataset:
+    """The images of one corruption by its name, such as `cifar10-c:fog/3`."""
+    name, _, kind = corrupted(text, data_dir)[0].partition(":")
+    corruption, _, severity = kind.partition("/")
+    return load_corrupted(name, corruption, int(severity) if severity else None, data_dir)
 
 
 def check_corrupted(
@@ -177,7 +204,7 @@ def _folder(name: str, data_dir: Path | None) -> Path:
         looked = "".join(f"\n  {place}" for place in places)
         raise DataError(
             f"{name} was not found; looked in{looked}\nUnpack it below a data directory, and name that directory by "
-            "--data-dir (in Python data_dir) or in $SMOOTHCERT_DATA"
+            "data_dir or in $SMOOTHCERT_DATA"
         )
     return found
 

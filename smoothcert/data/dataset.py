@@ -23,7 +23,14 @@ UNLABELLED = -1
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Images with labels, or all without. The certificate of image `i` is about `image(i)`, scaled to [0, 1]."""
+    """Images with labels, or all without. The certificate of image `i` is about `image(i)`, scaled to [0, 1].
+
+    >>> import numpy as np
+    >>> from smoothcert import Dataset
+    >>> images, labels = np.zeros((4, 3, 32, 32), np.uint8), np.array([0, 1, 1, 0])
+    >>> Dataset("mine", "test", images, labels, classes=2).shape
+    (3, 32, 32)
+    """
 
     name: str
     split: str
@@ -127,7 +134,8 @@ def _require_unit_range(where: str, images: np.ndarray) -> None:
         if len(wrong):
             i, value = start + wrong[0][0], part[tuple(wrong[0])]
             raise DataError(
-                f"{where}: expected pixels in [0, 1], found {value} in image {i}: scale them"
+                f"{where}: expected pixels in [0, 1], found {value} in image {i}: divide 8-bit "
+                "values by 255, or store them as uint8"
             )
 
 
@@ -143,6 +151,12 @@ def from_torch(
 
     An image is a tensor [C, H, W], floating point in [0, 1] or uint8. Float images that all lie on the 8-bit
     grid k/255, as those of torchvision's ToTensor do, are stored as uint8: exact, and a quarter of the size.
+
+    >>> import torch
+    >>> from smoothcert import from_torch
+    >>> pairs = torch.utils.data.TensorDataset(torch.zeros(4, 1, 8, 8), torch.tensor([0, 1, 1, 0]))
+    >>> len(from_torch(pairs, "mine", classes=2))
+    4
     """
     where = f"data set {name} ({split})"
     try:
@@ -183,10 +197,8 @@ def _pixels(where: str, i: int, item: Any) -> tuple[np.ndarray, int]:
     import torch
 
     if isinstance(item, torch.Tensor) or (isinstance(item, tuple | list) and len(item) == 1):
-        item = (
-            item if isinstance(item, torch.Tensor) else item[0],
-            UNLABELLED,
-        )  # TensorDataset gives tuples of one
+        # TensorDataset gives tuples of one
+        item = item if isinstance(item, torch.Tensor) else item[0], UNLABELLED
     if not (isinstance(item, tuple | list) and len(item) == 2):
         raise DataError(
             f"{where}: expected (image, label) pairs or images, found {type(item).__name__} at item {i}"

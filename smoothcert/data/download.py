@@ -71,7 +71,7 @@ def fetch(
     except OSError as error:
         raise DataError(
             f"cannot write {target}: {error.strerror}: name a folder that can be written, "
-            "by --data-dir (in Python data_dir) or in $SMOOTHCERT_DATA"
+            "as data_dir or in $SMOOTHCERT_DATA"
         ) from error
     finally:
         with suppress(OSError):

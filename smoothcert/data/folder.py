@@ -23,10 +23,6 @@ if TYPE_CHECKING:
 SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 
 
-AS_PRINTED = Preparation(3, 224, 224, resize=256, stretched=True)
-"""As the papers tell of ImageNet's test images: 256 x 256 whatever their shape, then the centre."""
-
-
 class AsPublished(LazyDataset):
     """Pictures prepared as the field's code prepares those of ImageNet: published certificates are about that."""
 

@@ -100,9 +100,8 @@ def _too_large(path: Path | str, found: str) -> DataError:
 
 def _check_depth(picture: Any, path: Path | str) -> None:
     """Refuse more than 8 bits per channel: Pillow would clip them without a warning, and give another picture."""
-    stored = (
-        str(picture.tile[0][3]) if picture.tile else ""
-    )  # 16-bit RGB calls itself RGB, but is stored as RGB;16B
+    # 16-bit RGB calls itself RGB, but is stored as RGB;16B
+    stored = str(picture.tile[0][3]) if picture.tile else ""
     if picture.mode in ("I", "F") or ";16" in picture.mode or ";16" in stored:
         raise DataError(
             f"{path}: expected a picture of 8 bits per channel, found more ({picture.mode}, stored as {stored}): "

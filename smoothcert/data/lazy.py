@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 R = TypeVar("R")
-_ORIENTATION, _TURNED = (
-    0x0112,
-    (5, 6, 7, 8),
-)  # the EXIF tag, and those of its values that swap width and height
+# the EXIF tag, and those of its values that swap width and height
+_ORIENTATION, _TURNED = 0x0112, (5, 6, 7, 8)
 
 
 class LazyDataset(ABC):
@@ -146,7 +144,8 @@ def require_labels(dataset: Dataset | LazyDataset, purpose: str) -> None:
     """Refuse a set without labels."""
     if not dataset.labelled:
         raise DataError(
-            f"{dataset.name} ({dataset.split}) has no labels, and {purpose} needs them: give them first"
+            f"{dataset.name} ({dataset.split}) has no labels, and {purpose} needs them: sort the "
+            "pictures into a folder for each class, or write them into labels.csv (columns file,label)"
         )
 
 

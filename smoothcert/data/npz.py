@@ -112,9 +112,8 @@ def _channels_first(
 
 
 def _labels(where: str, found: np.ndarray) -> np.ndarray:
-    labels = (
-        found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
-    )  # as keras has those of CIFAR
+    # as keras has those of CIFAR
+    labels = found[:, 0] if found.ndim == 2 and found.shape[1] == 1 else found
     if labels.ndim != 1 or labels.dtype.kind not in "iu":
         raise DataError(
             f"{where}: expected one class number per image, found {found.dtype} {list(found.shape)}"

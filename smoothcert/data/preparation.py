@@ -95,6 +95,10 @@ class Preparation:
         return _array(part.transpose(Transpose.FLIP_LEFT_RIGHT) if rng.random() < 0.5 else part)
 
 
+AS_PRINTED = Preparation(3, 224, 224, resize=256, stretched=True)
+"""As the papers tell of ImageNet's test images: 256 x 256 whatever their shape, then the centre."""
+
+
 def random_part(width: int, height: int, rng: np.random.Generator) -> tuple[int, int, int, int]:
     """(left, top, width, height) as torchvision's RandomResizedCrop: 8 to 100 % of the area, 3:4 to 4:3."""
     low, high = 3 / 4, 4 / 3

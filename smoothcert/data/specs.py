@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from smoothcert.data.places import SPLIT_NAMES, SPLITS, places
-from smoothcert.data.preparation import Preparation
+from smoothcert.data.preparation import AS_PRINTED, Preparation
 from smoothcert.errors import ConfigError, none_of, unknown_name
 
 _PICTURES = ("size", "resize", "grey", "colour")
@@ -129,11 +129,12 @@ def prepared_as(own: str, place: str) -> str:
 
 
 def rule_of(own: str, shape: Any) -> Preparation:
-    """How a picture becomes an image [C, H, W] for a run: as its own data says, and else it must be one."""
-    options = options_of(own)
-    return (
-        prepare(Spec("folder", own, options), shape, shape)[0] if options else Preparation(*shape)
-    )
+    """How a picture becomes an image [C, H, W] for a run: as `certify` makes it of a folder of such pictures."""
+    if own == "imagenet-printed":
+        return AS_PRINTED
+    if shape[0] not in (1, 3):  # no picture can become such an image, but an array may be one
+        return Preparation(*shape)
+    return prepare(Spec("folder", own, options_of(own)), shape, shape)[0]
 
 
 def _size(text: str) -> tuple[int, int]:

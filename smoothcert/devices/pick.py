@@ -18,7 +18,7 @@ def pick_device(name: str = "auto", local_rank: int = 0) -> torch.device:
     if device.type == "cuda":
         if not torch.cuda.is_available():
             raise ConfigError(
-                f"device {name} was asked for, but this PyTorch sees no CUDA device: use --device cpu"
+                f"device {name} was asked for, but this PyTorch sees no CUDA device: use the device cpu"
             )
         device = torch.device("cuda", device.index if device.index is not None else local_rank)
         if device.index >= torch.cuda.device_count():
@@ -30,6 +30,6 @@ def pick_device(name: str = "auto", local_rank: int = 0) -> torch.device:
         device.type != "cpu"
     ):  # MPS among them: certification noise and its arithmetic are tested on CPU and CUDA only
         raise ConfigError(
-            f"device must be auto, cpu, cuda or cuda:N, found {name!r}: use --device cpu on this machine"
+            f"device must be auto, cpu, cuda or cuda:N, found {name!r}: use the device cpu on this machine"
         )
     return device

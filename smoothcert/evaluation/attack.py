@@ -22,7 +22,7 @@ from smoothcert.attacks.rounding import round_inside
 from smoothcert.certification.images import check_image
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import evaluation, subject
-from smoothcert.config import AttackConfig, Precision
+from smoothcert.config import AttackConfig, CertifyConfig, Precision
 from smoothcert.data import Dataset, LazyDataset, require_labels
 from smoothcert.devices.launching import kernels_switched, launch_on
 from smoothcert.devices.memory import SMALLEST
@@ -66,6 +66,13 @@ def attack_dataset(
     """Attack the selected inputs at each radius, then PREDICT with n samples; resumable rows in the store at `out`.
 
     Certificates of another network, of other images, at another sigma or in another norm are left aside (`unlike`).
+
+    >>> from smoothcert import AttackConfig, Selection, attack_dataset, load_dataset, load_model
+    >>> config = AttackConfig(sigma=0.5, radii=(0.25,), noises=4, steps=2, n=100)
+    >>> model, test, two = load_model("mini"), load_dataset("mnist-mini"), Selection(max=2)
+    >>> store = attack_dataset(model, test, "mini/attack", config, selection=two, quiet=True)
+    >>> len(store.done())
+    2
     """
     chosen = selection or Selection()
     bounds.check_alpha(config.alpha)
@@ -74,7 +81,7 @@ def attack_dataset(
     about = subject(model, dataset, chosen)
     config = replace(config, seed=seed_of_store(vars(config), about["model"], about["data"]))
     first = dataset.image(indices[0])
-    smoothed = SmoothedClassifier.of(model, dataset.classes, config, device=device)
+    smoothed = _smoothed(model, dataset.classes, config, device)
     prepared = smoothed.prepare(first)
     attacked = {**about, "sigma": config.sigma, "behaviour": prepared.behaviour}
     if certificates is not None and unlike(attacked, certificates.manifest().described):
@@ -82,12 +89,10 @@ def attack_dataset(
     precision = (
         _certified_precision(certificates, smoothed)
         if certificates is not None
-        else smoothed.precision
+        else smoothed.config.precision
     )
-    if precision not in (smoothed.precision, prepared.precision):
-        smoothed = SmoothedClassifier.of(
-            model, dataset.classes, replace(config, precision=precision), device=device
-        )
+    if precision not in (smoothed.config.precision, prepared.precision):
+        smoothed = _smoothed(model, dataset.classes, replace(config, precision=precision), device)
         prepared = smoothed.prepare(first)
     identity = {
         **vars(config),
@@ -111,7 +116,7 @@ def attack_dataset(
                 int(dataset.labels[index]),
             )
             found = _attacked(smoothed, image, label, config, radius, index)
-            answer, counts = smoothed.predict_counted(found, config.n, config.alpha, index)
+            answer, counts = smoothed.predict_counted(found, index)
             with launch_on(smoothed.device):
                 base = int(answers_of(prepared, 1)(unit_range(found)[None]))
             predict, proved_radius = proved.get(index, ("", ""))
@@ -134,12 +139,25 @@ def attack_dataset(
     return store
 
 
+def _smoothed(
+    model: nn.Module, classes: int, config: AttackConfig, device: str | torch.device | None
+) -> SmoothedClassifier:
+    """The classifier that is attacked, with what its PREDICT takes."""
+    names = ("sigma", "n", "alpha", "noise", "seed", "precision", "kernels")
+    settings: dict[str, Any] = {name: getattr(config, name) for name in names}
+    return SmoothedClassifier(model, CertifyConfig(**settings), classes=classes, device=device)
+
+
 def _certified_precision(certificates: ResultStore, smoothed: SmoothedClassifier) -> Precision:
     """The precision of the certified network if its device was of this kind, unless a precision is asked for."""
     known = certificates.manifest().identity
     same_device = known.get("device_type") == device_kind(smoothed.device)
     certified = same_device and known.get("precision") in get_args(Precision)
-    return known["precision"] if smoothed.precision == "auto" and certified else smoothed.precision
+    return (
+        known["precision"]
+        if smoothed.config.precision == "auto" and certified
+        else smoothed.config.precision
+    )
 
 
 def _attacked(
@@ -163,7 +181,7 @@ def _attacked(
     if not found.isfinite().all():
         raise ModelError(
             f"the attack on input {index} found no image: the model's gradient there is not a number. Check the "
-            "weights and the forward of the model, or use --attack stein or stein-hard, which needs no gradient"
+            "weights and the forward of the model, or use the attack stein or stein-hard, which needs no gradient"
         )
     return found if config.noise == "float" else round_inside(found, image, radius)
 
@@ -205,8 +223,7 @@ def _distance(found: Tensor, image: Tensor) -> float:
 
 def _certified(store: ResultStore) -> dict[int, tuple[int, float]]:
     """idx -> (predict, radius) of a certificate store, each of which its counts prove; none before the first row."""
-    advice = "name other certificates by --against, or certify again"
-    found = require_sound(store.folder, advice).columns
+    found = require_sound(store.folder, "name other certificates, or certify again").columns
     if not found:
         return {}
     rows = zip(*(found[name].tolist() for name in ("idx", "predict", "radius")), strict=True)

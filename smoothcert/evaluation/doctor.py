@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -87,8 +87,9 @@ def examine(
     Procedure.of(config)
     limits = limits_of(sigma, *budget)
     radii = config.radii or ((sigma,) if sigma < limits.largest_radius else ())
-    smoothed = SmoothedClassifier.of(model, data.classes, config, device=device)
-    plan = smoothed.plan(data.shape, config.n0, config.n, config.alpha, radii or None)
+    tested = replace(config, radii=radii or None, tolerance=None, simultaneous=False)
+    smoothed = SmoothedClassifier(model, tested, classes=data.classes, device=device)
+    plan = smoothed.plan(data.shape)
     chosen = np.linspace(0, len(data) - 1, min(images, len(data))).round().astype(int).tolist()
     stored, unreadable = [], []
     for i in chosen:

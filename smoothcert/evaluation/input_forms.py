@@ -98,10 +98,8 @@ def other_order(trial: Trial, labels: NDArray[np.int64]) -> dict[int, int]:
     """Labels that the network knows by another number, if nearly all its answers are right once they are renamed."""
     if (trial.answers < 0).any():
         return {}
-    first, second = (
-        slice(None, None, 2),
-        slice(1, None, 2),
-    )  # names found in one half must be right in the other
+    # names found in one half must be right in the other
+    first, second = slice(None, None, 2), slice(1, None, 2)
     names = _renaming(labels[first], trial.answers[first])
     held_out = [
         names.get(int(label)) == answer

@@ -50,11 +50,11 @@ def explain_runs(
     ratio of each image is kept in the folder `.ratios` of `out`, so that the same call goes on where one was stopped.
     """
     if ratios < 0:
-        raise ConfigError(f"--ratios is a number of images, found {ratios}")
+        raise ConfigError(f"ratios is a number of images, found {ratios}")
     check_seed("seed", seed)
     if not indices and not ratios:
         raise ConfigError(
-            "nothing to explain: give --index for adversarial paths, --ratios N for mixing ratios, or both"
+            "nothing to explain: give an index for adversarial paths, ratios for mixing ratios, or both"
         )
     settings = {"alpha": alpha, "steps": steps, "noises": noises, "seed": seed}
     found: dict[str, list[float]] = {}
@@ -71,7 +71,7 @@ def explain_runs(
             )
         if ratios > len(data):
             raise ConfigError(
-                f"--ratios {ratios} is of {data.name}, which has {len(data)} test images"
+                f"ratios = {ratios} is of {data.name}, which has {len(data)} test images"
             )
         place = pick_device(device)
         path_of = partial(_path, model.to(place), data, spec.sigma, settings)

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 from smoothcert.devices.memory import SMALLEST
+from smoothcert.models.build import can_be_compared
 
 # how far scores may be apart by rounding alone, in units of how much they vary between images
 NEAR = {"float32": 0.01, "tf32": 0.1, "float16": 0.1, "bfloat16": 0.3}
@@ -38,7 +39,7 @@ def comparable(logits: object) -> TypeGuard[Tensor]:
     """Whether there are logits [b, classes] of at least two classes, and some of them are numbers."""
     if not isinstance(logits, Tensor) or logits.ndim != 2 or logits.shape[1] < 2:
         return False
-    return not bool(logits.isnan().any(1).all())
+    return can_be_compared(logits) and not bool(logits.isnan().any(1).all())
 
 
 def distances(found: Tensor, expected: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -260,7 +260,8 @@ def _logits_of(net: nn.Module, precision: str) -> Callable[[Tensor], Tensor]:
 def arithmetic(precision: str) -> Iterator[None]:
     """Products of float32 in full precision (or TF32, if that was asked for), by kernels that are always the same ones.
 
-    Autotuning is off: it picks kernels by their speed on the day, and every process must compute the same bits.
+    Autotuning is off: it picks kernels by their speed on the day, and every process must compute the same bits. So is
+    autocast, which holds for the caller's thread alone.
     """
     tf32 = precision == "tf32"
     cudnn, matmul = torch.backends.cudnn, torch.backends.cuda.matmul
@@ -269,11 +270,16 @@ def arithmetic(precision: str) -> Iterator[None]:
         matmul.allow_fp16_reduced_precision_reduction
         or matmul.allow_bf16_reduced_precision_reduction
     )
-    if now == (tf32, True, False, True, tf32) and not halves:
+    cast = [kind for kind in ("cpu", "cuda") if torch.is_autocast_enabled(kind)]
+    if now == (tf32, True, False, True, tf32) and not halves and not cast:
         yield  # nothing to set and nothing to restore, so threads may enter while another is inside
         return
     flags = {"enabled": True, "benchmark": False, "deterministic": True, "allow_tf32": tf32}
-    with float32_products(tf32), full_sums(), cudnn.flags(**flags):
+    with ExitStack() as stack:
+        for setting in (float32_products(tf32), full_sums(), cudnn.flags(**flags)):
+            stack.enter_context(setting)
+        for kind in cast:
+            stack.enter_context(torch.autocast(kind, enabled=False))
         yield
 
 

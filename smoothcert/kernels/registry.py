@@ -70,7 +70,7 @@ def _entry(
     """The entry of a network, if kernels run at all."""
     check_choice("setting of kernels", kernels, Kernels)
     if kernels == "off":
-        raise NoKernels("no kernels: switched off by --kernels off")
+        raise NoKernels("no kernels: switched off by kernels: off")
     if not runs_triton(device):
         raise NoKernels(f"no kernels: Triton does not run on {device.type}")
     if precision not in known:

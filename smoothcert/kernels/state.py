@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from smoothcert.errors import NoFunctionError
+
 _PIECE = {"cpu": 2**20, "cuda": 2**24}  # that fits caches, or keeps a GPU busy
 _INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _ODD = 0x5851F42D4C957F2D  # multiplied by an odd number, a sum modulo 2^64 keeps every bit
@@ -41,6 +43,15 @@ class State:
             if (version, place) != (then, there)
         ]
         return ", ".join(found[:3]) or "its weights, buffers, hooks or modules"
+
+
+def require_same(state: State, now: State) -> None:
+    if changed := state.changed(now):
+        raise NoFunctionError(
+            f"the model has changed while it was certified ({changed}): a certificate is about a network that stays as "
+            "it is. Do not train it or move its weights meanwhile, and let its forward write to no buffer, weight or "
+            "attribute"
+        )
 
 
 def state_of(model: nn.Module) -> State:
@@ -81,10 +92,8 @@ def _entries(plain: object) -> tuple[tuple[str, object], ...]:
 def _plain(module: nn.Module) -> object:
     # hooks and forwards themselves, not their ids: an id may come again, for another function
     hooks = (*module._forward_hooks.values(), *module._forward_pre_hooks.values())
-    forwards = (
-        vars(module).get("forward"),
-        getattr(type(module), "forward", None),
-    )  # scripted ones have none
+    # scripted ones have none
+    forwards = vars(module).get("forward"), getattr(type(module), "forward", None)
     values = tuple(
         (k, v)
         for k, v in vars(module).items()

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from smoothcert.config import TrainConfig, build_dataclass
+from smoothcert.config import TrainConfig, checked
 from smoothcert.errors import ConfigError, unknown_name
 from smoothcert.imports import import_name
 
@@ -67,7 +67,7 @@ def build_method(settings: Mapping[str, Any]) -> Method:
             f"as_printed is for methods whose paper was compared with its authors' code, and "
             f"{name} is none of them: leave it out"
         )
-    return build_dataclass(kind, values, f"hyperparameter of the method {name}")
+    return checked(kind, values, f"hyperparameter of the method {name}")
 
 
 def resolved(config: TrainConfig, method: Method) -> TrainConfig:

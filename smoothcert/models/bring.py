@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from smoothcert.errors import ConfigError
+from smoothcert.errors import ConfigError, ModelError
 from smoothcert.files import file_sha256
 from smoothcert.models.build import build_model, count_classes, initialise, is_built_in, is_code
 from smoothcert.models.external import (
@@ -48,7 +49,9 @@ def find_model(architecture: str, weights: Path | None = None) -> Found:
             name, weights is None
         )
     if weights is None and is_built_in(architecture):
-        raise ConfigError(f"--model {architecture} has no weights of its own: give --weights FILE")
+        raise ConfigError(
+            f"the model {architecture} has no weights of its own: give a file of weights"
+        )
     return Found(architecture)
 
 
@@ -72,6 +75,14 @@ def bring_model(
         classes = _own_count(found.architecture) if classes is None else classes
         model = build_model(found.architecture, classes or 2, text, seed=0, **found.options)
         initialise(model, tuple(image.shape))  # lazy layers have no weights before
+        if weights is None:
+            again = build_model(found.architecture, classes or 2, text, seed=1, **found.options)
+            initialise(again, tuple(image.shape))
+            if not same_states(model, again):
+                raise ModelError(
+                    f"{found.architecture} is made with random weights, so that it is another network each time: give "
+                    "its trained ones by --weights FILE, or load them where it is made"
+                )
     if weights is not None:
         load_weights_file(model.get_submodule("1"), weights)
     count = count_classes(model, image, found.classes if found.classes is not None else classes)
@@ -82,6 +93,14 @@ def bring_model(
     )
     names = found.class_names if len(found.class_names) == count else ()
     return Brought(model.eval(), found.architecture, found.options, text, count, names, source)
+
+
+def same_states(model: nn.Module, other: nn.Module) -> bool:
+    """Whether two networks have the same weights and buffers, bit for bit."""
+    mine, others = model.state_dict(), other.state_dict()
+    return mine.keys() == others.keys() and all(
+        not isinstance(mine[name], Tensor) or torch.equal(mine[name], others[name]) for name in mine
+    )
 
 
 def fitting_normalisation(found: Found, image: Tensor, stated: str | None = None) -> str:
@@ -102,7 +121,7 @@ def _own_count(architecture: str) -> int | None:
         return None
     if factory is None or (known := default_classes(factory)) is None:
         raise ConfigError(
-            f"--model {architecture} takes the number of classes, and the data has no labels to count them by: "
-            "give --classes"
+            f"the model {architecture} takes the number of classes, and the data has no labels to count them by: "
+            "give classes"
         )
     return known

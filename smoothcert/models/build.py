@@ -46,6 +46,11 @@ def build_model(
     published files. A denoiser, which gives an image back, has 0 classes.
 
     With a `seed` the initial weights depend on nothing else, and the caller's generators stay as they were.
+
+    >>> import torch
+    >>> from smoothcert import build_model
+    >>> build_model("resnet20", 10, "cifar10", seed=0)(torch.zeros(2, 3, 32, 32)).shape
+    torch.Size([2, 10])
     """
     if classes < 2 and classes != 0:
         raise ConfigError(f"a classifier has at least 2 classes, not {classes} (and a denoiser 0)")
@@ -121,9 +126,17 @@ def check_shape(logits: object, batch: int, classes: int) -> Tensor:
         raise ModelError(
             f"expected the model to return logits [{batch}, {classes}] (batch, classes) but it returned "
             f"{_describe(logits)}: build it with the number of classes of the data (`certify` and `doctor` take a "
-            "larger one by --classes), or wrap it so that it returns its logits alone"
+            "larger number of classes), or wrap it so that it returns its logits alone"
+        )
+    if not can_be_compared(logits):
+        raise ModelError(
+            f"expected logits that are numbers to compare, found {logits.dtype} ({logits.layout}): return dense floats"
         )
     return logits
+
+
+def can_be_compared(logits: Tensor) -> bool:
+    return not (logits.is_complex() or logits.dtype == torch.bool or logits.layout != torch.strided)
 
 
 def check_network(model: nn.Module, image: Tensor, classes: int) -> None:
@@ -171,7 +184,9 @@ def _try_out(model: nn.Module, image: Tensor) -> object:
     except Exception as error:  # a network of the user's may fail in any way
         said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
         raise ModelError(
-            f"the model cannot take the data's images, of shape {list(image.shape)}, two at a time in float32: {said}"
+            f"the model cannot take the data's images, of shape {list(image.shape)}, two at a time in float32 "
+            f"({said}): give images of the size and the channels that it was made for, as "
+            "folder:PATH,size=32,colour does, or another model"
         ) from error
 
 

@@ -30,6 +30,14 @@ def load_published(
 
     Nothing in the file is run: it is read as tensors and plain values, and the name it gives its network can
     only be that of one in this package.
+
+    >>> import torch
+    >>> from smoothcert import build_model, load_published
+    >>> states = build_model("lenet", seed=0).state_dict()
+    >>> torch.save({"arch": "lenet", "epoch": 90, "state_dict": states}, "checkpoint.pth.tar")
+    >>> model, about = load_published("checkpoint.pth.tar")
+    >>> about["arch"], about["classes"], about["checkpoint"]
+    ('lenet', 10, {'arch': 'lenet', 'epoch': 90})
     """
     checkpoint = read_checkpoint(Path(path))
     weights = wrapping(checkpoint)

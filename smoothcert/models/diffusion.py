@@ -99,9 +99,8 @@ class OneShotDiffusion(nn.Module):
         )
         self.t = step_of(self.width * sigma, kept)
         self.abar = kept[self.t]
-        self.time = (
-            self.t * 1000 / steps if rescale_time else float(self.t)
-        )  # as the network is told
+        # as the network is told
+        self.time = self.t * 1000 / steps if rescale_time else float(self.t)
 
     def forward(self, x: Tensor) -> Tensor:
         noisy = self.low + self.width * x

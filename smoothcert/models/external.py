@@ -48,7 +48,7 @@ class Found:
         return None if self.form.size is None else (self.channels, *self.form.size)
 
 
-_OR_WEIGHTS = "; give --weights FILE, or let it reach the network once"
+_OR_WEIGHTS = "; give a file of weights, or let it reach the network once"
 _CLASSES = ("classes", "num_classes", "n_classes", "num_labels")
 _FETCHED = re.compile(
     r"pretrained(?!_window).*|use_pretrained_backbone|checkpoint_path|cache_dir|weights(_backbone)?"

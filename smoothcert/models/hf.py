@@ -112,7 +112,7 @@ def processor_form(processor: dict[str, Any]) -> InputForm:
     if processor.get("do_flip_channel_order"):
         raise ModelError(
             "its processor turns red, green, blue into blue, green, red, which no option says: wrap the network in a "
-            "function of yours that does it, and name that as --model FILE.py:NAME"
+            "function of yours that does it, and name that as the model, FILE.py:NAME"
         )
     low = -1.0 if processor.get("rescale_offset") else 0.0
     high = 255 * scale + low  # where white goes

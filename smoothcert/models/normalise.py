@@ -60,7 +60,7 @@ class Normalise(nn.Module):
         if len(self.mean) > 1 and x.shape[-3] != len(self.mean):
             raise ModelError(
                 f"the normalisation is of {len(self.mean)} channels, found images {list(x.shape)} "
-                "(batch, channel, height, width): give another (--normalisation none, for example), "
+                "(batch, channel, height, width): give another (none, for example), "
                 "or the images that the network is made for"
             )
         x = x - self.mean

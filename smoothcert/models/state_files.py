@@ -17,14 +17,8 @@ from torch import Tensor, nn
 from smoothcert.errors import ModelError
 from smoothcert.models.weights import load_state
 
-_WEIGHTS = (
-    "state_dict",
-    "net",
-    "model_state_dict",
-    "model",
-    "network",
-    "weights",
-)  # keys of the state dict in a checkpoint
+# keys of the state dict in a checkpoint
+_WEIGHTS = "state_dict", "net", "model_state_dict", "model", "network", "weights"
 
 # what wraps a network puts before the names of its tensors: Sequential after its normalisation, DataParallel,
 # torch.compile, and modules of Lightning by the names that they give to their network

@@ -45,9 +45,8 @@ SECOND = 2**31
 _MULTIPLIERS = np.array([[0xD2511F53], [0xCD9E8D57]], np.uint64)
 _WEYL = (0x9E3779B9, 0xBB67AE85)
 _LOW, _HALF_WORD = np.uint64(0xFFFFFFFF), np.uint64(32)
-_UPPER, _LOWER = (
-    (1, 0) if sys.byteorder == "little" else (0, 1)
-)  # where the halves of a product lie
+# where the halves of a product lie
+_UPPER, _LOWER = (1, 0) if sys.byteorder == "little" else (0, 1)
 _PIECE = 2**14  # counters that are worked on at once: their words and products fit a core's cache
 _UNDECIDED = 0xFFFF
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.special import bdtr, bdtrc, kolmogorov, ndtr
 from torch import Tensor
 
-from smoothcert.config import NOISE, NoiseMode
+from smoothcert.config import CertifyConfig, NoiseMode
 from smoothcert.config.choices import law_of
 from smoothcert.errors import ConfigError
 from smoothcert.noise.exact import Stage, place_of
@@ -68,7 +68,7 @@ class Check:
 
 
 def selftest_noise(
-    mode: NoiseMode = NOISE,
+    mode: NoiseMode = CertifyConfig.noise,
     *,
     device: str | torch.device = "cpu",
     sigma: float = 0.5,
@@ -85,9 +85,8 @@ def selftest_noise(
         )
     image = torch.zeros(_SHAPE, dtype=torch.uint8, device=device)
     scale = _FINE if mode == "float" else 255.0 * sigma  # cells per sigma
-    reach = (
-        padding(sigma) / sigma
-    )  # integer noise is clipped there, on both sides of a black image's 0
+    # integer noise is clipped there, on both sides of a black image's 0
+    reach = padding(sigma) / sigma
     # cell k holds [k - 1/2, k + 1/2) / scale, in units of sigma; the outermost ones hold all that is beyond
     last = round(reach * scale)
     observed = np.zeros(2 * last + 1)

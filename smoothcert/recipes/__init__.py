@@ -1,4 +1,4 @@
-"""Recipes (named training configurations, in YAML files) and the catalogue of tables that the papers print.
+"""Recipes: named training configurations, in YAML files.
 
 It must not know how a recipe is trained, and imports neither PyTorch nor NumPy. Names load on first use, so that a
 report of logs needs no YAML parser.

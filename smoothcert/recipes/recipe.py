@@ -2,43 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from smoothcert.config import TrainConfig, build_dataclass
-from smoothcert.recipes.published import rows_of
+from smoothcert.config import TrainConfig, checked
 from smoothcert.recipes.shipped import changed, settings_of, shipped
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """A named, complete TrainConfig, with what was published for it."""
+    """A named, complete TrainConfig."""
 
     name: str
     about: str
     config: TrainConfig
-
-    @property
-    def published(self) -> dict[str, Any]:
-        """`acr` of a single run, `acr_mean` over seeds and their `source`, as far as the catalogue has them.
-
-        Of several rows for these settings, each value comes from the first that has it.
-        """
-        rows = rows_of(dataclasses.asdict(self.config))
-        single = next((row for row in rows if row.acr is not None), None)
-        over_seeds = next((row for row in rows if row.mean is not None), None)
-        found: dict[str, Any] = {}
-        if single:
-            found["acr"] = single.acr
-        if over_seeds:
-            found["acr_mean"] = over_seeds.mean
-        if found:
-            found["source"] = "; ".join(
-                dict.fromkeys(row.source for row in (single, over_seeds) if row)
-            )
-        return found
 
 
 def templates() -> dict[str, str]:
@@ -52,10 +30,15 @@ def load_recipe(
     """A shipped recipe by name, or a YAML file by path; `overrides` replace fields, or entries of fields with keys.
 
     `as_printed`, which may be among the overrides, is the paper's text in place of its authors' code and logs.
+
+    >>> from smoothcert import load_recipe
+    >>> recipe = load_recipe("mnist/smoothmix-0.50", {"epochs": 10})
+    >>> recipe.config.epochs, recipe.config.method["name"]
+    (10, 'smoothmix')
     """
     asked = {"as_printed": True} if as_printed else {}
     asked |= overrides or {}
     values = settings_of(name, asked.get("sigma"), bool(asked.get("as_printed")))
     about = str(values.pop("about", ""))
     what = f"setting of recipe {name}"
-    return Recipe(name, about, build_dataclass(TrainConfig, changed(values, asked), what))
+    return Recipe(name, about, checked(TrainConfig, changed(values, asked), what))

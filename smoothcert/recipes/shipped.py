@@ -96,15 +96,19 @@ def changed(values: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, 
 
 def change_words(changes: Mapping[str, Any]) -> list[str]:
     """The changes of a recipe as options of `smoothcert train`."""
+    from smoothcert.config import option_of
+
     words: list[str] = []
     for key, value in changes.items():
-        name = f"--{key.replace('_', '-')}"
-        entries = (
-            {f"{name}.{entry}": v for entry, v in value.items()}
-            if isinstance(value, Mapping)
-            else {name: value}
-        )
-        words += [
-            word for option, v in entries.items() for word in (option, json.dumps(v).strip('"'))
-        ]
+        name = option_of(key)
+        if isinstance(value, bool):
+            words.append(name if value else name.replace("--", "--no-", 1))
+        elif isinstance(value, Mapping):
+            words += [word for entry, v in value.items() for word in (f"{name}.{entry}", _text(v))]
+        else:
+            words += [name, _text(value)]
     return words
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value).strip('"')

@@ -4,7 +4,6 @@ Nothing here needs PyTorch. It must not know how certificates are sampled: it re
 stored counts prove it.
 """
 
-from smoothcert.recipes.published import published_rows
 from smoothcert.report.charts.curves import curve_svg
 from smoothcert.report.charts.figure import save_figure
 from smoothcert.report.measures.across_seeds import seed_groups, seed_summary
@@ -117,7 +116,6 @@ __all__ = [
     "p_lower",
     "paired_bootstrap",
     "per_class",
-    "published_rows",
     "read_attack_stores",
     "read_attacks",
     "read_corruptions",

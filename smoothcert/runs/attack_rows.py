@@ -121,9 +121,8 @@ def merge_attacks(parts: Sequence[dict[str, Column]], source: Path) -> dict[str,
     again = np.append(False, (np.diff(columns["idx"]) == 0) & (np.diff(columns["radius"]) == 0))
     for name, column in columns.items():
         before = np.roll(column, 1)
-        differs = (
-            again & (column != before) & ~((column != column) & (before != before))
-        )  # nan is like nan
+        # nan is like nan
+        differs = again & (column != before) & ~((column != column) & (before != before))
         if differs.any():
             row = int(np.argmax(differs))
             raise StoreError(

@@ -41,11 +41,11 @@ def check_free(run: RunFolder) -> None:
     try:
         run.path.exists()
     except (OSError, ValueError) as error:  # too long a name, or a character that no name has
-        raise StoreError(f"--out cannot be a folder ({error}): choose another") from error
+        raise StoreError(f"the folder to make cannot be one ({error}): choose another") from error
     if run.config_path.exists():
-        raise StoreError(f"{run.path} is a training run: give --out a new folder")
+        raise StoreError(f"{run.path} is a training run: give a new folder")
     if run.path.exists() and not run.path.is_dir():
-        raise StoreError(f"{run.path} is a file: give --out a new folder")
+        raise StoreError(f"{run.path} is a file: give a new folder")
     if run.path.exists() and not run.finished:
         others = [
             entry
@@ -54,7 +54,7 @@ def check_free(run: RunFolder) -> None:
         ]
         if others:
             raise StoreError(
-                f"{run.path} holds files but no model.json: give --out an empty or a new folder"
+                f"{run.path} holds files but no model.json: give an empty or a new folder"
             )
 
 
@@ -70,7 +70,7 @@ def keep_model(run: RunFolder, brought: Brought, spec: ModelSpec) -> None:
                     brought.model, run.path / _WEIGHTS
                 ):
                     raise StoreError(
-                        f"{run.path} holds other weights, and no model.json: give --out a new folder"
+                        f"{run.path} holds other weights, and no model.json: give a new folder"
                     )
                 run.save_model(brought.model, spec)
                 return
@@ -79,7 +79,7 @@ def keep_model(run: RunFolder, brought: Brought, spec: ModelSpec) -> None:
     require_same(
         *(_brief(described) for described in (there, asked)),
         holds=f"{run.path} belongs to another network",
-        advice="choose another --out, or name the same network to resume",
+        advice="choose another folder, or name the same network to resume",
     )
 
 

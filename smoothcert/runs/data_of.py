@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from smoothcert.data import Dataset, LazyDataset, load_dataset
-from smoothcert.data.corruptions import load_stored
+from smoothcert.data.corruptions import is_corrupted, load_named, load_stored
+from smoothcert.data.picture_labels import require_order
 from smoothcert.data.specs import prepared_as
-from smoothcert.errors import DataError, SmoothcertError
+from smoothcert.errors import ConfigError, DataError, SmoothcertError
 from smoothcert.runs.folder import ModelSpec, RunFolder
 
 
@@ -22,6 +23,17 @@ def data_of_run(
         "classes": spec.classes,
         "class_names": spec.class_names,
     }
+    if other and is_corrupted(other):
+        found = load_named(other, data_dir)
+        if split != "test":
+            raise ConfigError(f"{other} is of test images, found the split {split}: leave one out")
+        if (found.shape, found.classes) != (spec.shape, spec.classes):
+            raise ConfigError(
+                f"{other} has {found.classes} classes of images {list(found.shape)}, the network "
+                f"takes {list(spec.shape)} and has {spec.classes}: take a network for this data"
+            )
+        require_order(other, found.class_names, spec.class_names)
+        return found
     place = prepared_as(spec.dataset, other) if other else spec.dataset
     return load_dataset(place, split, data_dir, **known)
 

@@ -53,9 +53,8 @@ def commit() -> str:
     git = Path(smoothcert.__file__).parents[1] / ".git"
     try:
         if git.is_file():  # a linked worktree: "gitdir: <place>"
-            git = (
-                git.parent / git.read_text().split(maxsplit=1)[1].strip()
-            )  # which may be an absolute path
+            # which may be an absolute path
+            git = git.parent / git.read_text().split(maxsplit=1)[1].strip()
         head = (git / "HEAD").read_text().strip()
         if not head.startswith("ref: "):
             return head

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 import yaml
 
-from smoothcert.config import TrainConfig, build_dataclass, dump_config, read_config
+from smoothcert.config import TrainConfig, checked, dump_config, read_config
 from smoothcert.errors import ModelError, StoreError
 from smoothcert.files import atomic_write, remove_leftovers, write_error
 from smoothcert.runs.code import code_named, hashes_of, with_code
@@ -101,7 +101,7 @@ class RunFolder:
         entries = list(self.path.iterdir()) if self.path.exists() else []
         if any(entry.name != ".lock" and not entry.match(".*.tmp") for entry in entries):
             raise StoreError(
-                f"{self.path} holds files but no config.yaml: give --out an empty or a new folder"
+                f"{self.path} holds files but no config.yaml: give an empty or a new folder"
             )
 
     def check(self, config: TrainConfig) -> None:
@@ -116,7 +116,7 @@ class RunFolder:
             there,
             asked,
             holds=f"{self.path} belongs to another configuration",
-            advice="choose another --out, or give the same settings to resume",
+            advice="choose another folder, or give the same settings to resume",
         )
 
     @contextmanager
@@ -145,7 +145,7 @@ class RunFolder:
         if size < length:
             raise StoreError(
                 f"{path} is damaged: expected at least {length} bytes, found {size}: put a copy in its place, or "
-                "train again in a new --out"
+                "train again in a new folder"
             )
         if size > length:
             os.truncate(path, length)
@@ -177,9 +177,8 @@ class RunFolder:
         """The state, followed by its SHA-256: PyTorch's own format does not notice a flipped bit."""
         import torch
 
-        buffer = (
-            io.BytesIO()
-        )  # in memory first: a full disk then is an ordinary OSError of one write
+        # in memory first: a full disk then is an ordinary OSError of one write
+        buffer = io.BytesIO()
         torch.save(dict(state), buffer)
         with atomic_write(self.path / "state.pt") as file:
             file.write(buffer.getbuffer())
@@ -236,7 +235,7 @@ class RunFolder:
 
     def spec(self) -> ModelSpec:
         values = self.description()
-        return build_dataclass(ModelSpec, values, f"entry of {self.path / 'model.json'}")
+        return checked(ModelSpec, values, f"entry of {self.path / 'model.json'}")
 
     def load_model(
         self, *, trust_code: bool = False, trusted: str = "", denoiser: bool = False

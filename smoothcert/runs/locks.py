@@ -33,7 +33,7 @@ def locked(path: Path, busy: str | None, patience: float = -1.0) -> Iterator[Non
     except NotImplementedError as error:
         raise StoreError(
             f"{path.parent} is on a disk without locks, so that two processes could write one part unseen: certify "
-            "on a local disk on each machine, with --shard i/N, and join the stores by `smoothcert merge`"
+            "on a local disk on each machine, with a shard i/N for each, and join the stores by `smoothcert merge`"
         ) from error
     except OSError as error:
         raise write_error(path, error) from error

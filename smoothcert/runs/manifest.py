@@ -147,7 +147,7 @@ class Manifest:
 
 
 def read_manifest(path: Path) -> Manifest:
-    advice = "restore it from a copy, or certify again under another --name"
+    advice = "restore it from a copy, or certify again under another name"
     try:
         content = path.read_bytes()
         _require_format(content, path)
@@ -168,7 +168,7 @@ def _typed(identity: Mapping[str, Any], kind: Any, place: str) -> Any:
     except msgspec.ValidationError as error:
         raise StoreError(
             f"{place} is damaged ({printable(str(error))[:200]}); restore it, or certify again under "
-            "another --name"
+            "another name"
         ) from error
 
 

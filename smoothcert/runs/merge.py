@@ -75,7 +75,7 @@ def merge(
     for folder in found:
         if folder in target.folder.resolve().parents:
             raise StoreError(
-                f"{target.folder} lies inside the store {found[folder]}: choose another --out"
+                f"{target.folder} lies inside the store {found[folder]}: choose another folder"
             )
     there = [_Source(target.folder)] if target.exists else []
     read = [*there, *map(_Source, found.values())]
@@ -132,7 +132,7 @@ def _stores_at(place: Path | str, out: Path, name: str | None) -> Iterator[Path]
         others = [store for store in stores if store.resolve() != out.resolve()]
         if len(others) > 1:
             raise StoreError(
-                f"{at} has several stores ({', '.join(store.name for store in others)}): choose by --name"
+                f"{at} has several stores ({', '.join(store.name for store in others)}): choose one by its name"
             )
         yield from others
 

@@ -32,10 +32,8 @@ from smoothcert.runs.store import Key, ResultStore, part_lock
 UPLOAD_SECONDS = 60.0
 LONGEST_PAUSE = 900.0  # between two tries, where the server does not answer
 LAST_SECONDS = 15.0  # that an upload may take after Ctrl-C
-TOLD_SECONDS, END_SECONDS = (
-    10.0,
-    300.0,
-)  # at the end, before it is said what is waited for, and in all
+# at the end, before it is said what is waited for, and in all
+TOLD_SECONDS, END_SECONDS = 10.0, 300.0
 _MANIFEST = "manifest.json"
 
 
@@ -118,7 +116,7 @@ class RemoteStore(ResultStore):
                     written_out(identity),
                     written_out(self.manifest().identity),
                     holds=f"{self.url} is another store now than the one that {self.folder} was begun for",
-                    advice=f"move {self.folder} away, or choose another --name",
+                    advice=f"move {self.folder} away, or choose another name",
                 )
             new.replace(path)
 
@@ -246,9 +244,9 @@ def upload(server: Remote, part: Path) -> None:
 
 def conflict(url: str, part: Path) -> StoreError:
     return StoreError(
-        f"{url}/{part.name} and {part} have different rows: another machine works on the same --shard. The server "
+        f"{url}/{part.name} and {part} have different rows: another machine works on the same shard. The server "
         "keeps its rows and this machine its own. Let the other one go on, or move the file here away and run the "
-        "same command again; to work on both, give each a --shard of its own"
+        "same command again; to work on both, give each a shard of its own"
     )
 
 

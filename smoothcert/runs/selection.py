@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smoothcert.config import setting
 from smoothcert.errors import ConfigError
 
 
@@ -13,19 +12,26 @@ class Selection:
     """From `start`, every `every`-th input, at most `max` of them; of these, shard i of N takes each N-th.
 
     Without a shard (None), this process takes whatever no other process has taken.
+
+    >>> from smoothcert import Selection
+    >>> Selection(every=20, max=3).indices(10_000, of="mnist (test)")
+    [0, 20, 40]
     """
 
-    start: int = setting("first image", default=0)
-    every: int = setting("take every k-th image", default=1)
-    max: int | None = setting("at most this many images", default=None)
+    start: int = 0
+    """first image"""
+    every: int = 1
+    """take every k-th image"""
+    max: int | None = None
+    """at most this many images"""
     shard: int | None = 0
     shards: int = 1
 
     def __post_init__(self) -> None:
-        if self.start < 0 or self.every < 1 or (self.max is not None and self.max < 1):
-            raise ConfigError(
-                f"expected start >= 0, every >= 1 and max >= 1, found {self.start}, {self.every}, {self.max}"
-            )
+        for name, least in (("start", 0), ("every", 1), ("max", 1)):
+            value = getattr(self, name)
+            if value is not None and value < least:
+                raise ConfigError(f"{name} must be at least {least}, found {value}")
         if self.shard is not None and not 0 <= self.shard < self.shards:
             raise ConfigError(f"a shard is i/N with 0 <= i < N, found {self.shard}/{self.shards}")
 

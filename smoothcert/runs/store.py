@@ -60,7 +60,7 @@ class ResultStore:
         if not self._manifest_path.exists():
             if parts:
                 raise StoreError(
-                    f"{self.folder} holds results but no manifest.json: choose another --name"
+                    f"{self.folder} holds results but no manifest.json: choose another name"
                 )
             self._write(manifest, keep=True)
         # read back even when just written: of two processes that start together, the first manifest stays
@@ -69,14 +69,14 @@ class ResultStore:
             written_out(there.identity),
             written_out(manifest.identity),
             holds=f"{self.folder} holds results of another procedure",
-            advice="choose another --name, or give the same settings to resume",
+            advice="choose another name, or give the same settings to resume",
         )
         if parts:
             check(self.folder)
         if manifest.inputs != there.inputs and manifest.identity.get("simultaneous"):
             raise StoreError(
-                f"{self.folder} shares its alpha among {there.inputs} inputs (--simultaneous), found {manifest.inputs} "
-                "asked for: each would have another share. Ask for the same inputs, or choose another --name"
+                f"{self.folder} shares its alpha among {there.inputs} inputs (simultaneous), found {manifest.inputs} "
+                "asked for: each would have another share. Ask for the same inputs, or choose another name"
             )
         if manifest.inputs > there.inputs:
             with locked(store_lock(self.folder), None, PATIENCE):

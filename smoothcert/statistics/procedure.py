@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from smoothcert.config import CertifyConfig
 from smoothcert.config.choices import law_of
 from smoothcert.errors import ConfigError
-from smoothcert.statistics import bounds
+from smoothcert.statistics import bounds, shown
 from smoothcert.statistics.bounds import Array
 from smoothcert.statistics.laws import Law, law_named
 from smoothcert.statistics.stopping import (
@@ -99,6 +99,20 @@ class Certificate:
 
     With probability at least 1 - alpha over the noise, the smoothed classifier returns `predict`
     for every image closer than `radius` in `norm`; -1 (abstain) if no radius can be claimed.
+
+    >>> import numpy as np
+    >>> from smoothcert.statistics.laws import law_named
+    >>> from smoothcert.statistics.procedure import Procedure, certificates
+    >>> procedure = Procedure(law_named("gaussian"), sigma=0.5, n0=100, n=1000, alpha=0.001)
+    >>> selection, estimation = np.array([[3, 97]]), np.array([[10, 990]])
+    >>> (certificate,) = certificates(procedure, selection, estimation, path=np.array([[990]]))
+    >>> print(certificate)
+    class 1, certified l2 radius 0.9890 (sigma 0.5, n0 = 100, n = 1,000, alpha = 0.001, exact noise)
+         1  ##############################     990 of 1,000
+         0                                      10 of 1,000
+
+    In a notebook it shows itself as the last line of a cell, and `sentence()` says what is
+    guaranteed.
     """
 
     predict: int
@@ -112,6 +126,17 @@ class Certificate:
     path: NDArray[np.int64]
     """How often `selected` had been counted at each look at the samples."""
     procedure: Procedure
+    noise: str = "exact"
+    """The mode of the noise; float noise proves nothing in the strict sense."""
+    image: NDArray[np.generic] | None = field(default=None, repr=False)  # [C, H, W], to be shown
+
+    @property
+    def sigma(self) -> float:
+        return self.procedure.sigma
+
+    @property
+    def alpha(self) -> float:
+        return self.procedure.alpha
 
     @property
     def abstained(self) -> bool:
@@ -120,6 +145,16 @@ class Certificate:
     @property
     def norm(self) -> str:
         return self.procedure.law.norm
+
+    def sentence(self) -> str:
+        """What is guaranteed, in one sentence that a paper can print."""
+        return shown.sentence(self)
+
+    def __str__(self) -> str:
+        return shown.lines(self)
+
+    def _repr_html_(self) -> str:
+        return shown.html(self)
 
 
 def certificates(

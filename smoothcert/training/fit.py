@@ -56,6 +56,15 @@ def fit(
 
     Give `train` (and `test`, for accuracies on the way) to use data of your own; otherwise ``config.dataset`` is
     loaded by name. `workers` processes decode pictures; the weights do not depend on how many.
+
+    >>> from smoothcert import Dataset, fit, load_dataset, load_recipe
+    >>> data = load_dataset("mnist-mini", "train")
+    >>> few = Dataset("few digits", "train", data.images[:64], data.labels[:64], data.classes)
+    >>> config = load_recipe("mnist-mini/gaussian-0.50", {"epochs": 1}).config
+    >>> run = fit(config, "runs/gaussian", train=few, test=few, quiet=True)
+    >>> model, spec = run.load_model()
+    >>> spec.sigma
+    0.5
     """
     check_workers(workers)
     run = RunFolder(Path(out))
@@ -162,8 +171,8 @@ def _check_chunks(config: TrainConfig, chunks: int, images: int) -> None:
     if largest < chunks:
         raise ConfigError(
             f"the method cuts each batch into {chunks} parts, and the largest batch has {largest} of {images} images, "
-            "so that no step could be taken: raise --batch-size, give more images, or let it cut fewer "
-            "(--method.noises, if it is a published one)"
+            "so that no step could be taken: raise batch_size, give more images, or let it cut fewer "
+            "(noises of the method, if it is a published one)"
         )
 
 

@@ -57,7 +57,7 @@ class TrainingData:
 def require_same_data(run: RunFolder, there: str, given: str) -> None:
     if there and there != given:
         raise StoreError(
-            f"{run.path} was trained on other data than given now (another hash): choose another --out"
+            f"{run.path} was trained on other data than given now (another hash): choose another folder"
         )
 
 
@@ -221,7 +221,7 @@ class Loop:
             raise TrainingDiverged(
                 f"the loss of {self.run.path} became {loss} in epoch {epoch + 1} of {config.epochs}; the "
                 "state before it is kept. Lower the learning rate or the method's weights, or try another seed, "
-                "in a new --out"
+                "in a new folder"
             )
         if (
             epoch > 0

@@ -131,7 +131,7 @@ def _find(config: TrainConfig) -> Found | None:
     """What comes with the network, where the settings ask for it, or cannot do without: hf's have no other options."""
     if config.init_from == PRETRAINED and is_built_in(config.model):
         raise ConfigError(
-            f"the model {config.model} has no weights of its own: give --init-from, a file or a run"
+            f"the model {config.model} has no weights of its own: give init_from, a file or a run"
         )
     if PRETRAINED in (config.init_from, config.normalisation) or config.model.startswith("hf:"):
         return find_model(

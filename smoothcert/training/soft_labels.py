@@ -32,7 +32,7 @@ from torch import Tensor, nn
 
 from smoothcert.certification.counting import Request
 from smoothcert.certification.smoothed import SmoothedClassifier
-from smoothcert.config import PRETRAINED, NoiseMode, TrainConfig, build_dataclass
+from smoothcert.config import PRETRAINED, CertifyConfig, NoiseMode, TrainConfig, checked
 from smoothcert.data import Dataset, LazyDataset
 from smoothcert.data.augment import cropped, draw_crops
 from smoothcert.errors import ConfigError, StoreError
@@ -100,7 +100,7 @@ def plan(config: TrainConfig, out: Path) -> Plan:
         "init_from": start,
     }
     values = {**dataclasses.asdict(config), **fixed, **labels.settings}
-    model = build_dataclass(TrainConfig, values, "setting of soft_labels (besides n and folder)")
+    model = checked(TrainConfig, values, "setting of soft_labels (besides n and folder)")
     return Plan(Path(labels.folder) if labels.folder else out / "soft-labels", model, labels.n)
 
 
@@ -150,14 +150,9 @@ def _make_parts(
     quiet: bool,
 ) -> None:
     """This rank's share of the groups that are not there yet."""
-    smoothed = SmoothedClassifier(
-        model,
-        wanted.model.sigma,
-        train.classes,
-        noise=_noise(train),
-        seed=derive(wanted.model.seed, "soft-labels"),
-        device=ranks.device,
-    )
+    seed = derive(wanted.model.seed, "soft-labels")
+    config = CertifyConfig(wanted.model.sigma, noise=_noise(train), seed=seed)
+    smoothed = SmoothedClassifier(model, config, classes=train.classes, device=ranks.device)
     small = np.uint16 if wanted.n < 2**16 else np.int32  # ImageNet's labels are 2.6 GB even so
     mine = range(0, len(train), PART)[ranks.rank :: ranks.world_size]
     missing = [first for first in mine if not _part(parts, first).exists()]

@@ -64,7 +64,7 @@ def check_trackers(names: Sequence[str]) -> None:
         except ValueError:  # a module that sys.modules marks as missing
             installed = False
         if not installed:
-            raise MissingExtra(name, name, f"--track {name}")
+            raise MissingExtra(name, name, f"tracking by {name}")
 
 
 def open_trackers(names: Sequence[str], folder: Path, config: Mapping[str, Any]) -> list[Tracker]:

@@ -82,7 +82,7 @@ def check_data(
     except SmoothcertError as error:
         verdict.notes.append(
             "data, labels and whether inputs were left out not checked, since the data is not here "
-            "(--data-dir says where it is): "
+            "(data_dir says where it is): "
             + str(error).splitlines()[0].removesuffix("; looked in")  # a list of folders follows
         )
         return None

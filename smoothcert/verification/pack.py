@@ -33,7 +33,9 @@ def pack(run: Path | str, out: Path | str | None = None) -> Path:
     )
     spec = folder.spec()
     if target.exists():
-        raise StoreError(f"{target} is there already: move it away, or give --out another name")
+        raise StoreError(
+            f"{target} is there already: move it away, or choose another name for the new one"
+        )
     verdicts = verify(folder.path, record=False)
     for verdict in verdicts:
         if verdict.answer != "verified":
@@ -53,10 +55,8 @@ def pack(run: Path | str, out: Path | str | None = None) -> Path:
     with atomic_write(target) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
         for name in sorted(files):
             member = zipfile.ZipInfo(f"{root}/{name}", _TIME)
-            member.create_system, member.external_attr = (
-                3,
-                0o100644 << 16,
-            )  # a plain file, as Unix writes it
+            # a plain file, as Unix writes it
+            member.create_system, member.external_attr = 3, 0o100644 << 16
             archive.writestr(member, files[name])
     return target
 

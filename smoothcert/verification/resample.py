@@ -75,7 +75,7 @@ class Resampling:
         if data is None:
             raise StoreError(
                 f"{verdict.name} cannot be sampled again without its data, {manifest.identity.get('dataset')}: name "
-                "the folder that holds it by --data-dir"
+                "the folder that holds it as data_dir"
             )
         if not _run_of(verdict).finished:
             raise StoreError(
@@ -163,7 +163,7 @@ class Resampling:
         from smoothcert.certification.smoothed import SmoothedClassifier
 
         model, config, device = self._settings(verdict, manifest)
-        smoothed = SmoothedClassifier.of(model, data.classes, config, device=device)
+        smoothed = SmoothedClassifier(model, config, classes=data.classes, device=device)
         looks, found = manifest.procedure.stopping.looks, dict(again)
         for index, row in again.items():
             wanted = len(stored[index]["path"].split())

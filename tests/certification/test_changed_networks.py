@@ -6,6 +6,7 @@ from torch import nn
 from torch.nn import functional as F
 
 from smoothcert.certification.smoothed import SmoothedClassifier
+from smoothcert.config import CertifyConfig
 from smoothcert.data import load_dataset
 from smoothcert.errors import NoFunctionError, StoreError
 from smoothcert.runs.selection import Selection
@@ -30,26 +31,26 @@ class Masked(nn.Module):
 @pytest.mark.parametrize("mask", [-torch.inf, torch.finfo(torch.float32).min, torch.nan])
 def test_no_value_of_a_buffer_hides_a_change_of_the_weights(mask):
     model, image = Masked(mask), torch.full(SHAPE, 128, dtype=torch.uint8)
-    smoothed = SmoothedClassifier(model, 0.1, 2)
-    smoothed.certify(image, n0=10, n=50)
+    smoothed = SmoothedClassifier(model, CertifyConfig(0.1, n0=10, n=50))
+    smoothed.certify(image)
     for wanted in (0, 1):
         with torch.no_grad():
             model.fc.bias.data = torch.tensor([100.0, 0.0] if wanted == 0 else [0.0, 100.0])
-        assert smoothed.certify(image, n0=10, n=50).selected == wanted
+        assert smoothed.certify(image).selected == wanted
 
 
 def test_a_replaced_hook_or_forward_is_seen():
     model, image = Linear(), torch.full(SHAPE, 128, dtype=torch.uint8)
-    smoothed = SmoothedClassifier(model, 0.1, 2)
+    smoothed = SmoothedClassifier(model, CertifyConfig(0.1, n0=10, n=50))
     for wanted in (0, 1, 0, 1):
         handle = model.register_forward_hook(
             lambda _, __, y, c=wanted: F.one_hot(torch.full((len(y),), c), 2).float()
         )
-        assert smoothed.certify(image, n0=10, n=50).selected == wanted
+        assert smoothed.certify(image).selected == wanted
         handle.remove()
     for wanted in (0, 1):
         model.forward = lambda x, c=wanted: F.one_hot(torch.full((len(x),), c), 2).float()
-        assert smoothed.certify(image, n0=10, n=50).selected == wanted
+        assert smoothed.certify(image).selected == wanted
 
 
 class Attributed(nn.Module):

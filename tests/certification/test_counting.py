@@ -8,6 +8,7 @@ from torch import nn
 from smoothcert.certification.batch_size import choose_batch_size
 from smoothcert.certification.counting import forward_size
 from smoothcert.certification.smoothed import SmoothedClassifier
+from smoothcert.config import CertifyConfig
 from smoothcert.errors import ModelError
 from smoothcert.models import build_model
 from smoothcert.noise.streams import NoisyCopies
@@ -40,7 +41,7 @@ def test_each_copy_is_counted_once_in_batches_of_any_size(shape, device):
     image = image.to(device)
     for size in (None, 1, 7, 32, 100, 512):
         smoothed = SmoothedClassifier(
-            SumOfPixels(), 0.5, 10, seed=0, batch_size=size, device=device
+            SumOfPixels(), CertifyConfig(0.5, seed=0), batch_size=size, device=device
         )
         found = [smoothed.count(image, n, stage, 3).tolist() for stage, n in STAGES]
         assert found == expected
@@ -58,7 +59,7 @@ def test_few_votes_depend_on_the_batch_size(arch, options, shape, sizes, n, devi
     image = np.random.default_rng(0).integers(0, 256, shape).astype(np.uint8)
     model, x = undecided(arch, image, **options).to(device), torch.from_numpy(image).to(device)
     first, *others = [
-        SmoothedClassifier(model, 0.5, 10, batch_size=size).count(x, n, "estimation", 3)
+        SmoothedClassifier(model, CertifyConfig(0.5), batch_size=size).count(x, n, "estimation", 3)
         for size in sizes
     ]
     assert (first > 0).sum() > 2
@@ -100,7 +101,7 @@ class Greedy(nn.Module):
 def test_out_of_memory_halves_the_batch_and_changes_no_count():
     image = torch.full(SHAPE, 128, dtype=torch.uint8)
     model = Greedy()
-    smoothed = SmoothedClassifier(model, 0.5, 2, batch_size=512)
+    smoothed = SmoothedClassifier(model, CertifyConfig(0.5), batch_size=512)
     smoothed.prepare(image)
     model.tried.clear()
     counts = smoothed.count(image, 1000, "estimation", 0)
@@ -108,7 +109,7 @@ def test_out_of_memory_halves_the_batch_and_changes_no_count():
     assert model.tried[:4] == [512, 256, 128, 64]
     assert (
         counts.tolist()
-        == SmoothedClassifier(Greedy(), 0.5, 2, batch_size=40)
+        == SmoothedClassifier(Greedy(), CertifyConfig(0.5), batch_size=40)
         .count(image, 1000, "estimation", 0)
         .tolist()
     )
@@ -124,14 +125,14 @@ def test_memory_too_small_for_the_fewest_copies_is_said():
             torch.empty(2**50)
 
     with pytest.raises(ModelError, match="out of memory with 32 noisy copies"):
-        SmoothedClassifier(Starved(), 0.5, 2, batch_size=128).count(
+        SmoothedClassifier(Starved(), CertifyConfig(0.5), batch_size=128).count(
             torch.zeros(SHAPE), 100, "estimation", 0
         )
 
 
 def test_numpy_indices_draw_the_noise_of_plain_ones():
     model = Linear()
-    smoothed = SmoothedClassifier(model, 0.25, 2, noise="float")
+    smoothed = SmoothedClassifier(model, CertifyConfig(0.25, noise="float", n=500))
     image = model.image_at(0.1)
-    plain, numpy = (smoothed.certify(image, n=500, index=index) for index in (3, np.int64(3)))
+    plain, numpy = (smoothed.certify(image, index) for index in (3, np.int64(3)))
     assert plain.counts.tolist() == numpy.counts.tolist()

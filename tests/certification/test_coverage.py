@@ -9,7 +9,9 @@ import torch
 from scipy import stats
 
 from smoothcert.certification.smoothed import SmoothedClassifier
-from smoothcert.noise.streams import law_of, tau
+from smoothcert.config import CertifyConfig
+from smoothcert.config.choices import law_of
+from smoothcert.noise.streams import tau
 from smoothcert.noise.thresholds import BITS, largest, thresholds
 from smoothcert.statistics.laws import law_named
 from tests.counted import certified
@@ -26,13 +28,13 @@ def test_two_thousand_certificates_are_false_at_most_as_often_as_stated(noise, d
     trials, alpha = 2000, 0.1
     levels = np.random.default_rng(1).integers(128, 200, trials)
     images = [torch.full((1, 2, 2), int(level), dtype=torch.uint8) for level in levels]
-    smoothed = SmoothedClassifier(OnePixel(), SIGMA, 2, noise=noise, device=device)
+    smoothed = SmoothedClassifier(
+        OnePixel(), CertifyConfig(SIGMA, noise=noise, n0=20, n=256, alpha=alpha), device=device
+    )
     false = 0
     for first in range(0, trials, 250):
         indices = range(first, first + 250)
-        found = smoothed.certify_many(
-            [images[i] for i in indices], indices, n0=20, n=256, alpha=alpha
-        )
+        found = smoothed.certify_many([images[i] for i in indices], indices)
         for index, certificate in zip(indices, found, strict=True):
             margin = (int(levels[index]) - 127.5) / 255
             false += certificate.predict == 1 or (

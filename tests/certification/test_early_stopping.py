@@ -9,6 +9,7 @@ from scipy import stats
 from torch import nn
 
 from smoothcert.certification.smoothed import SmoothedClassifier
+from smoothcert.config import CertifyConfig
 from smoothcert.data import Dataset, load_dataset
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.models import build_model
@@ -78,7 +79,7 @@ def top_counts(store):
 
 @pytest.mark.parametrize("radius", [0.25, 0.5])
 def test_fixed_radius_decisions_agree_with_fixed_n(model, data, fixed, tmp_path, radius):
-    store = certify_with(model, data, tmp_path, radii=[radius], **SETTINGS)
+    store = certify_with(model, data, tmp_path, radii=(radius,), **SETTINGS)
     tested, full = read_store(store.folder), read_store(fixed.folder)
     accepted, expected = ~tested.abstained, full.radius >= radius
     assert set(tested.radius) <= {0.0, radius}
@@ -149,15 +150,19 @@ def test_simultaneous_certificates_spend_alpha_over_the_inputs(model, data, tmp_
 def test_stages_extend_each_other_whatever_the_batch_size(data):
     model = SumOfPixels(8000)
     image = torch.from_numpy(data.image(3))
-    whole = SmoothedClassifier(model, SIGMA, 10, batch_size=256).count(image, 900, "estimation", 3)
+    whole = SmoothedClassifier(model, CertifyConfig(SIGMA), batch_size=256).count(
+        image, 900, "estimation", 3
+    )
     for size in (7, 100, 256):
-        smoothed = SmoothedClassifier(model, SIGMA, 10, batch_size=size)
+        smoothed = SmoothedClassifier(
+            model, CertifyConfig(SIGMA, n=900, tolerance=0.0), batch_size=size
+        )
         cuts = [0, 20, 25, 400, 401, 900]
         pieces = [
             smoothed.count(image, b, "estimation", 3, first=a) for a, b in itertools.pairwise(cuts)
         ]
         assert sum(pieces).tolist() == whole.tolist()
-    certificate = smoothed.certify(image, n=900, index=3, tolerance=0.0)
+    certificate = smoothed.certify(image, 3)
     used = int(certificate.counts.sum())
     assert certificate.counts.tolist() == smoothed.count(image, used, "estimation", 3).tolist()
 
@@ -189,11 +194,13 @@ def test_known_margins_are_told_apart_with_a_hundredth_of_the_samples():
     margins = np.concatenate(
         [np.linspace(-0.2, 0.2, trials // 2), np.linspace(0.3, 0.9, trials // 2)]
     )
-    smoothed = SmoothedClassifier(Plane(), 0.25, 2, noise="float", batch_size=512)
+    smoothed = SmoothedClassifier(
+        Plane(), CertifyConfig(0.25, noise="float", n=n, radii=(radius,)), batch_size=512
+    )
     used, answers = [], []
     for index, margin in enumerate(margins):
         image = torch.full((1, 8, 8), 0.5 + float(margin) / 8)
-        certificate = smoothed.certify(image, n=n, index=index, radii=[radius])
+        certificate = smoothed.certify(image, index)
         used.append(int(certificate.counts.sum()))
         answers.append((certificate.predict, certificate.radius))
     # a far negative margin selects the other class, and certifies it; at -0.2 its radius 0.2 is too small
@@ -205,11 +212,12 @@ def test_false_claims_at_the_threshold_itself_are_as_rare_as_stated():
     """The one simulation here, of the whole chain: at p = p0 exactly, acceptance is a false claim."""
     alpha, trials = 0.1, 300
     image = torch.full((1, 8, 8), 0.5 + 0.2 / 8)
-    smoothed = SmoothedClassifier(Plane(), 0.25, 2, noise="float", seed=0, batch_size=128)
-    accepted = [
-        smoothed.certify(image, n=300, alpha=alpha, radii=[0.2000001], index=trial).radius > 0
-        for trial in range(trials)
-    ]
+    smoothed = SmoothedClassifier(
+        Plane(),
+        CertifyConfig(0.25, noise="float", seed=0, n=300, alpha=alpha, radii=(0.2000001,)),
+        batch_size=128,
+    )
+    accepted = [smoothed.certify(image, trial).radius > 0 for trial in range(trials)]
     assert (
         stats.binom.ppf(0.0001, trials, 0.7 * alpha)
         <= sum(accepted)

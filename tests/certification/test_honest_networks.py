@@ -6,7 +6,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from smoothcert.certification.smoothed import SmoothedClassifier
+from smoothcert.config import CertifyConfig
 from smoothcert.errors import ModelError
+from smoothcert.kernels.prepare import prepare
 from tests.networks import DEVICES, SHAPE, Returns, two
 
 
@@ -56,8 +58,8 @@ def test_honest_networks_are_not_refused(model, classes, batch_size):
     image = torch.randint(
         0, 256, SHAPE, dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
     )
-    smoothed = SmoothedClassifier(model, 0.25, classes, batch_size=batch_size)
-    assert smoothed.certify(image, n0=100, n=1000).counts.sum() == 1000
+    smoothed = SmoothedClassifier(model, CertifyConfig(0.25, n0=100, n=1000), batch_size=batch_size)
+    assert smoothed.certify(image).counts.sum() == 1000
     assert smoothed.rechecked[1] == 0
 
 
@@ -67,11 +69,10 @@ def test_honest_networks_are_not_refused(model, classes, batch_size):
     "make", [torch.jit.script, lambda net: torch.jit.trace(net, torch.zeros(4, 1, 8, 8))]
 )
 def test_scripted_networks_are_certified(make):
-    smoothed = SmoothedClassifier(make(nn.Sequential(nn.Flatten(), nn.Linear(64, 3))), 0.25, 3)
-    assert (
-        smoothed.certify(torch.full(SHAPE, 128, dtype=torch.uint8), n0=10, n=100).counts.sum()
-        == 100
+    smoothed = SmoothedClassifier(
+        make(nn.Sequential(nn.Flatten(), nn.Linear(64, 3))), CertifyConfig(0.25, n0=10, n=100)
     )
+    assert smoothed.certify(torch.full(SHAPE, 128, dtype=torch.uint8)).counts.sum() == 100
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -91,7 +92,9 @@ def test_votes_are_those_of_the_model_where_32_bits_cannot_tell_its_logits_apart
     )
     image = torch.zeros(SHAPE, dtype=torch.uint8)
     image[0, 0, 2] = 255
-    certificate = SmoothedClassifier(model, 0.25, 3, device=device).certify(image, n0=50, n=1000)
+    certificate = SmoothedClassifier(
+        model, CertifyConfig(0.25, n0=50, n=1000), device=device
+    ).certify(image)
     assert certificate.predict == 2
 
 
@@ -99,6 +102,27 @@ def test_an_exported_program_has_to_be_wrapped():
     net = nn.Sequential(nn.Flatten(), nn.Linear(64, 3)).eval()
     program = torch.export.export(net, (torch.zeros(4, 1, 8, 8),)).module()
     with pytest.raises(ModelError, match="wrap it in a"):
-        SmoothedClassifier(program, 0.25, 3).certify(
-            torch.zeros(SHAPE, dtype=torch.uint8), n0=10, n=100
+        SmoothedClassifier(program, CertifyConfig(0.25, n0=10, n=100)).certify(
+            torch.zeros(SHAPE, dtype=torch.uint8)
+        )
+
+
+def test_the_callers_autocast_decides_no_vote():
+    """It holds for one thread, and the store would say float32 all the same."""
+    torch.manual_seed(0)
+    model, x = nn.Sequential(nn.Flatten(), nn.Linear(784, 10)), torch.rand(64, 1, 28, 28)
+    ready = prepare(model, (1, 28, 28), torch.device("cpu"))
+    expected = ready.forward(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert torch.equal(ready.forward(x), expected)
+
+
+@pytest.mark.parametrize(
+    "unlike", [lambda z: z > 0, lambda z: z.to(torch.complex64), torch.Tensor.to_sparse]
+)
+def test_logits_that_cannot_be_compared_are_refused_in_words(unlike):
+    model = Returns(lambda x: unlike(two((x - 0.5).flatten(1).sum(1))))
+    with pytest.raises(ModelError, match="dense floats"):
+        SmoothedClassifier(model, 0.5, 2).certify(
+            torch.full(SHAPE, 140, dtype=torch.uint8), n0=20, n=200
         )

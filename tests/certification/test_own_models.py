@@ -1,5 +1,6 @@
 """Networks as people have them: functions, answers with `.logits`, and the images of a DataLoader."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +15,7 @@ from smoothcert.report import read_store
 from tests.networks import SHAPE, Linear, Returns, assert_few_flips
 
 LINEAR = Linear()
-SETTINGS = {"sigma": 0.25, "classes": 2, "seed": 3}
+CONFIG = CertifyConfig(sigma=0.25, n=500, seed=3)
 
 
 def with_logits(x):
@@ -27,7 +28,7 @@ def with_logits(x):
 def test_any_callable_gets_the_certificate_of_the_network_in_it(model):
     image = (LINEAR.image_at(0.3) * 255).round().clamp(0, 255).to(torch.uint8)
     found, expected = (
-        SmoothedClassifier(m, **SETTINGS).certify(image, n=2000) for m in (model, LINEAR)
+        SmoothedClassifier(m, replace(CONFIG, n=2000)).certify(image) for m in (model, LINEAR)
     )
     assert found.predict == expected.predict
     assert_few_flips(found.counts, expected.counts)
@@ -35,9 +36,9 @@ def test_any_callable_gets_the_certificate_of_the_network_in_it(model):
 
 
 def test_a_function_that_mixes_images_is_refused():
-    mixing = SmoothedClassifier(lambda x: LINEAR(x - x.mean(0)), **SETTINGS)
+    mixing = SmoothedClassifier(lambda x: LINEAR(x - x.mean(0)), CONFIG)
     with pytest.raises(ModelError, match="depends on the other images"):
-        mixing.certify(torch.zeros(SHAPE, dtype=torch.uint8), n=100)
+        mixing.certify(torch.zeros(SHAPE, dtype=torch.uint8))
 
 
 @pytest.fixture
@@ -46,9 +47,6 @@ def images():
     return torch.stack(
         [(LINEAR.image_at(float(m)) * 255).round().clamp(0, 255) / 255 for m in margins]
     )
-
-
-CONFIG = CertifyConfig(sigma=0.25, n=500, seed=1)
 
 
 def test_a_loader_is_certified_in_its_order(tmp_path, images):
@@ -96,9 +94,7 @@ def test_modes_of_a_module_do_not_matter(change):
     model = change(Linear())
     if next(model.buffers()).dtype == torch.float64:
         model = Returns(lambda x, m=model: m(x.double()))
-    found, expected = (
-        SmoothedClassifier(m, **SETTINGS).certify(image, n=500) for m in (model, LINEAR)
-    )
+    found, expected = (SmoothedClassifier(m, CONFIG).certify(image) for m in (model, LINEAR))
     assert found.predict == expected.predict
     assert found.radius == pytest.approx(expected.radius, abs=0.02)
 

@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from smoothcert.certification import audit
 from smoothcert.certification.smoothed import SmoothedClassifier
+from smoothcert.config import CertifyConfig
 from smoothcert.data import load_dataset
 from smoothcert.errors import ModelError, NoFunctionError
 from smoothcert.models import build_model
@@ -92,9 +93,11 @@ BATCH_NORM = nn.Sequential(
 )  # fmt: skip
 @pytest.mark.parametrize("noise", ["exact", "float"])
 def test_a_network_that_is_no_function_of_one_image_is_refused(model, reason, noise, device):
-    smoothed = SmoothedClassifier(model, 0.5, 2, noise=noise, device=device)
+    smoothed = SmoothedClassifier(
+        model, CertifyConfig(0.5, noise=noise, n0=20, n=200), device=device
+    )
     with pytest.raises(ModelError, match=reason):
-        smoothed.certify(torch.full(SHAPE, 140, dtype=torch.uint8), n0=20, n=200)
+        smoothed.certify(torch.full(SHAPE, 140, dtype=torch.uint8))
 
 
 def test_a_coin_in_the_forward_is_refused_at_every_start():
@@ -102,8 +105,8 @@ def test_a_coin_in_the_forward_is_refused_at_every_start():
     for start in range(40):
         random.seed(start)
         with pytest.raises(ModelError, match=r"the same batch twice|depends on"):
-            SmoothedClassifier(Returns(by_a_coin), 0.5, 2).certify(
-                torch.full(SHAPE, 140, dtype=torch.uint8), n0=20, n=200
+            SmoothedClassifier(Returns(by_a_coin), CertifyConfig(0.5, n0=20, n=200)).certify(
+                torch.full(SHAPE, 140, dtype=torch.uint8)
             )
 
 
@@ -125,9 +128,9 @@ def nan_alone(x):
 
 @pytest.mark.parametrize("forward", [fails_on_what_is_no_image, nan_on_what_is_no_image, nan_alone])
 def test_a_network_that_evades_synthetic_images_is_checked_on_real_ones(forward):
-    smoothed = SmoothedClassifier(Returns(forward), 0.1, 2)
+    smoothed = SmoothedClassifier(Returns(forward), CertifyConfig(0.1, n0=20, n=200))
     with pytest.raises(ModelError, match="depends on"):
-        smoothed.certify(torch.full(SHAPE, 230, dtype=torch.uint8), n0=20, n=200)
+        smoothed.certify(torch.full(SHAPE, 230, dtype=torch.uint8))
 
 
 class Pooled(nn.Module):
@@ -226,13 +229,13 @@ def far_third_class(logits, x):
 )
 def test_no_offset_hides_that_votes_move(add, batch_size):
     model = TowardsTheMean(add)
-    smoothed = SmoothedClassifier(model, 0.5, 11, batch_size=batch_size)
+    smoothed = SmoothedClassifier(model, CertifyConfig(0.5, n0=100, n=1000), batch_size=batch_size)
     smoothed.classes = model(torch.zeros(2, *SHAPE)).shape[1]
     image = torch.randint(
         0, 256, SHAPE, dtype=torch.uint8, generator=torch.Generator().manual_seed(1)
     )
     with pytest.raises(NoFunctionError, match="depends on"):
-        smoothed.certify(image, n0=100, n=1000)
+        smoothed.certify(image)
 
 
 class Remembering(nn.Module):
@@ -267,8 +270,8 @@ class Caching(Remembering):
 @pytest.mark.parametrize("kernels", ["auto", "off"])
 def test_a_network_that_keeps_something_of_its_first_batch_is_refused(make, kernels):
     with pytest.raises(NoFunctionError, match="depends on"):
-        SmoothedClassifier(make(), 0.5, 2, kernels=kernels).certify(
-            torch.full(SHAPE, 128, dtype=torch.uint8), n0=20, n=200
+        SmoothedClassifier(make(), CertifyConfig(0.5, kernels=kernels, n0=20, n=200)).certify(
+            torch.full(SHAPE, 128, dtype=torch.uint8)
         )
 
 
@@ -293,7 +296,7 @@ def test_a_share_of_moved_votes_is_caught_as_often_as_promised(share, monkeypatc
     monkeypatch.setattr(audit, "RATE", 1 / 20)
     n, caught, runs, model = 1000, 0, 150, Moving(share)
     image = torch.full(SHAPE, 128, dtype=torch.uint8)
-    smoothed = SmoothedClassifier(model, 0.5, 2, batch_size=128, kernels="off")
+    smoothed = SmoothedClassifier(model, CertifyConfig(0.5, kernels="off"), batch_size=128)
     smoothed.prepare(image)
     for run in range(runs):
         smoothed._ready[2].audit._sizes.clear()
@@ -328,15 +331,16 @@ def test_what_was_caught_is_not_stored_and_the_rest_is_named(tmp_path):
 
 
 def refused_for_mixing(model, batch_size):
-    smoothed = SmoothedClassifier(model, 0.25, 10, batch_size=batch_size)
+    smoothed = SmoothedClassifier(model, CertifyConfig(0.25, n0=32, n=320), batch_size=batch_size)
     with pytest.raises(ModelError, match=r"depends on|the same batch twice"):
-        smoothed.certify(torch.randint(0, 256, SHAPE, dtype=torch.uint8), n0=32, n=320)
+        smoothed.certify(torch.randint(0, 256, SHAPE, dtype=torch.uint8))
 
 
 def test_a_network_that_takes_no_probes_is_not_certified_unchecked():
-    smoothed = SmoothedClassifier(BatchOf(64), 0.25, 10, batch_size=64)
+    config = CertifyConfig(0.25, n0=64, n=640)
+    smoothed = SmoothedClassifier(BatchOf(64), config, classes=10, batch_size=64)
     with pytest.raises(ModelError, match="it cannot be checked"):
-        smoothed.certify(torch.full(SHAPE, 140, dtype=torch.uint8), n0=64, n=640)
+        smoothed.certify(torch.full(SHAPE, 140, dtype=torch.uint8))
 
 
 class Sneaky(nn.Module):
@@ -353,10 +357,26 @@ class Sneaky(nn.Module):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_rows_that_mix_only_in_large_batches_are_found_while_it_certifies(device):
-    smoothed = SmoothedClassifier(Sneaky(64), 0.5, 2, device=device, batch_size=128)
+    smoothed = SmoothedClassifier(
+        Sneaky(64), CertifyConfig(0.5, n0=20, n=200), device=device, batch_size=128
+    )
     smoothed.prepare(torch.full(SHAPE, 140, dtype=torch.uint8))  # nothing to be seen yet
     with pytest.raises(ModelError, match="depends on"):
-        smoothed.certify(torch.full(SHAPE, 140, dtype=torch.uint8), n0=20, n=200)
+        smoothed.certify(torch.full(SHAPE, 140, dtype=torch.uint8))
+
+
+def test_few_answers_that_their_place_decides_are_no_rounding(monkeypatch):
+    """One row in 64, where no check before sampling looks: fewer than rounding may move, but far more than a little."""
+
+    def answered(x):
+        score = (x - 0.5).flatten(1).sum(1)
+        score = torch.where(torch.arange(len(x), device=x.device) % 64 == 40, -score, score)
+        return two(score)
+
+    monkeypatch.setattr(audit, "RATE", 0.2)
+    smoothed = SmoothedClassifier(Returns(answered), 0.5, 2, batch_size=256)
+    with pytest.raises(ModelError, match="its place in the batch"):
+        smoothed.certify(torch.full(SHAPE, 140, dtype=torch.uint8), n0=20, n=20_000)
 
 
 def test_later_batches_are_looked_at_too(monkeypatch):
@@ -369,9 +389,9 @@ def test_later_batches_are_looked_at_too(monkeypatch):
             return super().forward(x) if self.seen[0] > 1000 else two((x - 0.5).flatten(1).sum(1))
 
     monkeypatch.setattr(audit, "RATE", 0.5)
-    smoothed = SmoothedClassifier(Turning(64), 0.5, 2, batch_size=128)
+    smoothed = SmoothedClassifier(Turning(64), CertifyConfig(0.5, n0=20, n=20000), batch_size=128)
     with pytest.raises(ModelError, match="depends on"):
-        smoothed.certify(torch.full(SHAPE, 140, dtype=torch.uint8), n0=20, n=20_000)
+        smoothed.certify(torch.full(SHAPE, 140, dtype=torch.uint8))
 
 
 class Dropped(nn.Module):
@@ -397,18 +417,18 @@ def test_a_branch_that_tracing_drops_is_kept_where_noisy_copies_take_it():
     """No synthetic probe is as bright as this image, so only its own noisy copies show the branch."""
     torch.manual_seed(0)
     model, image = Dropped(0.8), torch.full(SHAPE, 255, dtype=torch.uint8)
-    smoothed = SmoothedClassifier(model, 0.12, 2)
+    smoothed = SmoothedClassifier(model, CertifyConfig(0.12, n0=50, n=500))
     assert "folded" not in smoothed.prepare(image).steps
-    certificate = smoothed.certify(image, n0=50, n=500)
+    certificate = smoothed.certify(image)
     with torch.inference_mode():
         answer = int(model(image[None].float() / 255).argmax())
     assert certificate.predict == answer
-    dark = SmoothedClassifier(model, 0.12, 2)
+    dark = SmoothedClassifier(model, CertifyConfig(0.12, n0=50, n=500))
     assert (
         "folded" in dark.prepare(torch.zeros(SHAPE, dtype=torch.uint8)).steps
     )  # where the branch is not taken
     with pytest.raises(ModelError, match="prepared for sampling gives other answers"):
-        dark.certify(image, n0=50, n=500)
+        dark.certify(image)
 
 
 def test_what_was_looked_at_again_is_written_down(tmp_path):

@@ -42,7 +42,7 @@ def test_an_image_that_is_made_for_known_noise_gains_nothing():
     image[:, 14:] = torch.where(noise[:, :, :14].mean(0) > 0, 228, 28)
     known = (Product()(image / 255 + noise).argmax(1) == 0).float().mean()
     assert known > 0.7
-    smoothed = SmoothedClassifier(Product(), 0.5, 2, seed=0)
+    smoothed = SmoothedClassifier(Product(), CertifyConfig(0.5, seed=0))
     assert abs(smoothed.count(image, 200, "estimation", 0)[0] - 100) < 5 * 50**0.5
 
 
@@ -70,12 +70,14 @@ class Recognising(nn.Module):
 def test_a_network_that_knows_the_samples_of_a_public_seed_gains_nothing():
     image = torch.full(SHAPE, 128, dtype=torch.uint8)
     model = Recognising(image, 0, 1000)
-    asked = SmoothedClassifier(model, 0.5, 2, noise="exact", seed=0).certify(image, n0=100, n=1000)
+    asked = SmoothedClassifier(
+        model, CertifyConfig(0.5, noise="exact", seed=0, n0=100, n=1000)
+    ).certify(image)
     assert (asked.predict, asked.radius > 1) == (0, True)  # what it was made for
     for other in ({}, {"seed": 1}):
         assert (
-            SmoothedClassifier(model, 0.5, 2, noise="exact", **other)
-            .certify(image, n0=100, n=1000)
+            SmoothedClassifier(model, CertifyConfig(0.5, n0=100, n=1000, **other))
+            .certify(image)
             .predict
             == 1
         )
@@ -170,4 +172,16 @@ def test_a_chosen_seed_is_not_passed_off_as_derived(tmp_path, more):
 @pytest.mark.parametrize("seed", [-1, 2**63])
 def test_a_seed_that_no_manifest_could_hold_is_refused_in_python_too(seed):
     with pytest.raises(ConfigError, match=r"seed must be a whole number from 0 to 2\*\*63 - 1"):
-        SmoothedClassifier(nn.Flatten(), 0.5, 2, seed=seed)
+        SmoothedClassifier(nn.Flatten(), CertifyConfig(0.5, seed=seed))
+
+
+def test_what_is_set_on_a_classifier_later_decides_the_noise_too():
+    image = torch.full(SHAPE, 140, dtype=torch.uint8)
+    smoothed = SmoothedClassifier(Product(), CertifyConfig(0.5, n0=20, n=500, seed=0))
+    first = smoothed.certify(image).counts.tolist()
+    smoothed.config = CertifyConfig(0.5, n0=20, n=500, seed=1)
+    assert smoothed.certify(image).counts.tolist() != first
+    smoothed.config = CertifyConfig(0.25, n0=20, n=600, seed=1)
+    later = smoothed.certify(image)
+    assert later.counts.sum() == 600
+    assert later.radius <= 0.25 * 4

@@ -7,6 +7,7 @@ from scipy import stats
 from torch import nn
 
 from smoothcert.certification.smoothed import SmoothedClassifier
+from smoothcert.config import CertifyConfig
 from smoothcert.errors import ConfigError, DataError, ModelError
 from tests.networks import DEVICES, SHAPE, Linear, OnePixel, Returns
 
@@ -16,13 +17,13 @@ def test_certified_radii_exceed_the_true_radius_at_most_as_often_as_stated(devic
     """A binomial check that can fail: alpha is large, so that violations must show up, but not too often."""
     model, alpha, sigma, trials = Linear().to(device), 0.1, 0.25, 500
     rng = np.random.default_rng(1)
-    smoothed = SmoothedClassifier(model, sigma, 2, noise="float", batch_size=256)
+    smoothed = SmoothedClassifier(
+        model, CertifyConfig(sigma, noise="float", n0=20, n=256, alpha=alpha), batch_size=256
+    )
     violations = 0
     for trial in range(trials):
         margin = float(rng.uniform(0.02, 0.6))
-        certificate = smoothed.certify(
-            model.image_at(margin), n0=20, n=256, alpha=alpha, index=trial
-        )
+        certificate = smoothed.certify(model.image_at(margin), trial)
         if certificate.predict == 0:
             violations += certificate.radius > margin
         else:  # the other class would be a false claim at any radius
@@ -36,9 +37,11 @@ def test_certified_radii_exceed_the_true_radius_at_most_as_often_as_stated(devic
 @pytest.mark.parametrize("device", DEVICES)
 def test_certified_radius_approaches_the_true_one(device):
     model = Linear().to(device)
-    smoothed = SmoothedClassifier(model, 0.25, 2, noise="float")
     radii = [
-        smoothed.certify(model.image_at(0.3), n=n).radius for n in (100, 1_000, 10_000, 200_000)
+        SmoothedClassifier(model, CertifyConfig(0.25, noise="float", n=n))
+        .certify(model.image_at(0.3))
+        .radius
+        for n in (100, 1_000, 10_000, 200_000)
     ]
     assert radii == sorted(radii)
     assert 0.985 * 0.3 < radii[-1] < 0.3
@@ -49,7 +52,7 @@ def test_integer_noise_certifies_the_same_radius(device):
     model = Linear().to(device)
     image = (model.image_at(0.3) * 255).round().to(torch.uint8)
     margin = float((((image.float() / 255) - 0.5) * model.w).sum())
-    certificate = SmoothedClassifier(model, 0.25, 2).certify(image, n=200_000)
+    certificate = SmoothedClassifier(model, CertifyConfig(0.25, n=200000)).certify(image)
     assert 0.985 * margin < certificate.radius < margin
     assert certificate.predict == certificate.selected == 0
     assert certificate.counts0.sum() == 100
@@ -62,24 +65,26 @@ def test_integer_noise_certifies_the_same_radius(device):
 def test_other_noise_certifies_up_to_the_true_margin(device, noise, level):
     image = torch.full((1, 2, 2), level, dtype=torch.uint8, device=device)
     margin = (level - 127.5) / 255
-    smoothed = SmoothedClassifier(OnePixel().to(device), 0.25, 2, noise=noise, device=device)
-    certificate = smoothed.certify(image, n0=5_000, n=200_000)
+
+    def certify(**more):
+        config = CertifyConfig(0.25, noise=noise, n0=5_000, n=200_000, **more)
+        return SmoothedClassifier(OnePixel().to(device), config, device=device).certify(image)
+
+    certificate = certify()
     assert 0.96 * margin - 0.004 < certificate.radius < margin
     assert certificate.norm == ("l2" if noise == "exact" else "l1")
-    tested = smoothed.certify(image, n0=5_000, n=200_000, radii=[0.5 * margin, 1.2 * margin])
+    tested = certify(radii=(0.5 * margin, 1.2 * margin))
     assert (tested.predict, tested.radius, tested.norm) == (0, 0.5 * margin, certificate.norm)
-    assert (
-        0.8 * margin - 0.02
-        < smoothed.certify(image, n0=5_000, n=200_000, tolerance=0.01).radius
-        < margin
-    )
+    assert 0.8 * margin - 0.02 < certify(tolerance=0.01).radius < margin
 
 
 def test_the_class_comes_from_the_selection_samples_alone():
     """At the plane the selected class is a coin flip of the selection stage, whatever the estimation stage says."""
     model = Linear()
-    smoothed = SmoothedClassifier(model, 0.25, 2, noise="float", batch_size=256)
-    certificates = [smoothed.certify(model.image_at(0.0), n0=1, n=1000, index=i) for i in range(40)]
+    smoothed = SmoothedClassifier(
+        model, CertifyConfig(0.25, noise="float", n0=1, n=1000), batch_size=256
+    )
+    certificates = [smoothed.certify(model.image_at(0.0), i) for i in range(40)]
     assert {c.selected for c in certificates} == {0, 1}
     for c in certificates:
         assert c.selected == int(np.argmax(c.counts0))
@@ -88,20 +93,20 @@ def test_the_class_comes_from_the_selection_samples_alone():
 
 def test_near_the_plane_certify_and_predict_abstain():
     model = Linear()
-    smoothed = SmoothedClassifier(model, 0.25, 2, noise="float")
-    certificate = smoothed.certify(model.image_at(0.0005), n=1000)
+    smoothed = SmoothedClassifier(model, CertifyConfig(0.25, noise="float", n=1000))
+    certificate = smoothed.certify(model.image_at(0.0005))
     assert (certificate.predict, certificate.radius, certificate.abstained) == (-1, 0.0, True)
-    assert smoothed.predict(model.image_at(0.0005), n=1000) == -1
-    assert smoothed.predict(model.image_at(0.3), n=1000) == 0
-    assert smoothed.predict(model.image_at(-0.3), n=1000) == 1
+    assert smoothed.predict(model.image_at(0.0005)) == -1
+    assert smoothed.predict(model.image_at(0.3)) == 0
+    assert smoothed.predict(model.image_at(-0.3)) == 1
 
 
 def test_predict_is_wrong_at_most_as_often_as_stated():
     model, alpha, trials = Linear(), 0.2, 400
-    smoothed = SmoothedClassifier(model, 0.25, 2, noise="float", batch_size=64)
-    answers = [
-        smoothed.predict(model.image_at(0.01), n=64, alpha=alpha, index=i) for i in range(trials)
-    ]
+    smoothed = SmoothedClassifier(
+        model, CertifyConfig(0.25, noise="float", n=64, alpha=alpha), batch_size=64
+    )
+    answers = [smoothed.predict(model.image_at(0.01), i) for i in range(trials)]
     assert answers.count(1) <= stats.binom.ppf(0.9999, trials, alpha)
     assert 0 < answers.count(0) < trials  # it does answer, and it does abstain
 
@@ -125,7 +130,7 @@ def test_predict_is_wrong_at_most_as_often_as_stated():
 def test_bad_images_are_refused(image, message):
     for call in ("certify", "predict"):
         with pytest.raises(DataError, match=message):
-            getattr(SmoothedClassifier(Linear(), 0.25, 2), call)(image, n=100)
+            getattr(SmoothedClassifier(Linear(), CertifyConfig(0.25, n=100)), call)(image)
 
 
 @pytest.mark.parametrize(
@@ -140,7 +145,7 @@ def test_bad_images_are_refused(image, message):
 )
 def test_bad_sample_numbers_are_refused(arguments, message):
     with pytest.raises(ConfigError, match=message):
-        SmoothedClassifier(Linear(), 0.25, 2).certify(torch.zeros(SHAPE), **arguments)
+        SmoothedClassifier(Linear(), CertifyConfig(0.25, **arguments)).certify(torch.zeros(SHAPE))
 
 
 @pytest.mark.parametrize(
@@ -150,13 +155,38 @@ def test_bad_sample_numbers_are_refused(arguments, message):
         ({"sigma": -0.5}, "sigma"),
         ({"sigma": float("nan")}, "sigma"),
         ({"classes": 1}, "at least 2 classes"),
+        ({"simultaneous": True}, "certify_dataset"),
         ({"noise": "gauss"}, "noise is one of exact, .*, found 'gauss'"),
         ({"batch_size": 0}, "batch_size must be at least 1"),
     ],
 )
 def test_bad_settings_are_refused(settings, message):
     with pytest.raises(ConfigError, match=message):
-        SmoothedClassifier(Linear(), **{"sigma": 0.25, "classes": 2, **settings})
+        make(**settings)
+
+
+def make(sigma=0.25, noise="exact", simultaneous=False, **more):
+    return SmoothedClassifier(
+        Linear(), CertifyConfig(sigma, noise=noise, simultaneous=simultaneous), **more
+    )
+
+
+def test_what_needs_a_whole_set_or_settings_is_refused():
+    image = torch.zeros(SHAPE, dtype=torch.uint8)
+    with pytest.raises(DataError, match="labels"):
+        SmoothedClassifier(Linear(), CertifyConfig(0.25, skip_wrong=True)).certify(image)
+    with pytest.raises(DataError, match="a label for each of 1 images, found 2"):
+        make().certify_many([image], [0], [0, 1])
+    with pytest.raises(ConfigError, match=r"CertifyConfig\(sigma=0.5\), found 0.25"):
+        SmoothedClassifier(Linear(), 0.25)
+
+
+@pytest.mark.parametrize("classes", [2, 3, 1000])
+def test_classes_are_counted_from_the_logits(classes):
+    net = Returns(lambda x: torch.nn.functional.pad(x.flatten(1)[:, :2], (0, classes - 2)))
+    image = torch.zeros(SHAPE, dtype=torch.uint8)
+    certificate = SmoothedClassifier(net, CertifyConfig(0.25, n=100)).certify(image)
+    assert certificate.counts.shape == (classes,)
 
 
 def sometimes_nan(x):
@@ -180,40 +210,25 @@ def sometimes_nan(x):
 )
 @pytest.mark.parametrize("batch_size", [64, None])
 def test_bad_models_are_refused(make, message, batch_size):
-    smoothed = SmoothedClassifier(Returns(make), 0.5, 2, batch_size=batch_size)
+    config = CertifyConfig(0.5, n0=64, n=640)
+    smoothed = SmoothedClassifier(Returns(make), config, classes=2, batch_size=batch_size)
     if batch_size is None:
         message = message.replace("64", r"\d+")
     with pytest.raises(ModelError, match=message):
-        smoothed.certify(torch.full(SHAPE, 0.0, dtype=torch.float32), n0=64, n=640)
+        smoothed.certify(torch.full(SHAPE, 0.0, dtype=torch.float32))
 
 
 def test_the_model_is_evaluated_in_eval_mode():
     model = nn.Sequential(nn.Dropout(0.9), Linear())
     model.train()
-    smoothed = SmoothedClassifier(model, 0.25, 2, noise="float", seed=0)
+    smoothed = SmoothedClassifier(model, CertifyConfig(0.25, noise="float", seed=0, n=1000))
     image = model[1].image_at(0.3)
     assert (
-        smoothed.certify(image, n=1000).radius
-        == SmoothedClassifier(Linear(), 0.25, 2, noise="float", seed=0)
-        .certify(image, n=1000)
+        smoothed.certify(image).radius
+        == SmoothedClassifier(Linear(), CertifyConfig(0.25, noise="float", seed=0, n=1000))
+        .certify(image)
         .radius
     )
-
-
-@pytest.mark.parametrize("settings", [{"sigma": 1.0}, {"noise": "laplace"}])
-def test_a_plan_of_another_classifier_is_refused(settings):
-    """It holds the stopping rule and the law of that classifier's noise: other radii would come out."""
-    model = Linear()
-    mine, other = (
-        SmoothedClassifier(model, classes=2, **{"sigma": 0.25, **s}) for s in ({}, settings)
-    )
-    plan = other.plan(SHAPE, 20, 256, 0.001, tolerance=0.05)
-    image = (model.image_at(0.3) * 255).round().clamp(0, 255).to(torch.uint8)
-    assert other.certify_planned([image], [0], plan)
-    with pytest.raises(ConfigError, match="make a plan with this classifier"):
-        mine.certify_planned([image], [0], plan)
-    with pytest.raises(ConfigError, match="for images of this size"):
-        other.certify_planned([image[:, 1:]], [0], plan)
 
 
 @pytest.mark.parametrize(
@@ -224,4 +239,4 @@ def test_what_cannot_be_called_on_a_batch_is_refused(model, found):
         ModelError,
         match=rf"expected the model to be a torch.nn.Module, or a function .*found {found}",
     ):
-        SmoothedClassifier(model, sigma=0.5, classes=10)
+        SmoothedClassifier(model, CertifyConfig(0.5))

@@ -1,5 +1,9 @@
 """Commands given as a user gives them, in this process."""
 
+import io
+import re
+from contextlib import redirect_stdout
+
 from smoothcert.cli import main
 
 
@@ -25,3 +29,24 @@ def fails(capsys, *arguments):
     status, said = ends(capsys, *arguments)
     assert status == 2
     return said.err
+
+
+def options_of(command):
+    """Every option of a command as its help has them: its names, and the rest of the line."""
+    with redirect_stdout(io.StringIO()) as printed:
+        main([command, "--help-all"])
+    lines = re.findall(
+        r"^  (--[a-z0-9-]+(?: --[a-z0-9-]+)*) +(.*)$", printed.getvalue(), re.MULTILINE
+    )
+    return {name: rest for names, rest in lines for name in names.split()}
+
+
+def given(words, *more):
+    """The words, without the values of options that are given again."""
+    kept, gone = [], False
+    for word in words:
+        if str(word).startswith("--"):
+            gone = word in more
+        if not gone:
+            kept.append(word)
+    return [*kept, *more]

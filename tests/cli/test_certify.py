@@ -12,6 +12,7 @@ from smoothcert.data.corruptions import CORRUPTIONS
 from smoothcert.models import build_model
 from smoothcert.runs.folder import ModelSpec, RunFolder
 from tests.cli.commands import fails, run
+from tests.refusals import cases
 
 
 def test_a_certification_goes_on_where_it_was_stopped(capsys, certified):
@@ -64,7 +65,7 @@ def test_certify_at_fixed_radii_with_fewer_samples(capsys, certified):
         capsys, "certify", certified, *with_commas
     )  # the same procedure: the store is complete
     said = fails(capsys, "certify", certified, "--radius", "half", "--name", "radii2")
-    assert "--radius takes numbers, for example 0 0.5 1 or 2/255, found 'half'" in said
+    assert "--radius takes a number, found 'half'" in said
 
 
 def test_damaged_weights_never_certify(capsys, certified, tmp_path):
@@ -97,12 +98,6 @@ def test_damaged_weights_never_certify(capsys, certified, tmp_path):
             ["--name", "a\x1b[2Jb"],
             "--name has at most 200 bytes and no control characters, found 'a\\x1b[2Jb'",
         ),
-        (["--severity", "9"], "--severity 9 is of a corruption: name it by --corruption"),
-        (["--severity"], "--severity all is of a corruption: name it by --corruption"),
-        (
-            ["--corruption", "fog", "--severity", "x"],
-            "--severity takes a whole number from 1 to 5 or all, found 'x'",
-        ),
     ],
 )
 def test_what_no_store_can_be_called_and_what_would_change_nothing_is_refused(
@@ -127,17 +122,15 @@ def cifar_run(tmp_path, monkeypatch):
 
 
 def test_a_corruption_without_a_severity_is_certified_at_all_of_them(capsys, cifar_run):
-    words = ["certify", cifar_run, "--corruption", "fog", "--max", 1, "--n", 50]
-    run(capsys, *words, "--severity", 3)
+    words = ["certify", cifar_run, "--max", 1, "--n", 50]
+    run(capsys, *words, "--data", "cifar10-c:fog/3")
     assert {path.name for path in (cifar_run / "certify").iterdir()} == {"fog-3"}
-    run(capsys, *words)
+    run(capsys, *words, "--data", "cifar10-c:fog")
     assert {path.name for path in (cifar_run / "certify").iterdir()} == {
         f"fog-{i}" for i in (1, 2, 3, 4, 5)
     }
-    for each in ([], ["--severity"], ["--severity", "all"]):
-        assert "--name mine is for one store, but these are 5" in fails(
-            capsys, *words, "--name", "mine", *each
-        )
+    said = fails(capsys, *words, "--data", "cifar10-c:fog", "--name", "mine")
+    assert "--name mine is for one store, but cifar10-c:fog is 5" in said
 
 
 def test_all_corruptions_are_looked_for_before_the_first_is_certified(capsys, cifar_run):
@@ -145,7 +138,7 @@ def test_all_corruptions_are_looked_for_before_the_first_is_certified(capsys, ci
     (folder / "fog.npy").rename(
         folder / f"{CORRUPTIONS['cifar10-c'][0]}.npy"
     )  # so the first could be certified
-    said = fails(capsys, "certify", cifar_run, "--corruption", "all", "--max", 1, "--n", 50)
+    said = fails(capsys, "certify", cifar_run, "--data", "cifar10-c:all", "--max", 1, "--n", 50)
     assert "cifar10-c is not complete; not found:" in said
     assert re.findall(r"(\w+)\.npy$", said, re.MULTILINE) == list(CORRUPTIONS["cifar10-c"][1:])
     assert not (cifar_run / "certify").exists()
@@ -153,29 +146,35 @@ def test_all_corruptions_are_looked_for_before_the_first_is_certified(capsys, ci
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [
-        (
-            ["--split", "train"],
-            "--corruption is of test images, found --split train: leave one out",
-        ),
-        (["--data", "cifar10"], "--corruption and --data both name images: leave one out"),
-        (["--severity", 0], "cifar10-c has the severities 1 to 5, found 0: give one of these"),
-        (["--severity", 6], "cifar10-c has the severities 1 to 5, found 6: give one of these"),
-    ],
+    cases("""
+        cifar10-c:fog --split train | cifar10-c:fog is of test images, found --split train
+        cifar10-c:fog/0 | severities 1 to 5, found 0
+        cifar10-c:fog/6 | severities 1 to 5, found 6
+        cifar10-c:fog/x | such as cifar10-c:fog/3, found 'cifar10-c:fog/x'
+        cifar10-c:fog/ | such as cifar10-c:fog/3, found 'cifar10-c:fog/'
+        cifar10-c:fgo | did you mean fog
+        cifar10-c: | unknown corruption of cifar10-c ''
+        cifar10-d:fog | unknown dataset 'cifar10-d:fog'
+        mnist-c:fog/1 | mnist-c has no severities
+        mnist-c:fog | mnist-c was not found
+    """),
 )
-def test_what_a_corruption_does_not_go_with_is_refused(capsys, cifar_run, words, said):
-    assert said in fails(
-        capsys, "certify", cifar_run, "--corruption", "fog", "--max", 1, "--n", 50, *words
-    )
+def test_corruptions_that_cannot_be_had_are_refused(capsys, cifar_run, words, said):
+    words = ["--max", 1, "--n", 50, "--data", *words.split()]
+    assert said in fails(capsys, "certify", cifar_run, *words)
     assert not (cifar_run / "certify").exists()
 
 
-@pytest.mark.parametrize("kind", ["fog", "all"])
-def test_data_without_a_corruption_benchmark(capsys, certified, kind):
-    told = (
-        "there is no corruption benchmark for the data set mnist-mini, only for cifar10 and mnist"
-    )
-    assert told in fails(capsys, "certify", certified, "--corruption", kind, "--max", 1, "--n", 50)
+def test_corruptions_of_other_images_than_the_network_takes_are_refused(
+    capsys, certified, cifar_run
+):
+    words = ["--data", "cifar10-c:fog/1", "--max", 1, "--n", 50]
+    assert "takes [1, 28, 28]" in fails(capsys, "certify", certified, *words)
+    named = json.loads((cifar_run / "model.json").read_text())
+    named["class_names"] = ["cat", "dog", *(f"other{i}" for i in range(8))]
+    (cifar_run / "model.json").write_text(json.dumps(named))
+    assert "labels would mean other classes" in fails(capsys, "certify", cifar_run, *words)
+    assert not (cifar_run / "certify").exists()
 
 
 @pytest.mark.parametrize(
@@ -189,7 +188,7 @@ def test_data_without_a_corruption_benchmark(capsys, certified, kind):
         ("certify {run} --batch-size 0", "found 0"),
         ("certify {run} --device other", "other"),
         ("certify {run} --name ..", "found '..'"),
-        ("certify {run} --corruption fog --n 5", "use n >= 10"),
+        ("certify {run} --data cifar10-c:fog --n 5", "use n >= 10"),
         ("certify --model lenet --data folder:nowhere --sigma 1 --n 5 --out new", "use n >= 10"),
         ("doctor {run} --radius 9", "radius 9"),
         ("attack {run} --radius 1 --noises 0", "noises >= 1"),

@@ -1,33 +1,23 @@
 """The command line as a whole: help without PyTorch, mistakes answered in one line, the lists."""
 
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from smoothcert.cli import build_parser, commands, main
-from smoothcert.cli.options import read_numbers, read_settings, read_whole_numbers
-from smoothcert.config import AttackConfig, CertifyConfig
-from tests.cli.commands import fails, run
+from smoothcert.cli import frame, main
+from tests.cli.commands import ends, fails, options_of, run
 from tests.refusals import cases
 
 COMMANDS = [
-    "demo",
-    "train",
-    "soft-labels",
-    "certify",
-    "predict",
-    "attack",
-    "explain",
-    "report",
-    "status",
-    "reproduce",
+    *("attack", "certify", "denoised", "doctor", "ensemble", "explain", "import", "list", "merge"),
+    *("pack", "predict", "report", "reproduce", "status", "train", "try", "unpack", "verify"),
 ]
-COMMANDS += ["input-noise", "selftest-noise", "import", "models", "methods", "recipes", "datasets"]
-COMMANDS += ["verify", "pack", "unpack", "doctor", "denoised", "ensemble", "tables", "merge"]
 WITHOUT_TORCH = """
 import contextlib, io, json, sys
 from smoothcert.cli import main
@@ -52,20 +42,40 @@ def printed_without_torch(*commands):
     return json.loads(done.stdout)
 
 
-def test_help_needs_no_torch():
-    assert set(COMMANDS) == commands().keys()
-    texts = printed_without_torch(["--help"], *([name, "--help"] for name in COMMANDS))
-    for name, text in zip(["", *COMMANDS], texts, strict=True):
-        about = commands()[name].ABOUT if name else "classifiers whose answers come with a proof"
-        assert about in " ".join(text.split())
+def test_help_names_every_command_and_needs_no_torch():
+    assert frame.commands().keys() == set(COMMANDS)
+    overview, *pages = printed_without_torch([], *([name, "--help"] for name in COMMANDS))
+    assert set(re.findall(r"^  ([a-z]+)  ", overview, re.MULTILINE)) == set(COMMANDS)
+    for name, page in zip(COMMANDS, pages, strict=True):
+        assert page.startswith(f"Usage: smoothcert {name} ")
 
 
 def test_looking_needs_no_torch(certified):
     looks = [[command, str(certified)] for command in ("status", "report", "verify")]
-    status, report, verified = printed_without_torch(*looks)
+    status, report, verified, recipes = printed_without_torch(*looks, ["list", "recipes"])
     assert "verified: 6 rows recomputed" in verified
     assert "certify six: all 6 inputs done" in status
     assert "ACR" in report
+    assert re.search(r"mnist/gaussian-0.50 +1.553", recipes)
+
+
+def test_few_options_are_shown_unless_all_are_asked_for(capsys):
+    few = set(re.findall(r"^  (--[a-z-]+)", run(capsys, "certify", "--help"), re.MULTILINE))
+    assert {"--sigma", "--n", "--alpha", "--radius"} < few < options_of("certify").keys()
+    assert len(few) < 13
+
+
+def test_every_option_says_what_it_is_for():
+    for command in COMMANDS:
+        for option, text in options_of(command).items():
+            assert len(text.split()) > 2, (command, option)
+
+
+def test_the_page_of_all_options_is_as_they_are(monkeypatch):
+    """After a change: make docs/commands.md."""
+    monkeypatch.chdir("/")
+    page = Path(__file__).parent.parent.parent / "docs" / "commands.md"
+    assert page.read_text() == frame.reference()
 
 
 def test_python_m_is_the_command():
@@ -75,48 +85,118 @@ def test_python_m_is_the_command():
     assert re.match(r"smoothcert \d+\.\d+", done.stdout)
 
 
+def test_bash_completes_commands_options_words_and_recipes(tmp_path):
+    """By the script that --install-completion writes, in a shell of its own."""
+    home = {**os.environ, "HOME": str(tmp_path), "SHELL": "/bin/bash"}
+    home["PATH"] = f"{Path(sys.executable).parent}:{home['PATH']}"
+    program = [sys.executable, "-m", "smoothcert", "--install-completion", "--shell", "bash"]
+    subprocess.run(program, env=home, check=True, capture_output=True)
+    (script,) = tmp_path.rglob("completions/smoothcert")
+    asked = {
+        "smoothcert cer": "certify",
+        "smoothcert certify --skip": "--skip-wrong",
+        "smoothcert certify a --noise un": "uniform",
+        "smoothcert list rec": "recipes",
+        "smoothcert train mnist/gaussian-0.5": "mnist/gaussian-0.50",
+    }
+    for line, wanted in asked.items():
+        words = shlex.join(shlex.split(line))
+        code = (
+            f"source {script}; COMP_WORDS=({words}); COMP_CWORD=$((${{#COMP_WORDS[@]}} - 1)); "
+            f"COMP_LINE={shlex.quote(line)}; COMP_POINT=${{#COMP_LINE}}; "
+            "$(complete -p smoothcert | sed 's/.*-F \\([^ ]*\\).*/\\1/') smoothcert; "
+            'printf "%s\\n" "${COMPREPLY[@]}"'
+        )
+        done = subprocess.run(["bash", "-c", code], env=home, capture_output=True, text=True)
+        assert [word.strip() for word in done.stdout.split()] == [wanted], (line, done.stderr)
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     cases("""
+        trane | did you mean train
+        certfy a | did you mean certify
+        help certfy | did you mean certify
+        frame | unknown command
+        train | needs RECIPE
+        train a | needs --out
+        predict a | needs IMAGES
+        attack a | needs --radius
+        certify a --ever 3 | --ever: did you mean --every
+        attack a --step=1 --radius 1 | did you mean --steps
+        train a --out b --eta 5 | --method.eta
+        train a --out b --method gaussian | --method.name
+        train a --out b --method 5 --method 6 | --method
+        train a --out b --method.lam | --method.lam takes a value
+        train a --out b --method.lam '{' | --method.lam takes a value as YAML has it, found '{'
+        train a --out b --lr-late maybe | no place for 'maybe'
+        train a --out b --lr-late=maybe | --lr-late takes no value, found 'maybe'
+        train a --out b --lr-late --no-lr-late | given twice
+        train a --out b --epochs 1 --epochs 2 | --epochs is given twice
+        train a --out b --method.lam 1 --method.lam 2 | --method.lam is given twice
+        train a --out b --lr-drops 30,x | --lr-drops takes a whole number, found 'x'
+        train a --out b --sigma much | --sigma takes a number, found 'much'
+        train a --out s3://bucket/b | expected a path on this machine, found s3://bucket/b
+        certify a --n | --n takes a value, found none
+        certify a --radius | --radius
+        certify a --n many | --n takes a whole number, found 'many'
+        certify a --n 1.5 | --n takes a whole number, found '1.5'
+        certify a --max '' | --max takes a whole number, found ''
+        certify a --alpha nan | --alpha takes a number, found 'nan'
+        certify a --skip-wrong=no --skip-wrong | given twice
+        certify a --radius 0 one | --radius takes a number, found 'one'
+        certify a --radius 1/0 | --radius takes a number, found '1/0'
+        certify a --ray b c | --ray takes one value, found 2
+        explain a --index 1.5 | --index takes a whole number, found '1.5'
+        report --least-accuracy inf | --least-accuracy takes a number, found 'inf'
+        report --port 99999 --serve | from 0 to 65535, found 99999
+        list recipe | did you mean recipes
+        list recipes mnist/gausian-0.50 | did you mean mnist/gaussian-0.50
+        list methods gausian | did you mean gaussian
+        list models lenett | did you mean lenet
+        list data cifar | did you mean cifar10
+        list recipes --data-dir {} | --data-dir
         train mnist-mini/gausian-0.50 --out {}/new | did you mean mnist-mini/gaussian-0.50
-        train mnist-mini/gaussian-0.50 --out {}/new --dataset mnst | did you mean mnist
+        train mnist-mini/gaussian-0.50 --out {}/new --data mnst | did you mean mnist
         train mnist-mini/gaussian-0.50 --out {}/new --model lenett | did you mean lenet
         train mnist-mini/gaussian-0.50 --out {}/new --method.name gauss | did you mean gaussian
         train mnist-mini/gaussian-0.50 --out {}/new --sigma -1 | sigma must not be negative, found -1.0
         train mnist-mini/gaussian-0.50 --out {}/new --seed -1 | for example 0, found -1
         train mnist-mini/gaussian-0.50 --out {}/new --seed 18446744073709551616 | 0, found 18446744073709551616
         train mnist-mini/gaussian-0.50 --out {}/new --device tpu | device must be auto, cpu, cuda
+        train mnist-mini/gaussian-0.50 --out {}/new --data-dir {}/none | --data-dir is a folder
         train mnist-mini/gaussian-0.50 --out {run} --sigma 1 | belongs to another configuration
+        certify | name one network
+        certify {run} --model a.py:B | name one network
+        certify {run} --mean 0.5 | --mean is of a network that --model names
         certify {}/nothing | no run folder at
         certify {} | is not a run folder: it has no config.yaml
         certify {run} --n 9 | n = 9 samples cannot certify anything
         certify {run} --alpha 2 | alpha is a failure probability
         certify {run} --sigma -0.5 | sigma, the standard deviation of the noise, must be above 0
         certify {run} --sigma 0 | must be above 0
+        certify {run} --sigma 25 | did you mean 0.098
+        certify {run} --max -1 | max must be at least 1, found -1
         certify {run} --seed -1 | seed must be a whole number from 0 to 2**63 - 1
         certify {run} --seed 9223372036854775808 | for example 0, found 9223372036854775808
         attack {run} --radius 1 --seed -1 | seed must be a whole number from 0 to 2**63 - 1
-        attack {run} --radius 1 --seed 18446744073709551616 | for example 0, found 18446744073709551616
         attack {run} --radius 1 --n 5 | n = 5 samples cannot answer anything
         certify {run} --name a/b | --name is the name of one folder
         certify {run} --alpha 1e-310 | at least 1e-100
         train mnist-mini/gaussian-0.50 --out {}/new --model resnet20 | cannot take the data's images
-        certify {run} --shard 3 | --shard takes auto or i/N
+        certify {run} --shard 3 | shard must be auto or i/N
         certify {run} --shard 4/4 | 0 <= i < N, found 4/4
         certify {run} --max 6 --n 300 --name six | n: 200 there, 300 asked
         status {}/nothing | no run folder at
         report {}/nothing | nothing
-        demo --images 0 --out {}/demo | the demo can certify 1 to 1000 images, found 0
-        demo --n 0 --out {}/demo | n = 0 samples cannot certify anything
-        demo --epochs 0 --out {}/demo | epochs must be at least 1, found 0
-        explain {run} --index 0 --ratios -1 | --ratios is a number of images, found -1
+        try --n 0 --out {}/try | n = 0 samples cannot certify anything
+        explain {run} --index 0 --ratios -1 | ratios
         explain {run} --index 0 --seed -1 --out {}/x | for example 0, found -1
-        explain {run} --index 0 --seed 9223372036854775808 --out {}/x | 0, found 9223372036854775808
         verify {run} --resample 1 --seed -5 | seed must be a whole number from 0 to 2**63 - 1
-        verify {run} --resample 1 --seed 9223372036854775808 | for example 0, found 9223372036854775808
         verify {run} --seed 5 | --seed chooses the inputs of --resample, which is not given: add
-        import {}/no.pth --out {}/x --sigma 0.5 --dataset cifar10 | no.pth
-        import {}/no.pth --out {}/x --sigma 0.5 --dataset cifar | did you mean cifar10
+        import {}/no.pth --out {}/x --sigma 0.5 --data cifar10 | no.pth
+        import {}/no.pth --out {}/x --sigma 0.5 --data cifar | did you mean cifar10
+        import {}/no.pth --out {}/x --sigma wide --data cifar10 | --sigma takes a number, found 'wide'
     """),
 )
 def test_mistakes_are_answered_in_one_line(capsys, certified, tmp_path, arguments, message):
@@ -125,87 +205,29 @@ def test_mistakes_are_answered_in_one_line(capsys, certified, tmp_path, argument
     assert message in error
     assert error.startswith("error: ")
     assert error.count("\n") == 1
-    assert not list(tmp_path.glob("*/weights*"))
+    assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize(
-    ("arguments", "named"),
-    [
-        (["trane"], "trane"),
-        (["train"], "arguments are required: recipe, --out\n"),
-        (["reproduce"], "arguments are required: what\n"),
-        (["predict"], "arguments are required: run, images\n"),
-        (["attack", "a"], "arguments are required: --radius\n"),
-        (
-            ["certify", "a", "--ever", "3"],
-            "unrecognized arguments: --ever 3\n  did you mean --every?\n",
-        ),
-        (["reproduce", "mnist", "--epoch=1"], "did you mean --epochs?"),
-    ],
-)
-def test_misspelt_options_are_refused_and_named(capsys, arguments, named):
-    assert named in fails(capsys, *arguments)
-
-
-@pytest.mark.parametrize(
-    ("words", "name", "value"),
-    [
-        (["certify", "a", "--n", "1e5"], "n", 100_000),
-        (["certify", "a", "--max", "1e3", "--n0", "100.0"], "max", 1000),
-        (["predict", "a", "b.png", "--n", "2e4"], "n", 20_000),
-        (["attack", "a", "--radius", "1", "--steps", "1e1"], "steps", 10),
-        (["reproduce", "mnist", "--n", "1e4"], "n", 10_000),
-        (["selftest-noise", "--samples", "1e6"], "samples", 1_000_000),
-        (["train", "a", "--out", "b", "--epochs", "1e2"], "epochs", 100),
-        (["train", "a", "--out", "b", "--lr-drops", "50,100"], "lr_drops", [50, 100]),
-        (["train", "a", "--out", "b", "--lr-drops", "[50, 1e2]"], "lr_drops", [50, 100]),
-    ],
-)
-def test_numbers_are_read_as_people_write_them(words, name, value):
-    found = build_parser().parse_args(words)[words[0]][name]
-    assert (found, type(found)) == (value, type(value))
-
-
-@pytest.mark.parametrize("words", [["0.5,1"], ["0.5", "1"], ["0.5,", "1"], ["0.5, 1"]])
-def test_lists_have_commas_or_spaces(words):
-    certify = build_parser().parse_args(["certify", "a", "--radius", *words]).certify
-    assert read_settings(certify, CertifyConfig, sigma=1.0).radii == (0.5, 1.0)
-    attack = build_parser().parse_args(["attack", "a", "--radius", *words]).attack
-    assert read_settings(attack, AttackConfig, sigma=1.0).radii == (0.5, 1.0)
-    report = build_parser().parse_args(["report", "a", "--radii", *words]).report
-    assert read_numbers(report.radii, "--radii") == (0.5, 1.0)
-
-
-def test_lists_of_whole_numbers_too(capsys):
-    explain = build_parser().parse_args(["explain", "a", "--index", "3,17", "1e2"]).explain
-    assert read_whole_numbers(explain.index, "--index") == (3, 17, 100)
-    assert "--index takes whole numbers, for example 0 1 2, found '1.5'" in fails(
-        capsys, "explain", "a", "--index", 1.5
-    )
-
-
-def test_lists(capsys):
-    assert "gaussian" in run(capsys, "methods")
-    assert "hyperparameters: noises=2, lam=10.0, eta=0.5" in run(capsys, "methods")
-    assert re.search(r"mnist/gaussian-0.50 +1.553", run(capsys, "recipes"))
-    assert re.search(r"mnist-mini +10 +1x28x28 +10000 \+ 1000 +/", run(capsys, "datasets"))
-    assert "resnet110" in run(capsys, "models")
+NEEDED = {
+    "attack": ["a", "--radius", "1"],
+    "denoised": ["--denoiser", "a", "--out", "b"],
+    "predict": ["a", "b"],
+    "train": ["a", "--out", "b"],
+}
 
 
 def test_a_word_that_is_none_of_a_few_is_answered_by_these_in_one_line(capsys):
-    """Of every command, and of all options whose usage has words in braces but true and false."""
+    """Of every command, and of all options whose help says which words there are."""
     found = []
-    for name, parser in build_parser().commands.items():
-        usage = " ".join(parser.format_usage().split())
-        for flag, words in re.findall(r"(--[\w-]+) \{(?!true,)([^}]+)\}", usage):
-            with pytest.raises(SystemExit) as ended:
-                main([name, flag, "wrng"])
-            assert ended.value.code == 2
-            listed = words.replace(",", ", ")
-            assert (
-                capsys.readouterr().err
-                == f"error: {flag} is one of {listed}, found 'wrng'; choose one of them\n"
-            )
+    for name in COMMANDS:
+        for flag, rest in options_of(name).items():
+            if not re.match("CHOICE ", rest):
+                continue
+            status, said = ends(capsys, name, *NEEDED.get(name, ["a"]), flag, "wrng")
+            assert status == 2
+            assert said.err.startswith(f"error: {flag} is one of ")
+            assert "found 'wrng'" in said.err
+            assert said.err.count("\n") == 1
             found.append((name, flag))
     assert {
         ("certify", "--noise"),
@@ -216,53 +238,63 @@ def test_a_word_that_is_none_of_a_few_is_answered_by_these_in_one_line(capsys):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
-    cases("""
-        train --lr-late maybe | --lr-late takes true or false, found 'maybe'; write for example --lr-late true
-        train --lr-late 1 | --lr-late takes true or false, found '1'
-        certify --n many | --n takes a whole number, found 'many'; write for example --n 100
-        certify --n 1.5 | --n takes a whole number, found '1.5'
-        certify --max '' | --max takes a whole number, found ''
-        train --lr-drops 30,x | --lr-drops takes whole numbers with commas between them, found '30,x'
-        train --sigma much | --sigma takes a number, found 'much'; write for example --sigma 0.25
-        certify --alpha nan | --alpha takes a number, found 'nan'
-        report --least-accuracy inf | --least-accuracy takes a number, found 'inf'
-        import --sigma wide | --sigma takes a number, found 'wide'
-        certify --skip-wrong=no | --skip-wrong takes no value, found 'no'; give it alone to turn it on, or leave
-    """),
-)
-def test_a_wrong_value_is_told_in_one_line(capsys, words, said):
-    with pytest.raises(SystemExit) as ended:
-        main(shlex.split(words))
-    assert ended.value.code == 2
-    told = capsys.readouterr().err
-    assert told.startswith(f"error: {said}")
-    assert told.count("\n") == 1
-
-
-@pytest.mark.parametrize(
     ("words", "read"),
     [
-        (["--lr-late", "true"], {"lr_late": True}),
-        (["--lr-late", "Yes"], {"lr_late": True}),
-        (["--lr-late=FALSE"], {"lr_late": False}),
-        (["--lr-late", "off"], {"lr_late": False}),
+        ("certify a --n 1e5 --n0 100.0", {"n": 100_000, "n0": 100}),
+        ("certify a --radius 0.5,1", {"radii": (0.5, 1.0)}),
+        ("certify a --radius 0.5, 1", {"radii": (0.5, 1.0)}),
+        ("certify a --radius 2/255 -1", {"radii": (2 / 255, -1.0)}),
+        ("certify a --skip-wrong --sigma 2", {"skip_wrong": True, "sigma": 2.0}),
+        ("certify a", {}),
+        ("attack a --radius 1 --steps 1e1", {"radii": (1.0,), "steps": 10}),
+        ("train a --out b --epochs 1e2 --lr 1e-3", {"epochs": 100, "lr": 0.001}),
+        ("train a --out b --seed 9007199254740993", {"seed": 9007199254740993}),
+        ("train a --out b --lr-drops 50,100", {"lr_drops": [50, 100]}),
+        ("train a --out b --lr-drops '[50, 1e2]'", {"lr_drops": [50, 100]}),
+        ("train a --out b --lr-late", {"lr_late": True}),
+        ("train a --out b --no-lr-late", {"lr_late": False}),
+        ("train a --out b --lr-late=FALSE", {"lr_late": False}),
         (
-            ["--epochs", "1e2", "--seed", "9007199254740993"],
-            {"epochs": 100, "seed": 9007199254740993},
+            "train a --out b --method.name x --method.eta 5 --method.drops=[1,2] --method.low none",
+            {"method": {"name": "x", "eta": 5, "drops": [1, 2], "low": "none"}},
         ),
-        (["--lr", "1e-3", "--sigma", "2"], {"lr": 0.001, "sigma": 2.0}),
-        (["--lr-drops", "[30, 60]"], {"lr_drops": [30, 60]}),
-        ([], {"lr_late": None, "epochs": None, "lr": None, "lr_drops": None}),
+        (
+            "train a --out b --soft-labels.folder f --soft-labels.settings.epochs 3",
+            {"soft_labels": {"folder": "f", "settings": {"epochs": 3}}},
+        ),
+        (
+            "train a --out b --soft-labels '{n: 250, folder: l}'",
+            {"soft_labels": {"n": 250, "folder": "l"}},
+        ),
+        ("train a --out b", {}),
     ],
 )
-def test_values_are_read_by_their_type(words, read):
-    parsed = (
-        build_parser(None, ["train"]).parse_args(["train", "recipe", "--out", "run", *words]).train
-    )
-    found = {name: parsed[name] for name in read}
+def test_values_are_read_as_people_write_them(words, read):
+    found = frame.parsed(shlex.split(words)).keywords["settings"]
     assert found == read
-    assert [type(value) for value in found.values()] == [type(value) for value in read.values()]
+    assert {name: type(value) for name, value in found.items()} == {
+        name: type(value) for name, value in read.items()
+    }
+
+
+def test_arguments_too():
+    assert frame.parsed(shlex.split("explain a --index 3,17 1e2")).keywords["index"] == (3, 17, 100)
+    assert frame.parsed(["certify", "s3://b/run"]).args == ("s3://b/run",)
+    assert "ray" not in frame.parsed(["certify", "a"]).keywords
+    assert frame.parsed(["certify", "a", "--ray"]).keywords["ray"] == ()
+    assert frame.parsed(["certify", "a", "--ray", "b:1"]).keywords["ray"] == ("b:1",)
+
+
+def test_lists(capsys):
+    assert "gaussian" in run(capsys, "list", "methods")
+    assert "hyperparameters: noises=2, lam=10.0, eta=0.5" in run(capsys, "list", "methods")
+    assert "hyperparameters: noises=2, lam=10.0" in run(capsys, "list", "methods", "consistency")
+    assert re.search(r"mnist/gaussian-0.50 +1.553", run(capsys, "list", "recipes"))
+    assert "lr: 0.01" in run(capsys, "list", "recipes", "mnist/gaussian-0.50")
+    assert re.search(
+        r"mnist-mini +10 +1x28x28 +10000 \+ 1000 +/", run(capsys, "list", "data", "mnist-mini")
+    )
+    assert run(capsys, "list", "models", "resnet110").startswith("resnet110 ")
 
 
 def test_a_wrong_word_is_told_alike_on_the_command_line_and_in_a_file(capsys, tmp_path):

@@ -165,7 +165,7 @@ def test_a_model_trained_without_noise_is_certified_with_a_sigma_that_is_given(
     capsys, shared_run, tmp_path
 ):
     plain = changed(shared_run, tmp_path / "plain", sigma=0.0)
-    assert "trained without noise: give --sigma" in fails(capsys, "certify", plain, "--max", 1)
+    assert "trained without noise: give sigma" in fails(capsys, "certify", plain, "--max", 1)
     assert "trained with sigma 0, now certified with 0.25" in run(
         capsys, "certify", plain, "--max", 1, "--n", 50, "--sigma", 0.25
     )

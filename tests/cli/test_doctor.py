@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from smoothcert.cli import main
-from tests.cli.commands import fails, run
+from tests.cli.commands import fails, given, run
 from tests.cli.test_json import named_in_the_docs
 
 QUICK = ["--images", 30, "--n", 1000, "--device", "cpu"]
@@ -66,7 +66,7 @@ def test_a_fault_shows_in_the_exit_status(capsys, certified, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "no network is named"),
+        (["--data", "mnist-mini"], "name one network"),
         (["--model", "lenet"], "also needs --data"),
         (["--model", "lenet", "--data", "mnist-mini"], "has no weights of its own"),
     ],
@@ -97,7 +97,7 @@ def test_settings_are_judged_before_anything_is_loaded(capsys, tmp_path, words, 
         ("attack", "{run}", "--radius", 0.5),
         ("train", "mnist-mini/gaussian-0.50", "--out", "{new}"),
         ("certify", "--model", "lenet", "--data", "mnist-mini", "--out", "{new}"),
-        ("import", "weights.pth", "--dataset", "mnist", "--out", "{new}"),
+        ("import", "weights.pth", "--data", "mnist", "--out", "{new}"),
     ],
 )
 def test_a_sigma_of_grey_levels_is_asked_about(capsys, certified, tmp_path, words):
@@ -108,6 +108,8 @@ def test_a_sigma_of_grey_levels_is_asked_about(capsys, certified, tmp_path, word
 
 
 def test_limits_are_those_of_the_noise(capsys, certified):
-    printed = run(capsys, "doctor", certified, *QUICK, "--noise", "uniform", "--n", 100_000)
+    printed = run(
+        capsys, *given(["doctor", certified, *QUICK], "--noise", "uniform", "--n", 100_000)
+    )
     assert "no radius exceeds 0.866" in printed
     assert "l1 norm" in printed

@@ -7,9 +7,9 @@ import torch
 
 from smoothcert.models import CifarResNet, build_model
 from smoothcert.runs.folder import RunFolder
-from tests.cli.commands import fails, run
+from tests.cli.commands import fails, given, run
 
-MINI = ["--sigma", 0.5, "--dataset", "mnist-mini", "--device", "cpu"]
+MINI = ["--sigma", 0.5, "--data", "mnist-mini", "--device", "cpu"]
 
 
 @pytest.fixture
@@ -53,7 +53,7 @@ def test_without_the_test_images_the_import_says_so(capsys, checkpoint, tmp_path
         tmp_path / "run",
         "--sigma",
         0.5,
-        "--dataset",
+        "--data",
         "cifar10",
     )
     assert "its accuracy was not checked" in printed
@@ -73,16 +73,16 @@ def poisoned(name, value):
         (poisoned("1.fc2.weight", -torch.inf), MINI, "found NaN or infinity in 1.fc2.weight"),
         (
             None,
-            [*MINI, "--sigma", -1],
+            given(MINI, "--sigma", -1),
             "sigma, the standard deviation of the noise, must be above 0",
         ),
-        (None, [*MINI, "--sigma", 1e9], "at most 5, found 1000000000.0"),
+        (None, given(MINI, "--sigma", 1e9), "at most 5, found 1000000000.0"),
         (
             None,
-            [*MINI, "--dataset", "cifar10"],
+            given(MINI, "--data", "cifar10"),
             "cannot take the data's images, of shape [3, 32, 32]",
         ),
-        (None, [*MINI, "--normalisation", "cifar10"], "the normalisation is of 3 channels"),
+        (None, given(MINI, "--normalisation", "cifar10"), "the normalisation is of 3 channels"),
     ],
 )
 def test_what_cannot_be_is_refused(capsys, checkpoint, tmp_path, state, words, message):

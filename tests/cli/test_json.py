@@ -11,7 +11,7 @@ import pytest
 
 from smoothcert import __version__
 from smoothcert.cli import main
-from smoothcert.cli.options import print_json
+from smoothcert.cli.output import print_json
 from smoothcert.report import average_certified_radius, read_store
 from tests.cli.commands import ends
 from tests.report.attack_stores import write_attacks
@@ -92,7 +92,7 @@ def test_report_and_status_of_a_folder_of_runs(capsys, runs):
 
     shutil.rmtree(runs / "damaged")
     status, told, said = outcome(
-        capsys, "report", runs, "--json", "--radii", 0, 0.5, "--csv", runs / "table.csv"
+        capsys, "report", runs, "--json", "--radius", 0, 0.5, "--csv", runs / "table.csv"
     )
     assert (status, said) == (0, f"wrote {runs / 'table.csv'}\n")
     whole, half = told["rows"]
@@ -161,7 +161,7 @@ def test_the_docs_name_every_key(capsys, runs, tmp_path):
     np.save(tmp_path / "black.npy", np.zeros((1, 28, 28), np.uint8))
     run = runs / "a" / "seed9"
     write_attacks(run / "attack" / "pgd", {(0, 0.5): 1})
-    asked = ["--tables", "certified", "differences", "envelope", "--intervals", "--radii", 0, 0.5]
+    asked = ["--tables", "certified", "differences", "envelope", "--intervals", "--radius", 0, 0.5]
     asked += ["--figure", tmp_path / "f.svg", "--draw", "trade-offs"]
     predicted, status, joint, merged, reported, verified = (
         outcome(capsys, *words, "--json")[1]

@@ -1,9 +1,12 @@
-"""The commands explain, input-noise, selftest-noise and demo."""
+"""The command explain, and doctor of a machine."""
 
 import dataclasses
+import json
+import re
 import shutil
 
 import pytest
+import torch
 
 from smoothcert.models import build_model
 from smoothcert.runs.folder import RunFolder
@@ -18,7 +21,7 @@ def test_explain_draws_paths_and_ratios(capsys, certified, tmp_path):
     assert "nothing to explain" in fails(capsys, "explain", certified, "--out", tmp_path)
     for words, message in (
         (["--index", 1000], "images 0 to 999, found index 1000"),
-        (["--ratios", 1001], "--ratios 1001 is of mnist-mini, which has 1000 test images"),
+        (["--ratios", 1001], "ratios = 1001 is of mnist-mini, which has 1000 test images"),
     ):
         assert message in fails(capsys, "explain", certified, *words, "--out", tmp_path)
 
@@ -65,29 +68,16 @@ def test_files_of_explain_have_safe_names_of_their_own(capsys, certified, tmp_pa
     )
 
 
-def test_input_noise_computes_the_bound(capsys, tmp_path):
-    settings = ["--p", 0.9, "--sigma", 0.5, "--tau", 0.6, "--epsilon", 0.1]
-    printed = run(capsys, "input-noise", *settings, "--svg", tmp_path / "bound.svg")
-    assert "C = 814.017" in printed
-    assert "input dimension" in (tmp_path / "bound.svg").read_text()
-
-
-def test_selftest_noise_passes_and_says_what_it_tested(capsys):
-    printed = run(
-        capsys, "selftest-noise", "--noise", "exact", "--samples", 2**18, "--device", "cpu"
-    )
-    assert printed.startswith("exact noise on cpu, 262144 values\n")
-    assert printed.count("\n") > 5
-
-
-def test_the_demo_tells_the_whole_story(capsys, tmp_path):
-    printed = run(
-        capsys, "demo", "--out", tmp_path / "demo", "--images", 5, "--n", 100, "--epochs", 1
-    )
-    assert "gaussian" in printed
-    assert "consistency" in printed
-    assert "gaussian" in (tmp_path / "demo" / "report.html").read_text()
-    again = run(
-        capsys, "demo", "--out", tmp_path / "demo", "--images", 5, "--n", 100, "--epochs", 1
-    )
-    assert again.splitlines()[:4] == printed.splitlines()[:4]
+def test_doctor_without_a_model_describes_the_machine_and_tests_its_noise(capsys):
+    words = ["doctor", "--device", "cpu", "--samples", 2**18]
+    printed = run(capsys, *words)
+    assert "mnist-mini" in re.search(r"^data +(.*)$", printed, re.MULTILINE)[1]
+    assert f"torch {torch.__version__}" in printed
+    assert re.findall(r"^(\w+) noise, 262144 values$", printed, re.MULTILINE) == [
+        *("exact", "uniform", "laplace", "float")
+    ]
+    found = json.loads(run(capsys, *words, "--noise", "exact", "--json"))
+    assert found["noise"].keys() == {"exact"}
+    assert len(found["noise"]["exact"]) > 5
+    assert all(check["ok"] for check in found["noise"]["exact"])
+    assert "at least" in fails(capsys, "doctor", "--device", "cpu", "--samples", 5)

@@ -46,7 +46,7 @@ def edit(path):
 
 
 def train(capsys, out, model="nets.py:Net"):
-    words = ["--dataset", "npz:few.npz", "--epochs", 1, "--evaluate-every", 0, "--device", "cpu"]
+    words = ["--data", "npz:few.npz", "--epochs", 1, "--evaluate-every", 0, "--device", "cpu"]
     run(capsys, "train", "mnist-mini/gaussian-0.50", *words, "--model", model, "--out", out)
 
 
@@ -222,7 +222,7 @@ def test_settings_trust_their_own_code_and_no_other_of_that_name(capsys, project
     about |= {"code": {"nets.py:Net": code.hashes}, "folders": {"nets.py:Net": str(evil)}}
     (theirs / "model.json").write_text(json.dumps(about))
     monkeypatch.chdir(project)
-    words = ["--dataset", "npz:few.npz", "--epochs", 1, "--evaluate-every", 0, "--device", "cpu"]
+    words = ["--data", "npz:few.npz", "--epochs", 1, "--evaluate-every", 0, "--device", "cpu"]
     error = fails(
         capsys, "train", "mnist-mini/gaussian-0.50", *words, "--model", "nets.py:Net",
         "--init-from", "runs/theirs", "--out", "runs/new",

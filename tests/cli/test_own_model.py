@@ -8,7 +8,7 @@ import safetensors.torch
 import torch
 
 from smoothcert.runs.folder import RunFolder
-from tests.cli.commands import fails, run
+from tests.cli.commands import fails, given, run
 
 NETS = """
     import torch
@@ -165,7 +165,7 @@ def test_names_and_weights_as_people_have_them(capsys, here, model, weights):
             ["--model", "nets.py:Scaled", "--classes", 7, *SMALL],
             "mnist-mini has 10 classes, the network 7",
         ),
-        (["--model", "nets.py:Scaled", "--mean", "x", *SMALL], "--mean takes numbers"),
+        (["--model", "nets.py:Scaled", "--mean", "x", *SMALL], "--mean takes a number, found 'x'"),
         (
             ["--model", "nets.py:Scaled", "--mean", 1, 2, 3, *SMALL],
             "the normalisation is of 3 channels",
@@ -176,9 +176,12 @@ def test_names_and_weights_as_people_have_them(capsys, here, model, weights):
             "say it twice",
         ),
         (["--model", "nets.py:Scaled", "--data", "mnist-mini"], "also needs --sigma"),
-        (["--model", "nets.py:Scaled", *SMALL, "--sigma", -1], "sigma, the standard deviation"),
+        (
+            ["--model", "nets.py:Scaled", *given(SMALL, "--sigma", -1)],
+            "sigma, the standard deviation",
+        ),
         (["--model", "lenet", *SMALL], "has no weights of its own"),
-        (["--weights", "w.pth"], "no network is named"),
+        (["--weights", "w.pth"], "--weights is of a network that --model names"),
     ],
 )
 def test_what_cannot_be_is_refused_and_nothing_is_written(capsys, here, words, message):
@@ -199,8 +202,10 @@ def test_a_folder_is_never_taken_from_another_network(capsys, here, certified):
     assert "is a training run" in fails(capsys, *command, "--out", certified)
     assert "holds files but no model.json" in fails(capsys, *command, "--out", ".")
     assert "is a file" in fails(capsys, *command, "--out", "w.pth")
-    assert "both name a network" in fails(capsys, *command, certified, "--out", "RUN")
-    assert "belongs to --model" in fails(capsys, "certify", certified, "--weights", "w.pth")
+    assert "name one network" in fails(capsys, *command, certified, "--out", "RUN")
+    assert "--weights is of a network that --model names" in fails(
+        capsys, "certify", certified, "--weights", "w.pth"
+    )
     assert (here / "RUN" / "model.json").read_bytes() == before
 
 
@@ -260,11 +265,11 @@ ODD = """
         (["--model", "odd.py:Infinite"], "largest logit is infinite"),
         (["--std", "1e-300"], "std at least 1e-06"),
         (["--input-range", 0, "1e300"], "at most 1e+06"),
-        (["--classes", 0], "--classes: a classifier has at least 2 classes, found 0"),
+        (["--classes", 0], "at least 2 classes, found --classes 0"),
         (["--data", "folder:~nobody-of-that-name"], "expected a path"),
         (["--data", f"folder:{'a' * 5000}"], "expected a path"),
-        (["--corruption", "fog"], "--corruption fog is of the data of a run"),
-        (["--out", "x" * 300], "--out cannot be a folder"),
+        (["--data", "cifar10-c:fog"], "certify on clean images first"),
+        (["--out", "x" * 300], "the folder to make cannot be one"),
     ],
 )
 def test_odd_words_are_refused_before_anything_is_written(
@@ -272,7 +277,9 @@ def test_odd_words_are_refused_before_anything_is_written(
 ):
     (tmp_path / "odd.py").write_text(textwrap.dedent(ODD))
     monkeypatch.chdir(tmp_path)
-    error = fails(capsys, "certify", "--model", "odd.py:Bare", *SMALL, "--out", "run", *words)
+    error = fails(
+        capsys, *given(["certify", "--model", "odd.py:Bare", *SMALL, "--out", "run"], *words)
+    )
     assert message in error
     assert not (tmp_path / "run").exists()
 

@@ -9,7 +9,9 @@ import pytest
 from PIL import Image
 
 from smoothcert.certification.smoothed import SmoothedClassifier
+from smoothcert.config import CertifyConfig
 from smoothcert.data import load_dataset
+from smoothcert.runs.data_of import data_of_run
 from smoothcert.runs.folder import RunFolder
 from smoothcert.statistics.printed import UNITS
 from tests.cli.commands import fails, run
@@ -23,6 +25,7 @@ def test_predict_reads_pictures_and_arrays(capsys, certified, tmp_path):
     lines = run(
         capsys, "predict", certified, tmp_path / "digit.png", tmp_path / "digit.npy", "--n", 500
     ).splitlines()
+    assert "28x28" in lines.pop(-2)
     assert lines.pop() == f"each with n0 = 100, n = 500, alpha = 0.001, exact noise; {UNITS}"
     answers = [line.split(": ", 1)[1] for line in lines]
     assert re.fullmatch(r"\w+, certified radius \d\.\d{4} \(p >= 0\.\d{6}\)", answers[0])
@@ -30,7 +33,7 @@ def test_predict_reads_pictures_and_arrays(capsys, certified, tmp_path):
     assert "needs an 8-bit image" in fails(
         capsys, "predict", certified, tmp_path / "grey.npy", "--n", 500
     )
-    answer, _, note = run(
+    answer, _, _, note = run(
         capsys, "predict", certified, tmp_path / "digit.png", "--n", 500, "--noise", "float"
     ).splitlines()
     assert "certified radius" in answer
@@ -38,7 +41,7 @@ def test_predict_reads_pictures_and_arrays(capsys, certified, tmp_path):
     assert "note" in run(
         capsys, "predict", certified, tmp_path / "grey.npy", "--n", 20, "--noise", "float"
     )
-    line, _ = run(
+    line, *_ = run(
         capsys, "predict", certified, tmp_path / "digit.png", "--n", 500, "--noise", "laplace"
     ).splitlines()
     assert ", certified l1 radius " in line
@@ -47,7 +50,7 @@ def test_predict_reads_pictures_and_arrays(capsys, certified, tmp_path):
 def test_printed_numbers_never_exceed_the_proved_ones(capsys, certified, tmp_path):
     test = load_dataset("mnist-mini", "test")
     model, spec = RunFolder(certified).load_model()
-    smoothed = SmoothedClassifier(model, spec.sigma, spec.classes, device="cpu")
+    smoothed = SmoothedClassifier(model, CertifyConfig(spec.sigma, n=500), device="cpu")
     paths = [tmp_path / f"{i}.npy" for i in range(8)]
     for i, path in enumerate(paths):
         np.save(path, test.image(i))
@@ -55,7 +58,7 @@ def test_printed_numbers_never_exceed_the_proved_ones(capsys, certified, tmp_pat
     *lines, _ = run(capsys, *words).splitlines()
     told = json.loads(run(capsys, *words, "--json"))
     assert (told["n"], told["alpha"], told["noise"], told["note"]) == (500, 0.001, "exact", None)
-    certificates = [smoothed.certify(test.image(i), n=500, index=i) for i in range(8)]
+    certificates = [smoothed.certify(test.image(i), i) for i in range(8)]
     for path, answer, proved in zip(paths, told["images"], certificates, strict=True):
         assert (answer["path"], answer["norm"], answer["abstained"]) == (
             str(path),
@@ -99,6 +102,31 @@ def test_a_photo_is_prepared_as_those_of_the_run_itself(capsys, certified, tmp_p
     assert "shorter side to 30" in answers[0]["preparation"]
 
 
+@pytest.mark.parametrize(
+    "own", ["mnist-mini", "folder:photos", "npz:digits.npz", "hf-dataset:photos", "tar:photos.tar"]
+)
+def test_a_photo_becomes_what_certify_made_of_it_whatever_the_run_was_made_for(
+    capsys, certified, tmp_path, monkeypatch, own
+):
+    """A coloured photo of another size, which `certify RUN --data folder:photos` takes, too."""
+    pixels = np.random.default_rng(0).integers(0, 256, (49, 57, 3)).astype(np.uint8)
+    (tmp_path / "photos" / "test").mkdir(parents=True)
+    photo = tmp_path / "photos" / "test" / "a.jpg"
+    Image.fromarray(pixels).save(photo)
+    run_folder = shutil.copytree(certified, tmp_path / "run")
+    about = json.loads((run_folder / "model.json").read_text())
+    (run_folder / "model.json").write_text(json.dumps({**about, "dataset": own}))
+    monkeypatch.chdir(tmp_path)
+    spec = RunFolder("run").spec()
+    np.save("as_certified.npy", data_of_run(spec, "test", None, "folder:photos").image(0))
+    words = ["predict", "run", "--n", 200, "--seed", 1]
+    answers = [
+        json.loads(run(capsys, *words, path, "--json"))["images"][0]["counts"]
+        for path in (photo, "as_certified.npy")
+    ]
+    assert answers[0] == answers[1]
+
+
 def test_a_run_without_noise_is_predicted_with_the_noise_that_is_named(capsys, certified, tmp_path):
     run_folder = shutil.copytree(certified, tmp_path / "run")
     about = json.loads((run_folder / "model.json").read_text())
@@ -113,11 +141,6 @@ def test_a_run_without_noise_is_predicted_with_the_noise_that_is_named(capsys, c
     ("name", "make", "message"),
     [
         ("no.png", None, "no image file at"),
-        (
-            "wide.png",
-            lambda path: Image.fromarray(np.zeros((28, 30), np.uint8)).save(path),
-            r"found \[1, 28, 30\]",
-        ),
         ("text.png", lambda path: path.write_text("not a picture"), "expected a readable picture"),
         (
             "deep.png",

@@ -1,7 +1,6 @@
-"""`smoothcert soft-labels`: labels made ahead of the training that reads them."""
+"""`smoothcert train --soft-labels-only`: labels made ahead of the training that reads them."""
 
 import json
-import shlex
 import shutil
 
 import numpy as np
@@ -21,29 +20,16 @@ class Coarse(nn.Sequential):
 
 
 SIZE = 2000  # of the images
-MAKE = [
-    "soft-labels",
-    "mnist/catrs-0.50",
-    "--dataset",
-    "npz:some.npz",
-    "--device",
-    "cpu",
-    "--n",
-    "3",
-]
-MAKE += [
-    "--model",
-    "tests.cli.test_soft_labels.Coarse",
-    "--epochs",
-    "8",
-    "--lr",
-    "0.1",
-    "--lr-drops",
-    "[7]",
-]
-
-
+RECIPE = ["train", "mnist/catrs-0.50", "--data", "npz:some.npz", "--device", "cpu"]
+RECIPE += ["--soft-labels.n", "3", "--soft-labels.model", "tests.cli.test_soft_labels.Coarse"]
+RECIPE += ["--soft-labels.epochs", "8", "--soft-labels.lr", "0.1", "--soft-labels.lr_drops", "[7]"]
 SHORT = ["--model", "tests.cli.test_soft_labels.Coarse", "--epochs", "1", "--method.noises", "2"]
+
+
+def made(labels, *more):
+    """The words that make labels, and nothing else, in a folder."""
+    words = ["--soft-labels.folder", str(labels), "--soft-labels-only", "--out", f"{labels}-run"]
+    return [*RECIPE, *words, *more]
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -59,7 +45,7 @@ def true_labels(tmp_path_factory):
 @pytest.fixture(scope="module")
 def labels(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made ahead") / "labels"
-    main([*MAKE, "--out", str(folder)])
+    main(made(folder))
     return folder
 
 
@@ -74,7 +60,7 @@ def contents(folder):
 def refusal(capsys, *arguments):
     capsys.readouterr()
     with pytest.raises(SystemExit) as stop:
-        main(list(arguments))
+        main([str(argument) for argument in arguments])
     assert stop.value.code == 2
     printed = capsys.readouterr()
     assert not printed.out
@@ -82,14 +68,9 @@ def refusal(capsys, *arguments):
     return line
 
 
-def train_as_printed(printed, labels, out):
-    """The command that `soft-labels` ended with, for labels in another place and a short training."""
-    command = shlex.split(printed.splitlines()[-1].removeprefix("to use them: smoothcert "))
-    command[command.index("--soft-labels.folder") + 1], command[command.index("RUN")] = (
-        str(labels),
-        str(out),
-    )
-    main([*command, "--device", "cpu", *SHORT])
+def trained(labels, out):
+    """The weights of a short training that reads these labels."""
+    main([*RECIPE, *SHORT, "--soft-labels.folder", str(labels), "--out", str(out)])
     assert not (out / "soft-labels").exists()
     return (out / "weights.safetensors").read_bytes()
 
@@ -98,18 +79,18 @@ def test_labels_made_ahead_are_kept_and_are_those_that_train_reads(
     capsys, labels, true_labels, tmp_path
 ):
     before = contents(labels)
-    main([*MAKE, "--out", str(labels)])
+    main(made(labels))
     printed = capsys.readouterr().out
     counts = np.load(labels / "counts.npy")
     assert counts.sum(axis=1).tolist() == [3] * SIZE
     right = (counts.argmax(axis=1) == true_labels).mean()
     assert right > 0.5
-    assert printed.splitlines()[:2] == [
+    assert printed.splitlines() == [
         f"{labels}: soft labels of {SIZE} images of npz:some.npz, 3 votes each",
         f"the most-voted class is the label of {100 * right:.1f} % of the images",
     ]
-    assert f"--soft-labels.folder {shlex.quote(str(labels))} --soft-labels.n 3 " in printed
-    weights = train_as_printed(printed, labels, tmp_path / "run")
+    assert not labels.with_name("labels-run").exists()
+    weights = trained(labels, tmp_path / "run")
     assert contents(labels) == before
 
     other = shutil.copytree(
@@ -120,34 +101,35 @@ def test_labels_made_ahead_are_kept_and_are_those_that_train_reads(
     (other / "labels.json").write_text(
         json.dumps({**record, "sha256": soft_labels.file_sha256(other / "counts.npy")})
     )
-    assert train_as_printed(printed, other, tmp_path / "misled") != weights
-    assert (
-        train_as_printed(printed, shutil.copytree(labels, tmp_path / "same"), tmp_path / "again")
-        == weights
-    )
+    assert trained(other, tmp_path / "misled") != weights
+    assert trained(shutil.copytree(labels, tmp_path / "same"), tmp_path / "again") == weights
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
         (
-            ["--n", "4"],
+            ["n", "4"],
             "holds other soft labels than this run needs (n: 3 there, 4 asked): give another folder",
         ),
-        (["--seed", "1"], "model belongs to another configuration (seed: 0 there, 1 asked)"),
+        (["seed", "1"], "model belongs to another configuration (seed: 0 there, 1 asked)"),
         (
-            ["--sigma", "0.5"],
+            ["sigma", "0.5"],
             "model belongs to another configuration (sigma: 0.25 there, 0.5 asked)",
         ),
         (
-            ["--model", "lenet"],
+            ["model", "lenet"],
             "model belongs to another configuration (model: 'tests.cli.test_soft_labels.Coarse'",
         ),
     ],
 )
 def test_a_folder_of_other_labels_is_refused_by_the_command(capsys, labels, settings, message):
-    before = contents(labels)
-    assert message in refusal(capsys, *MAKE, *settings, "--out", str(labels))
+    before, changed, (name, value) = contents(labels), made(labels), settings
+    if f"--soft-labels.{name}" in changed:
+        changed[changed.index(f"--soft-labels.{name}") + 1] = value
+    else:
+        changed += [f"--soft-labels.{name}", value]
+    assert message in refusal(capsys, *changed)
     assert contents(labels) == before
 
 
@@ -155,14 +137,10 @@ def test_labels_made_ahead_of_other_data_or_damaged_are_refused(capsys, labels, 
     copy = shutil.copytree(labels, tmp_path / "copy")
     model = json.loads((copy / "model" / "model.json").read_text())
     (copy / "model" / "model.json").write_text(json.dumps({**model, "data": "0" * 64}))
-    assert "model was trained on other data than given now" in refusal(
-        capsys, *MAKE, "--out", str(copy)
-    )
+    assert "model was trained on other data than given now" in refusal(capsys, *made(copy))
     (copy / "model" / "model.json").write_text(json.dumps(model))
     (copy / "counts.npy").write_bytes((labels / "counts.npy").read_bytes()[:-1])
-    assert "is not the file that labels.json describes" in refusal(
-        capsys, *MAKE, "--out", str(copy)
-    )
+    assert "is not the file that labels.json describes" in refusal(capsys, *made(copy))
 
 
 @pytest.mark.parametrize(
@@ -185,6 +163,6 @@ def test_labels_made_ahead_of_other_data_or_damaged_are_refused(capsys, labels, 
 def test_a_recipe_without_use_for_soft_labels_is_refused(capsys, tmp_path, recipe, message):
     (tmp_path / "own.yaml").write_text(f"dataset: mnist-mini\nmodel: lenet\nsigma: 0.5\n{recipe}\n")
     assert message in refusal(
-        capsys, "soft-labels", str(tmp_path / "own.yaml"), "--out", str(tmp_path / "labels")
+        capsys, "train", tmp_path / "own.yaml", "--out", tmp_path / "run", "--soft-labels-only"
     )
-    assert not (tmp_path / "labels").exists()
+    assert not (tmp_path / "run").exists()

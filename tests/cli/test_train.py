@@ -17,7 +17,7 @@ SMALL = ["mnist-mini/gaussian-0.50", "--epochs", 1, "--evaluate-every", 0, "--de
         (["--augment", "imagenet"], "'imagenet' is for image folders"),
         (["--data-dir", "nowhere"], "--data-dir is a folder"),
         (["--soft-labels.fold", "x"], "'fold': did you mean folder"),
-        (["--normalisation", "cifar10"], "--normalisation none"),
+        (["--normalisation", "cifar10"], "the normalisation is of 3 channels"),
         (["--model", "resnet20", "--model-options.depth", 22], "the arguments depth"),
     ],
 )

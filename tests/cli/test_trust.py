@@ -69,7 +69,7 @@ def test_training_that_starts_from_it_must_name_the_same_code(capsys, strange):
     words = [
         "train",
         "mnist-mini/gaussian-0.50",
-        "--dataset",
+        "--data",
         "npz:few.npz",
         "--init-from",
         strange,

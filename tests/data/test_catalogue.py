@@ -165,7 +165,7 @@ def test_a_set_that_is_nowhere_names_every_place(home):
     assert f"`train` download it to {home / 'data' / 'mnist'}. Or put the files into one" in str(
         caught.value
     )
-    assert "by --data-dir (in Python data_dir) or in $SMOOTHCERT_DATA" in str(caught.value)
+    assert "as data_dir or in $SMOOTHCERT_DATA" in str(caught.value)
 
 
 def test_imagenet_is_a_folder_tree_and_cannot_be_downloaded(home):

@@ -1,4 +1,4 @@
-"""What `smoothcert datasets` finds below a data directory."""
+"""What `smoothcert list data` finds below a data directory."""
 
 import numpy as np
 import pytest
@@ -49,7 +49,7 @@ def test_each_kind_of_data_is_found_and_can_be_loaded_by_what_is_printed(data, c
     }
     for spec in found:
         assert len(load_dataset(spec)) > 0
-    main(["datasets", "--data-dir", str(data)])
+    main(["list", "data", "--data-dir", str(data)])
     printed = capsys.readouterr().out
     assert all(spec in printed for spec in found)
     assert [spec for spec, _ in found_below(data / "flat")] == [f"folder:{data / 'flat'}"]

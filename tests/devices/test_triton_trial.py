@@ -14,11 +14,11 @@ pytest.importorskip("triton")
 CERTIFY = """
 import logging, torch
 logging.basicConfig()
-from smoothcert import SmoothedClassifier
+from smoothcert import CertifyConfig, SmoothedClassifier
 from smoothcert.models import build_model
 from smoothcert.noise.streams import NoisyCopies
-smoothed = SmoothedClassifier(build_model("lenet", seed=0), 0.5, 10, device="cuda")
-certificate = smoothed.certify(torch.zeros(1, 28, 28, dtype=torch.uint8), n=2000)
+smoothed = SmoothedClassifier(build_model("lenet", seed=0), CertifyConfig(0.5, n=2000), device="cuda")
+certificate = smoothed.certify(torch.zeros(1, 28, 28, dtype=torch.uint8))
 image, place = torch.zeros(1, 28, 28, dtype=torch.uint8), {"seed": 0, "index": 0, "stage": "estimation"}
 cpu, gpu = (NoisyCopies(image.to(device), 0.5, "exact", **place).take(0, 100).cpu() for device in ("cpu", "cuda"))
 print(int(certificate.counts.sum()), torch.equal(cpu, gpu), smoothed.prepare(image).steps)

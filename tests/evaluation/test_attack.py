@@ -111,7 +111,7 @@ def test_hard_votes_find_the_plane_where_gradients_say_nothing():
     config = AttackConfig(SIGMA, (0.2,), "stein-hard", noises=4096, steps=10)
     d = adversarial_image(model, image, 0, config, 0.2, key=1) - image
     assert float(-(d * model.w).sum() / d.norm()) > 0.9
-    with pytest.raises(ModelError, match=r"no gradient .* --attack stein-hard"):
+    with pytest.raises(ModelError, match=r"no gradient .* the attack stein-hard"):
         adversarial_image(model, image, 0, replace(config, attack="pgd"), 0.2, key=1)
 
 

@@ -308,11 +308,8 @@ def test_radii_and_limits_are_those_of_the_law_of_the_noise(noise, norm_of):
 def test_the_forecast_of_samples_is_near_what_certify_takes():
     margins = np.linspace(0.05, 0.45, 9)
     data, settings = linear_images(margins), {"n": 20_000, "alpha": 0.001}
-    smoothed = SmoothedClassifier(Linear(), 0.25, 2, seed=0)
-    taken = [
-        smoothed.certify(data.image(i), index=i, radii=(0.25,), **settings).counts.sum()
-        for i in range(len(margins))
-    ]
+    smoothed = SmoothedClassifier(Linear(), CertifyConfig(0.25, radii=(0.25,), seed=0, **settings))
+    taken = [smoothed.certify(data.image(i), i).counts.sum() for i in range(len(margins))]
     test = procedure(**settings, sigma=0.25, radii=(0.25,))
     expected = samples_expected(test.stopping, norm.cdf(margins / 0.25))
     assert 0.4 < np.mean(taken) / expected < 2.5

@@ -5,10 +5,14 @@ import dataclasses
 import os
 import time
 
+import numpy as np
 import pytest
 
+from smoothcert.cli import main
 from smoothcert.config import dump_config
-from smoothcert.evaluation.reproduce import plan, run_jobs
+from smoothcert.evaluation.plan import plan, targets
+from smoothcert.evaluation.reproduce import Given, run_jobs
+from smoothcert.published.measured import read_measured
 from smoothcert.recipes import load_recipe
 from smoothcert.runs.folder import RunFolder
 from tests.processes import PATIENCE, Child
@@ -35,7 +39,7 @@ class Led(Method):
 
 
 def reproduce(report, job):
-    run_jobs([job], ["--device", "cpu"], [], 1)
+    run_jobs([job], Given(train=("--device", "cpu")), 1)
 
 
 def test_trainings_save_their_state_and_end_when_reproduce_is_killed(tmp_path):
@@ -47,7 +51,7 @@ def test_trainings_save_their_state_and_end_when_reproduce_is_killed(tmp_path):
     config = load_recipe("mnist-mini/gaussian-0.50").config
     recipe = tmp_path / "led.yaml"
     recipe.write_text(dump_config(dataclasses.replace(config, method=method, epochs=10**6)))
-    (job,) = plan("mnist-mini", tmp_path, ["gaussian-0.50"])
+    (job,) = plan(targets("mnist-mini/gaussian-0.50"), tmp_path)
     path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
     parent = Child(
         reproduce, dataclasses.replace(job, recipe=str(recipe)), environment={"PYTHONPATH": path}
@@ -61,7 +65,11 @@ def test_trainings_save_their_state_and_end_when_reproduce_is_killed(tmp_path):
     assert state is not None
     batches = -(-10_000 // config.batch_size)
     assert state["epoch"] * batches + state["step"] == steps.stat().st_size > 0
-    assert job.log("train").read_text().endswith("interrupted: run the same command to go on\n")
+    assert (
+        job.folder.with_suffix(".log")
+        .read_text()
+        .endswith("interrupted: run the same command to go on\n")
+    )
 
 
 def _lead(leash, latest):
@@ -77,3 +85,31 @@ def _writable(pipe, latest):
             return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
         assert time.monotonic() < latest, "the training has not begun"
         time.sleep(0.01)
+
+
+def small_run(report, out, data):
+    train = "--train=--epochs 1 --evaluate-every 0"
+    words = ["reproduce", "mnist/gaussian-0.50", "--data", data, "--out", str(out), train]
+    main([*words, "--certify=--n 5000 --device cpu"])
+
+
+@pytest.mark.long
+def test_a_killed_command_goes_on_where_it_was(tmp_path):
+    """Killed while it certifies: its child ends, and the next command makes the rows that are missing."""
+    rng = np.random.default_rng(0)
+    images, labels = rng.integers(0, 256, (56, 28, 28), dtype=np.uint8), np.arange(56) % 10
+    arrays = {"train_images": images[:16], "train_labels": labels[:16]}
+    np.savez(tmp_path / "a.npz", **arrays, test_images=images[16:], test_labels=labels[16:])
+    data, out = f"npz:{tmp_path / 'a.npz'}", tmp_path / "out"
+    parent, latest = Child(small_run, out, data), time.monotonic() + PATIENCE
+    while not any(len(p.read_bytes().splitlines()) > 2 for p in out.rglob("part-*.tsv")):
+        assert time.monotonic() < latest, "the certification has not begun"
+        time.sleep(0.01)
+    assert parent.kill()
+    assert not (out / "results.jsonl").exists()
+    (state,) = out.rglob("state.pt")
+    trained = state.stat().st_mtime_ns
+    small_run(None, out, data)
+    assert state.stat().st_mtime_ns == trained
+    (line,) = read_measured([out / "results.jsonl"])
+    assert line.settings["images"] == 40

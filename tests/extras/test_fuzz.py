@@ -7,12 +7,12 @@ import contextlib
 import io
 import os
 import random
-import re
 import shutil
 import signal
 import sys
 import time
 import unicodedata
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -20,12 +20,14 @@ import torch
 from PIL import Image
 
 from smoothcert import CertifyConfig, SmoothedClassifier
-from smoothcert.cli import commands, main
+from smoothcert.cli import main
+from smoothcert.cli.frame import commands
 from smoothcert.data import load_dataset
 from smoothcert.errors import SmoothcertError
 from smoothcert.models import build_model
 from smoothcert.recipes import load_recipe
 from smoothcert.report import read_store
+from tests.cli.commands import options_of
 
 CASES, SECONDS, LONGEST = 2000, 80, 0.1
 
@@ -88,11 +90,8 @@ BASES = {
     "ensemble": ["run", "run", "--out", "both"],
     "denoised": ["run", "--out", "denoised"],
     "reproduce": ["mnist-mini", "--rows", "nothing"],
-    "tables": ["smoothmix-supplement/table-4"],
-    "recipes": ["mnist/gaussian-0.50"],
-    "soft-labels": ["mnist-mini/gaussian-0.50"],
-    "input-noise": [],
-    "selftest-noise": ["--values", "5000"],
+    "list": ["recipes", "mnist/gaussian-0.50"],
+    "demo": ["--out", "demo", "--images", "1", "--n", "20", "--epochs", "1"],
 }
 
 
@@ -160,11 +159,6 @@ def world(tmp_path_factory):
     return folder
 
 
-def options_of(command):
-    _, text = run(command, "--help")
-    return sorted(set(re.findall(r"--[a-z][a-z0-9.-]+", text)))
-
-
 def hostile_words(chance, command, options):
     words = [*BASES[command]]
     for _ in range(chance.choice([1, 1, 1, 2, 3])):
@@ -227,7 +221,9 @@ def test_no_words_and_no_files_end_in_a_traceback_or_damage(world, tmp_path, mon
         monkeypatch.setenv(name, "1")
     monkeypatch.setattr(sys, "executable", shutil.which("false"))  # no training of `reproduce`
     chance, found, ran, begun = random.Random(20229), [], 0, time.monotonic()
-    options = {command: options_of(command) for command in BASES if command in commands()}
+    assert BASES.keys() == commands().keys()
+    dotted = ["--method.lam", "--soft-labels.n", "--model-options.depth"]
+    options = {command: [*options_of(command), *dotted] for command in BASES}
     place, fresh = tmp_path / "here", None
     for number in range(CASES):
         if time.monotonic() - begun > SECONDS:
@@ -317,6 +313,9 @@ VALUES = [
 ]
 
 
+FEW = CertifyConfig(0.5, n0=5, n=20, seed=0)
+
+
 @pytest.mark.filterwarnings("ignore")
 def test_python_answers_hostile_values_with_errors_of_ours_or_with_type_errors(world):
     """A TypeError is Python's own word for a wrong type; anything else that is raised must be of ours."""
@@ -324,22 +323,23 @@ def test_python_answers_hostile_values_with_errors_of_ours_or_with_type_errors(w
     store = world / "run" / "certify" / "test"
     calls = [
         *(lambda v=v, n=n: CertifyConfig(**{"sigma": 0.5, n: v}) for v in VALUES for n in names),
-        *(lambda v=v: SmoothedClassifier(model, v, 10) for v in VALUES),
-        *(lambda v=v: SmoothedClassifier(model, 0.5, v) for v in VALUES),
+        *(lambda v=v: SmoothedClassifier(model, v) for v in VALUES),
+        *(lambda v=v: SmoothedClassifier(model, CertifyConfig(0.5), classes=v) for v in VALUES),
         *(
-            lambda v=v: SmoothedClassifier(v, 0.5, 10).certify(torch.zeros(1, 28, 28))
+            lambda v=v: SmoothedClassifier(v, CertifyConfig(0.5)).certify(torch.zeros(1, 28, 28))
             for v in VALUES[:12]
         ),
+        *(lambda v=v: SmoothedClassifier(model, FEW).certify(v) for v in images()),
         *(
-            lambda v=v: SmoothedClassifier(model, 0.5, 10, seed=0).certify(v, n=20, n0=5)
-            for v in images()
-        ),
-        *(
-            lambda v=v, n=n: SmoothedClassifier(model, 0.5, 10, seed=0).certify(
-                np.zeros((1, 28, 28), np.uint8), **{"n0": 5, "n": 20, n: v}
+            lambda v=v, n=n: SmoothedClassifier(model, replace(FEW, **{n: v})).certify(
+                np.zeros((1, 28, 28), np.uint8)
             )
             for v in VALUES
-            for n in ("n0", "n", "alpha", "index", "radii", "tolerance", "skip_unless")
+            for n in ("n0", "n", "alpha", "radii", "tolerance", "skip_wrong", "simultaneous")
+        ),
+        *(
+            lambda v=v: SmoothedClassifier(model, FEW).certify(np.zeros((1, 28, 28), np.uint8), v)
+            for v in VALUES
         ),
         *(
             lambda v=v, f=f: f(v)

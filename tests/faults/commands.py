@@ -17,7 +17,7 @@ RECIPE = [
     "mnist-mini/gaussian-0.50",
     "--device",
     "cpu",
-    "--dataset",
+    "--data",
     "npz:small.npz",
     "--epochs",
     "3",

@@ -1,4 +1,4 @@
-"""A Ray worker killed, a Ray node removed, and the driver killed, while `certify --executor ray` works."""
+"""A Ray worker killed, a Ray node removed, and the driver killed, while `certify --ray` works."""
 
 import contextlib
 import os
@@ -40,7 +40,7 @@ def at_work(run, *words):
             "--name",
             n,
         ]
-        process, store = start(*given, "--executor", "ray", *words), run / "certify" / str(n)
+        process, store = start(*given, "--ray", *words), run / "certify" / str(n)
         wait_until(lambda store=store: lines(store) > 0, process)
         process.send_signal(signal.SIGSTOP)
         if (made := lines(store)) < IMAGES // 2:
@@ -111,7 +111,7 @@ def test_a_ray_node_removed(trained, run_folder, tmp_path, log):
     cluster = Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 0})
     try:
         node = cluster.add_node(**NODE)
-        process, given, store, made = at_work(run_folder, "--address", cluster.address)
+        process, given, store, made = at_work(run_folder, cluster.address)
         cluster.remove_node(node, allow_graceful=False)
         cluster.add_node(**NODE)
         process.send_signal(signal.SIGCONT)
@@ -136,7 +136,7 @@ def test_the_driver_of_a_ray_cluster_killed(trained, run_folder, tmp_path, log):
     assert kill(process)
     gone(working)
     assert lines(store) == made
-    good(*given, "--executor", "ray")
+    good(*given, "--ray")
     log("done", f"kill -9 of the command after {made} of {IMAGES} rows, and the same command again")
     check(trained, given, store, tmp_path)
     log(

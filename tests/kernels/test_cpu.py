@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from smoothcert.certification.smoothed import SmoothedClassifier
+from smoothcert.config import CertifyConfig
 from smoothcert.kernels.generic.cpu import MaxOfFour, for_cpu, workers
 from smoothcert.kernels.generic.folding import fold
 from smoothcert.kernels.prepare import arithmetic, prepare
@@ -205,7 +206,7 @@ def test_counts_do_not_depend_on_threads(noise):
     image = (noisy(1, (1, 28, 28))[0].clamp(0, 1) * 255).to(torch.uint8)
 
     def counts(model, size):
-        smoothed = SmoothedClassifier(model, 0.5, 10, noise=noise, batch_size=size)
+        smoothed = SmoothedClassifier(model, CertifyConfig(0.5, noise=noise), batch_size=size)
         assert smoothed.prepare(image).concurrent
         return smoothed.count(image, 1000, "estimation", 3)
 
@@ -243,7 +244,7 @@ def test_threads_leave_the_settings_of_the_process_as_they_were():
     torch.set_float32_matmul_precision("medium")
     try:
         image = torch.zeros(1, 28, 28, dtype=torch.uint8)
-        SmoothedClassifier(network("lenet", "none"), 0.5, 10, batch_size=32).count(
+        SmoothedClassifier(network("lenet", "none"), CertifyConfig(0.5), batch_size=32).count(
             image, 2000, "estimation", 0
         )
         assert torch.get_float32_matmul_precision() == "medium"

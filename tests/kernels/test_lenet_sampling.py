@@ -12,6 +12,7 @@ from smoothcert.certification.audit import Audit
 from smoothcert.certification.counting import FusedCounter, Request
 from smoothcert.certification.network import Network
 from smoothcert.certification.smoothed import SmoothedClassifier
+from smoothcert.config import CertifyConfig
 from smoothcert.data import load_dataset
 from smoothcert.models import build_model
 from smoothcert.models.normalise import Normalise
@@ -237,9 +238,9 @@ def test_radii_of_half_precision_are_those_of_float32_within_the_monte_carlo_err
     data, indices, n = load_dataset("mnist-mini", "test"), range(40), 20_000
     images = [data.image(i) for i in indices]
     half, full = (
-        SmoothedClassifier(trained, 0.5, 10, device="cuda", precision=precision).certify_many(
-            images, indices, n=n
-        )
+        SmoothedClassifier(
+            trained, CertifyConfig(0.5, precision=precision, n=n), device="cuda"
+        ).certify_many(images, indices)
         for precision in ("float16", "float32")
     )
     for a, b in zip(half, full, strict=True):

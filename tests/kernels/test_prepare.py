@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from smoothcert.certification.smoothed import SmoothedClassifier
+from smoothcert.config import CertifyConfig
 from smoothcert.data import Dataset, load_dataset
 from smoothcert.errors import ConfigError, DataError
 from smoothcert.kernels import prepare as prepare_module
@@ -131,13 +132,13 @@ def test_a_network_too_large_for_float16_falls_back_to_bfloat16_and_says_so():
 @pytest.mark.parametrize("precision", ["tf32", "float16", "double"])
 def test_precisions_a_cpu_does_not_have_are_refused(precision):
     with pytest.raises(ConfigError, match="precision"):
-        SmoothedClassifier(build_model("lenet"), 0.5, 10, precision=precision)
+        SmoothedClassifier(build_model("lenet"), CertifyConfig(0.5, precision=precision))
 
 
 def test_new_weights_make_a_new_network():
     """Preparing copies the weights: a model trained further must not be certified with the old ones."""
     model, image = build_model("lenet", seed=0), torch.zeros(1, 28, 28, dtype=torch.uint8)
-    smoothed = SmoothedClassifier(model, 0.5, 10, batch_size=32)
+    smoothed = SmoothedClassifier(model, CertifyConfig(0.5), batch_size=32)
     before = smoothed.count(image, 64, "estimation", 0)
     same = smoothed.prepare(image)
     assert smoothed.prepare(image) is same
@@ -165,15 +166,16 @@ def test_many_at_once_are_certified_as_one_by_one(device, settings, skip):
     data, indices = load_dataset("mnist-mini"), [3, 8, 21, 22]
     # our kernels give an image the same bits in any batch; on a CPU only whole numbers are sure to
     model = SumOfPixels(4000) if device == "cpu" else build_model("lenet", seed=0)
-    smoothed = SmoothedClassifier(model, 0.25, 10, device=device, batch_size=64)
+    given = {"n0": 20, "n": 300, "alpha": 0.01, **settings}
+    config = CertifyConfig(0.25, skip_wrong=skip, **given)
+    smoothed = SmoothedClassifier(model, config, device=device, batch_size=64)
     labels = [int(data.labels[i]) for i in indices]
-    labels[0] = smoothed.certify(
-        data.image(3), n0=20, n=50, index=3
-    ).selected  # one at least is not skipped
-    images, more = [data.image(i) for i in indices], {"n0": 20, "n": 300, "alpha": 0.01, **settings}
-    many = smoothed.certify_many(images, indices, skip_unless=labels if skip else None, **more)
+    images = [data.image(i) for i in indices]
+    first = smoothed.certify_many(images[:1], indices[:1], labels[:1])[0]
+    labels[0] = first.selected  # one at least is not skipped
+    many = smoothed.certify_many(images, indices, labels)
     for image, index, label, found in zip(images, indices, labels, many, strict=True):
-        alone = smoothed.certify(image, index=index, skip_unless=label if skip else None, **more)
+        (alone,) = smoothed.certify_many([image], [index], [label])
         assert found.counts.tolist() == alone.counts.tolist()
         assert found.counts0.tolist() == alone.counts0.tolist()
         assert (found.predict, found.radius) == (alone.predict, alone.radius)
@@ -181,7 +183,7 @@ def test_many_at_once_are_certified_as_one_by_one(device, settings, skip):
 
 
 def test_images_of_different_shapes_are_not_taken_together():
-    smoothed = SmoothedClassifier(Branching(), 0.5, 2)
+    smoothed = SmoothedClassifier(Branching(), CertifyConfig(0.5))
     images = [torch.zeros(1, 4, 4, dtype=torch.uint8), torch.zeros(1, 4, 5, dtype=torch.uint8)]
     with pytest.raises(DataError, match="one shape"):
         smoothed.certify_many(images, [0, 1])
@@ -237,7 +239,7 @@ def test_no_change_of_the_model_goes_unseen(change):
         nn.Sequential(nn.Identity(), Preferring()),
         torch.zeros(1, 28, 28, dtype=torch.uint8),
     )
-    smoothed = SmoothedClassifier(model, 0.5, 10, batch_size=32)
+    smoothed = SmoothedClassifier(model, CertifyConfig(0.5), batch_size=32)
     assert smoothed.count(image, 64, "estimation", 0)[3] < 64
     change(model)
     assert smoothed.count(image, 64, "estimation", 0)[3] == 64
@@ -276,8 +278,8 @@ class Uncopyable(nn.Module):
 
 @pytest.mark.parametrize("model", [Votes(), Uncopyable()])
 def test_odd_networks_are_certified_as_they_are(model):
-    certificate = SmoothedClassifier(model, 0.5, 2).certify(
-        torch.zeros(3, 4, 4, dtype=torch.uint8), n0=10, n=100
+    certificate = SmoothedClassifier(model, CertifyConfig(0.5, n0=10, n=100)).certify(
+        torch.zeros(3, 4, 4, dtype=torch.uint8)
     )
     assert certificate.counts.sum() == 100
 
@@ -295,9 +297,9 @@ def test_the_newer_setting_of_products_is_respected():
     before = matmul.fp32_precision
     matmul.fp32_precision = "tf32"
     try:
-        certificate = SmoothedClassifier(build_model("lenet", seed=0), 0.5, 10).certify(
-            torch.zeros(1, 28, 28, dtype=torch.uint8), n0=10, n=50
-        )
+        certificate = SmoothedClassifier(
+            build_model("lenet", seed=0), CertifyConfig(0.5, n0=10, n=50)
+        ).certify(torch.zeros(1, 28, 28, dtype=torch.uint8))
         assert certificate.counts.sum() == 50
         assert matmul.fp32_precision == "tf32"
     finally:

@@ -74,6 +74,11 @@ def with_a_changed_layer():
             "no LeNet kernels: its layers are not those of a LeNet: conv2 differs",
         ),
         (
+            build_model("lenet", seed=0, first=10, second=20, hidden=64),
+            SHAPE,
+            "no LeNet kernels: its layers are not those of a LeNet: conv1 differs",
+        ),
+        (
             build_model("lenet", 65, seed=0),
             SHAPE,
             "no LeNet kernels: made for at most 64 classes, found 65",
@@ -89,7 +94,7 @@ def with_a_changed_layer():
             "no kernels: made for LeNet and ResNet, found another network",
         ),
     ],
-    ids=["layer", "classes", "shape", "network"],
+    ids=["layer", "widths", "classes", "shape", "network"],
 )
 def test_the_reason_why_not_to_sample_by_kernels_is_kept_and_logged(model, shape, reason, caplog):
     caplog.set_level(logging.INFO, "smoothcert")
@@ -138,12 +143,12 @@ def test_kernels_can_be_switched_off():
     model = build_model("lenet", seed=0).to(DEVICE)
     found = prepared(model, kernels="off")
     assert found.steps[0] == "folded"
-    assert found.skipped == ("no kernels: switched off by --kernels off",)
+    assert found.skipped == ("no kernels: switched off by kernels: off",)
     network, kernels, reasons = trainable(model, SHAPE, DEVICE, "tf32", "off")
     assert (network, kernels, reasons) == (
         model,
         None,
-        ("no kernels: switched off by --kernels off",),
+        ("no kernels: switched off by kernels: off",),
     )
     for wrong in (
         lambda: prepared(model, kernels="on"),

@@ -255,7 +255,7 @@ def test_library_that_does_not_import(code, message, tmp_path, monkeypatch):
     [
         (
             torch.zeros(4, 9),
-            r"logits \[4, 10\] .* returned a tensor \[4, 9\]: build it with the .* by --classes",
+            r"logits \[4, 10\] .* returned a tensor \[4, 9\]: build it with the .* of classes",
         ),
         (torch.zeros(4), r"a tensor \[4\]"),
         (torch.zeros(4, 10, 1, 1), r"a tensor \[4, 10, 1, 1\]"),

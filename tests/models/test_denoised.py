@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import nn
 
-from smoothcert import SmoothedClassifier
+from smoothcert import CertifyConfig, SmoothedClassifier
 from smoothcert.errors import ConfigError, ModelError
 from smoothcert.models import Denoised, DnCNN, Ensemble, OneShotDiffusion, build_model
 from smoothcert.models.diffusion import abar, step_of
@@ -41,8 +41,10 @@ class Affine(nn.Module):
 def check_certificate(model, normal, margin=0.6):
     """The model is the linear classifier of that normal: p_A = Phi(margin / sigma), and the radius below the margin."""
     image = 0.5 + margin * normal / normal.norm()
-    smoothed = SmoothedClassifier(model, SIGMA, 2, noise="float", seed=3)
-    found = smoothed.certify(image, n0=50, n=N, alpha=0.001)
+    smoothed = SmoothedClassifier(
+        model, CertifyConfig(SIGMA, noise="float", seed=3, n0=50, n=N, alpha=0.001)
+    )
+    found = smoothed.certify(image)
     p = NormalDist().cdf(margin / SIGMA)
     assert found.predict == 0
     assert abs(found.counts[0] / N - p) < 4 * math.sqrt(p * (1 - p) / N)

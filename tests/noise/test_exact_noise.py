@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothcert.certification.smoothed import SmoothedClassifier
+from smoothcert.config import CertifyConfig
 from smoothcert.data import load_dataset
 from smoothcert.errors import ConfigError
 from smoothcert.models import build_model
@@ -263,21 +264,25 @@ def test_tau_is_what_the_docs_say_and_is_paid_by_every_integer_law():
 def test_radii_pay_for_tau_and_nothing_else(monkeypatch, mode):
     model = Linear()
     image = (model.image_at(0.3) * 255).round().to(torch.uint8)
-    smoothed = SmoothedClassifier(model, 0.25, 2, noise=mode, batch_size=256)
-    plain_slack = smoothed.certify(image, n=1000)
-    tested = smoothed.certify(image, n=1000, radii=[0.01])
+    configs = [CertifyConfig(0.25, n=1000, noise=mode, radii=radii) for radii in (None, (0.01,))]
+
+    def classifiers():
+        """New ones, since the law of the noise is asked for once."""
+        return [SmoothedClassifier(model, config, batch_size=256) for config in configs]
+
+    (smoothed, testing) = classifiers()
+    plain_slack, tested = smoothed.certify(image), testing.certify(image)
     monkeypatch.setattr(streams, "tau_of", lambda sigma, values: 0.01)
-    paid = smoothed.certify(image, n=1000)
+    smoothed, testing = classifiers()
+    paid = smoothed.certify(image)
     assert paid.counts.tolist() == plain_slack.counts.tolist()
     assert paid.p_lower == pytest.approx(plain_slack.p_lower - 0.01)
     assert paid.radius < plain_slack.radius
     assert paid.multiclass_radius < plain_slack.multiclass_radius
-    assert smoothed.certify(image, n=1000, radii=[0.01]).counts.sum() >= tested.counts.sum()
-    assert (
-        smoothed.predict(image, n=1000) == -1
-    )  # 1000 samples, each off by 0.01: nothing is left of alpha
+    assert testing.certify(image).counts.sum() >= tested.counts.sum()
+    assert smoothed.predict(image) == -1  # 1000 samples, each off by 0.01: nothing is left of alpha
     monkeypatch.undo()
-    assert smoothed.predict(image, n=1000) == plain_slack.predict
+    assert smoothed.predict(image) == plain_slack.predict
 
 
 def test_counters_have_room():
@@ -308,8 +313,8 @@ def test_the_manifest_says_which_noise_and_how_far_it_is_from_the_true_one(tmp_p
     store = certify_with(build_model("lenet", seed=0), data, tmp_path, noise=mode, **settings)
     identity = store.manifest().identity
     assert identity["noise"] == mode
-    assert identity["tau"] == (0.0 if mode == "float" else tau_of(0.5, 784))
-    assert identity["norm"] == norm
+    assert store.manifest().described["tau"] == (0.0 if mode == "float" else tau_of(0.5, 784))
+    assert store.manifest().described["norm"] == norm
     assert (
         identity["noise_stream"]
         == stream(mode)

@@ -11,6 +11,7 @@ from scipy import stats
 from torch import nn
 
 from smoothcert.certification.smoothed import SmoothedClassifier
+from smoothcert.config import CertifyConfig
 from smoothcert.config.choices import law_of
 from smoothcert.errors import ConfigError, DataError
 from smoothcert.noise.exact import ExactNoise, place_of, table_of
@@ -175,13 +176,15 @@ def test_low_bits_make_false_certificates_in_float_mode_and_none_in_the_others()
     """One pixel. In float mode a certified white pixel has another class at the black one, inside the radius."""
     false = {}
     for mode in MODES:
-        smoothed = SmoothedClassifier(LowBits(), 0.5, 2, noise=mode, batch_size=512)
-        white = smoothed.certify(torch.full((1, 1, 1), 255, dtype=torch.uint8), n=20_000)
+        smoothed = SmoothedClassifier(
+            LowBits(), CertifyConfig(0.5, noise=mode, n=20000), batch_size=512
+        )
+        white = smoothed.certify(torch.full((1, 1, 1), 255, dtype=torch.uint8))
         false[mode] = [
             level
             for level in (0, 5, 40, 100, 200, 250)
             if (255 - level) / 255 < white.radius
-            and smoothed.predict(torch.full((1, 1, 1), level, dtype=torch.uint8), n=20_000)
+            and smoothed.predict(torch.full((1, 1, 1), level, dtype=torch.uint8))
             not in (-1, white.predict)
         ]
     assert false["float"]
@@ -242,7 +245,7 @@ def test_floats_beside_the_grid_are_refused(dtype, off, level):
     with pytest.raises(DataError, match="quantise the image first"):
         pixel_levels(image)
     with pytest.raises(DataError, match="quantise the image first"):
-        SmoothedClassifier(LowBits(), 0.5, 2).certify(image, n=100)
+        SmoothedClassifier(LowBits(), CertifyConfig(0.5, n=100)).certify(image)
 
 
 def test_half_precision_cannot_hold_the_grid():

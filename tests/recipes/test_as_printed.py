@@ -1,12 +1,13 @@
 """Recipes as printed: what the texts of the papers say, written out here a second time."""
 
 import re
+from dataclasses import asdict
 
 import pytest
 
 from smoothcert.config import dump_config
+from smoothcert.published.catalogue import load_table, rows_for
 from smoothcert.recipes import load_recipe, recipe_names
-from smoothcert.recipes.tables import load_table
 
 # Consistency, appendix A.1, and SmoothMix, appendix B.3, "every model"; SmoothAdv, appendices D and E.1; CAT-RS,
 # appendices C and D.4. The text of CAT-RS says after how many epochs the rate drops, but not when training ends.
@@ -139,5 +140,10 @@ def test_rows_of_tables_have_a_text_too():
 
 def test_what_is_published_is_found_for_the_text_as_well():
     name = "mnist/smoothmix-0.25-eta1"
-    assert load_recipe(name, as_printed=True).published == load_recipe(name).published
-    assert load_recipe(name, {"method": {"steps": 2}}).published == {}  # neither of both
+    own, printed = (load_recipe(name, as_printed=text).config for text in (False, True))
+    assert [row.label for row in rows_for(asdict(own))] == [
+        row.label for row in rows_for(asdict(printed))
+    ]
+    assert rows_for(asdict(own))
+    changed = load_recipe(name, {"method": {"steps": 2}}).config
+    assert rows_for(asdict(changed)) == []  # neither of both

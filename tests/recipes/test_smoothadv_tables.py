@@ -4,8 +4,10 @@ import re
 
 import pytest
 
-from smoothcert.recipes.published import method_settings
-from smoothcert.recipes.tables import load_table
+from smoothcert.published.catalogue import load_table
+from smoothcert.published.row import method_settings
+from smoothcert.statistics.value import CLEAN
+from tests.report.papers import percents
 
 GRIDS = [f"smoothadv/table-{number}" for number in range(7, 16)]
 EPSILON = {
@@ -85,31 +87,36 @@ def test_a_model_that_several_tables_print_has_the_same_values_in_each():
     seen = {}
     for name in GRIDS:
         for row in load_table(name).rows:
-            assert seen.setdefault((row.recipe, str(row.change)), row.accuracy) == row.accuracy
+            assert seen.setdefault((row.recipe, str(row.change)), percents(row)) == percents(row)
     assert (
         len(seen) == 4 + 160 + 47 + 3 * 48
     )  # of T = 2 to 10 with one noise, then what tables 12 to 15 add
 
 
 def highest(rows, digits):
-    """The largest accuracy of each column, with the accuracy at radius 0 of its model; of equals the larger one."""
-    columns = range(1, len(rows[0].accuracy))
-    best = [
-        max((row.accuracy[column], row.accuracy[0]) for row in rows if row.accuracy)
-        for column in columns
-    ]
+    """The largest accuracy at each radius, with the accuracy at radius 0 of its model; of equals the larger one."""
+    found = [percents(row) for row in rows]
+    best = [max((each[r], each[0]) for each in found) for r in found[0] if r]
     return [(round(accuracy, digits), round(clean, digits)) for accuracy, clean in best]
+
+
+def values(row, measure="certified accuracy"):
+    return list(percents(row, measure).values())
+
+
+def models(row):
+    return [(model.table, model.label) for model in row.best_of]
 
 
 @pytest.mark.parametrize("label", ["Cohen et al.", "SmoothAdv"])
 def test_the_best_of_the_released_models_are_tables_2_and_17(label):
     two, all_of = (load_table(f"smoothadv/table-{number}") for number in (2, 17))
-    (row,) = (row for row in all_of.best if row.label == label)
-    (alone,) = (row for row in two.best if row.label == label)
-    assert (alone.accuracy, alone.of, alone.rows) == (row.accuracy, row.of, row.rows)
-    found = highest([model for _, model in row.models], 1)
+    (row,) = (row for row in all_of.rows if row.label == label)
+    (alone,) = (row for row in two.rows if row.label == label)
+    assert (values(alone), models(alone)) == (values(row), models(row))
+    found = highest(row.best_of, 1)
     for (accuracy, clean), printed, printed_clean in zip(
-        found, row.accuracy, row.clean, strict=False
+        found, values(row), values(row, CLEAN), strict=False
     ):
         assert abs(accuracy - printed) <= 0.5
         assert abs(clean - printed_clean) <= 0.5
@@ -119,25 +126,23 @@ def test_the_grids_on_500_images_agree_with_the_best_models_on_all():
     rows = [row for name in GRIDS for row in load_table(name).rows if row.label != "Gaussian"]
     found = [accuracy for accuracy, _ in highest(rows, 0)]
     assert found == [74, 57, 48, 38, 33, 29, 24, 19, 17]  # those in bold
-    (printed,) = (row for row in load_table("smoothadv/table-2").best if row.label == "SmoothAdv")
-    assert all(abs(a - b) <= 1 for a, b in zip(found, printed.accuracy, strict=True))
+    (printed,) = (row for row in load_table("smoothadv/table-2").rows if row.label == "SmoothAdv")
+    assert all(abs(a - b) <= 1 for a, b in zip(found, values(printed), strict=True))
 
 
 def test_the_grid_of_imagenet_on_427_images_agrees_with_the_best_models_on_500():
     one, sixteen = (load_table(f"smoothadv/table-{number}") for number in (1, 16))
-    assert [row.accuracy for row in one.best] == [row.accuracy for row in sixteen.best]
-    cohen, ours = sixteen.best
-    assert highest([model for _, model in cohen.models], 0) == list(
-        zip(cohen.accuracy, cohen.clean, strict=True)
-    )
-    found = [accuracy for accuracy, _ in highest([model for _, model in ours.models], 0)]
-    assert all(abs(a - b) <= 2 for a, b in zip(found, ours.accuracy, strict=True))
+    assert [values(row) for row in one.rows] == [values(row) for row in sixteen.rows]
+    cohen, ours = sixteen.rows
+    assert highest(cohen.best_of, 0) == list(zip(values(cohen), values(cohen, CLEAN), strict=True))
+    found = [accuracy for accuracy, _ in highest(ours.best_of, 0)]
+    assert all(abs(a - b) <= 2 for a, b in zip(found, values(ours), strict=True))
 
 
 def test_abstentions_are_those_of_the_models_of_table_2():
     two, four = (load_table(f"smoothadv/table-{number}") for number in (2, 4))
-    assert [(row.label, row.of, row.rows) for row in two.best] == [
-        (row.label, row.of, row.rows) for row in four.best
+    assert [(row.label, models(row)) for row in two.rows] == [
+        (row.label, models(row)) for row in four.rows
     ]
     assert two.radii == four.radii
 

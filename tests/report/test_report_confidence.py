@@ -152,7 +152,7 @@ def test_where_no_confidence_is_known_the_reason_is_told(make):
     nameless = make([0.5], sigma=None)
     tested = make([0.5], sigma=0.5, manifest={"identity": {"procedure": "radius", "radii": [0.5]}})
     reasons = {
-        "a log tells it by l2 radii alone, and its radii were converted to linf: leave --norm out": converted,
+        "a log tells it by l2 radii alone, and its radii were converted to linf: leave the norm out": converted,
         "a log tells it by l2 radii alone, and its radii are in norm l1": make(
             [0.5], sigma=0.5, norm="l1"
         ),

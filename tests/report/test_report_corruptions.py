@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from smoothcert.cli import build_parser, main
+from smoothcert.cli import main
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import (
     corrupted_stores,
@@ -17,6 +17,7 @@ from smoothcert.report import (
     read_store,
     write_report,
 )
+from tests.cli.commands import options_of
 
 ROW = [(0, 1, 1, "0.4"), (1, 1, 2, "0.9")]  # ACR 0.2, accuracy 50 %
 FULL = [(0, 1, 1, "0.4"), (1, 1, 1, "0.8")]  # ACR 0.6, accuracy 100 %
@@ -100,8 +101,7 @@ def test_options_that_tables_of_corruptions_do_not_use_are_refused_whichever_the
     capsys, graded, tmp_path
 ):
     """All that the usage names, so that a new option is used or refused, and never passed over."""
-    usage = " ".join(build_parser(words=["report"]).commands["report"].format_usage().split())
-    options = dict(re.findall(r"\[(--[\w-]+)( [A-Z])?", usage))
+    options = {name: bool(re.match("[A-Z]", rest)) for name, rest in options_of("report").items()}
     used = {"--corruptions", "--tables", "--rounded", "--html", "--markdown", "--latex", "--csv"}
     assert used < options.keys()
     values = {

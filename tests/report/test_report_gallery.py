@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from smoothcert.errors import DataError
-from smoothcert.report.charts.png import data_uri, encode_png, shrink
+from smoothcert.png import data_uri, encode_png, shrink
 from smoothcert.report.page.gallery import BUDGET, KINDS, build_gallery, pick
 
 Image = pytest.importorskip("PIL.Image", reason="Pillow judges our PNG files")

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from smoothcert.errors import ConfigError
-from smoothcert.recipes.published import PublishedRow
+from smoothcert.published.catalogue import load_table
 from smoothcert.report import (
     abstention_rate,
     average_certified_radius,
@@ -29,7 +29,7 @@ from smoothcert.report.charts.differences import difference_chart
 from smoothcert.report.measures.analysis import default_radii
 from smoothcert.report.measures.attack_curves import AttackCurve, Family
 from smoothcert.report.measures.confidence import has_confidence, saturation
-from smoothcert.report.measures.published_comparison import measurement_differences
+from smoothcert.report.measures.published_comparison import differences_in_making
 from smoothcert.report.page.sections import comparison, histograms, readings
 from smoothcert.report.tables.differences import difference_table
 from smoothcert.report.tables.notes import comparison_notes
@@ -128,8 +128,8 @@ def test_no_averages_from_a_list(listed, usual):
     assert confidence_chart([listed()]) is None
     config = {"method": {"name": "gaussian"}}
     assert trade_offs([listed(config=config | {"sigma": sigma}) for sigma in (0.25, 0.5)]) == []
-    row = PublishedRow("mnist", "lenet", {}, 0.5, 4, "a paper", acr=1.0)
-    assert "radii = some here, all there" in measurement_differences(listed(), row)
+    row = load_table("smoothmix-supplement/table-5").rows[9]
+    assert any("radii = [" in told for told in differences_in_making(listed(), row))
 
 
 def test_charts_show_points_and_no_line(listed, usual, tmp_path):

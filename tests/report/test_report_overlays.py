@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from smoothcert.errors import ConfigError
-from smoothcert.recipes.tables import load_table
+from smoothcert.published.catalogue import load_table
 from smoothcert.report import overlays, trade_off_values
 from smoothcert.report.charts.chart import charts_svg
 from smoothcert.report.charts.overlays import overlay_charts
+from smoothcert.statistics.value import CERTIFIED_ACCURACY
 
 TABLE = "catrs-supplement/table-7"
 
@@ -118,7 +119,8 @@ def test_published_rows_beside_ours(run):
     }
     row = next(row for row in load_table(TABLE).rows if row.label == "CAT-RS, lambda = 2")
     spot = next(spot for spot in published["CAT-RS"].spots if spot.value == 2)
-    assert spot.values[:3] == (row.accuracy[0] / 100, row.acr, row.accuracy[2] / 100)
+    at = [row.at(CERTIFIED_ACCURACY, r).value for r in (0.0, 1.0)]
+    assert spot.values[:3] == (at[0], row.acr.value, at[1])
     assert np.isnan(spot.values[3])  # a radius that the table does not have
     charts = overlay_charts(found, [1.0, 0.3])
     assert [chart.labels[1] for chart in charts] == [
@@ -194,10 +196,11 @@ def test_published_numbers_are_left_out_only_where_ours_carry_them(run, make):
 def test_a_table_without_acr_needs_radii_that_it_prints(run):
     table = "smoothmix-supplement/table-4"
     with pytest.raises(
-        ConfigError, match=r"no ACR, but accuracies at radii 0.5 1 1.5 2 2.5: name some by --radii$"
+        ConfigError,
+        match=r"no ACR, but accuracies at radii 0.5 1 1.5 2 2.5: name some of them as radii$",
     ):
         overlays([run([0.5])], [], [table])
-    with pytest.raises(ConfigError, match=r"name some by --radii, found 0.3$"):
+    with pytest.raises(ConfigError, match=r"name some of them as radii, found 0.3$"):
         overlays([run([0.5])], [0.3], [table])
     charts = overlay_charts(overlays([run([0.5])], [0.5], [table]), [0.5])
     assert [len(chart.lines) for chart in charts] == [1, 18]
@@ -269,7 +272,9 @@ def test_programs_are_told_the_spots_and_how_many_are_left_out(run):
         },
     ]
     assert all(entry["published"] for entry in published)
-    printed = {(row.accuracy[0] / 100, row.acr) for row in load_table(TABLE).rows}
+    printed = {
+        (row.at(CERTIFIED_ACCURACY, 0.0).value, row.acr.value) for row in load_table(TABLE).rows
+    }
     assert {
         (spot["clean_accuracy"], spot["acr"]) for entry in published for spot in entry["spots"]
     } == printed

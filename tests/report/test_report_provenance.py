@@ -71,7 +71,7 @@ def test_the_command_has_all_that_decides_the_certificates(
         (
             {},
             {"rounded": True, "radii": [0.0, 0.5], "intervals": True},
-            "--radii 0.0 0.5 --rounded --intervals",
+            "--radius 0.0 0.5 --rounded --intervals",
         ),
         ({"alpha": 0.01, "bound": "multiclass"}, {}, "--alpha 0.01 --bound multiclass"),
         (
@@ -103,5 +103,5 @@ def test_the_command_of_a_corruption_names_it(make, tmp_path, write_store):
     folder = write_store([(0, 1, 1, 0.5)], inputs=1, dataset="mnist-c", split="fog/3")
     page = Page(report(tmp_path, [read_store(folder)]))
     (commands,) = (part for part in page.text if part.startswith("smoothcert certify"))
-    assert " --corruption fog --severity 3 " in commands
+    assert " --data mnist-c:fog/3 " in commands
     assert "--split" not in commands

@@ -25,7 +25,7 @@ def test_another_procedure_is_refused_with_the_differing_keys_and_nothing_change
     before = (store.folder / "manifest.json").read_text()
     other = Manifest({**MANIFEST.identity, "n": 100, "alpha": 0.01}, 3, {})
     with pytest.raises(
-        StoreError, match=r"alpha: 0.001 there, 0.01 asked; n: 1000 there, 100 asked.*--name"
+        StoreError, match=r"alpha: 0.001 there, 0.01 asked; n: 1000 there, 100 asked.*another name"
     ):
         store.claim(other)
     assert (store.folder / "manifest.json").read_text() == before
@@ -141,7 +141,8 @@ def test_inputs_that_share_one_alpha_keep_their_number(tmp_path, inputs):
     made = ResultStore(tmp_path)
     made.claim(asked(10, simultaneous=True))
     with pytest.raises(
-        StoreError, match=f"shares its alpha among 10 inputs .*, found {inputs} asked for.*--name"
+        StoreError,
+        match=f"shares its alpha among 10 inputs .*, found {inputs} asked for.*another name",
     ):
         made.claim(asked(inputs, simultaneous=True))
     assert made.manifest().inputs == 10

@@ -83,7 +83,7 @@ def test_of_runs_with_several_stores_one_is_chosen(tmp_path):
     for name in ("a", "b"):
         make(tmp_path / name / "certify" / "test", [ord(name) - 97])
         make(tmp_path / name / "certify" / "other", [7], n=9)
-    with pytest.raises(StoreError, match=r"several stores \(other, test\): choose by --name"):
+    with pytest.raises(StoreError, match=r"several stores \(other, test\): choose one by its name"):
         merge([tmp_path / "a"], tmp_path / "out")
     merge([tmp_path], tmp_path / "out", "test")
     assert set(said(tmp_path / "out")) == {0, 1}

@@ -22,8 +22,8 @@ def run(tmp_path):
     [
         (FULL, "  computed on NVIDIA H200, tf32, LeNet kernels 2"),
         (
-            {**FULL, "kernels": None, "skipped": ["no kernels: switched off by --kernels off"]},
-            "  computed on NVIDIA H200, tf32, PyTorch alone (no kernels: switched off by --kernels off)",
+            {**FULL, "kernels": None, "skipped": ["no kernels: switched off by kernels: off"]},
+            "  computed on NVIDIA H200, tf32, PyTorch alone (no kernels: switched off by kernels: off)",
         ),
         ({"device": "x86_64", "skipped": None}, "  computed on x86_64, PyTorch alone"),
         ({}, "  computed on an unknown device, PyTorch alone"),

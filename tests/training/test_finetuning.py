@@ -167,7 +167,7 @@ def test_pretrained_means_as_the_network_comes(nets, tmp_path):
     run = train(tmp_path / "run", config)
     assert torch.equal(weights(run)["1.body.bias"], torch.full((6,), 3.0))
     assert run.spec().normalisation == "none"
-    with pytest.raises(ConfigError, match="lenet has no weights of its own: give --init-from"):
+    with pytest.raises(ConfigError, match="lenet has no weights of its own: give init_from"):
         train(tmp_path / "b", dataclasses.replace(config, model="lenet"))
 
 

@@ -56,7 +56,7 @@ def test_a_finished_run_is_left_alone(reference):
 def test_another_configuration_is_refused_with_the_differing_settings(reference):
     before = outcome(reference)
     with pytest.raises(
-        StoreError, match=r"epochs: 3 there, 4 asked; sigma: 0.25 there, 0.5 asked.*another --out"
+        StoreError, match=r"epochs: 3 there, 4 asked; sigma: 0.25 there, 0.5 asked.*another folder"
     ):
         train(reference.path, dataclasses.replace(CONFIG, sigma=0.5, epochs=4))
     assert outcome(reference) == before

@@ -10,9 +10,9 @@ from hashlib import sha256
 
 import pytest
 
-from smoothcert import RunFolder, build_model
+from smoothcert import build_model
 from smoothcert.errors import StoreError
-from smoothcert.runs.folder import ModelSpec, described
+from smoothcert.runs.folder import ModelSpec, RunFolder, described
 from smoothcert.runs.store import ResultStore
 from smoothcert.verification.pack import pack
 from smoothcert.verification.unpack import unpack

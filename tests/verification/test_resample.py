@@ -242,7 +242,8 @@ def test_an_input_that_stopped_at_another_look_is_compared_up_to_that_look(runs,
     manifest, data = store.manifest(), load_dataset("mnist-mini", "test")
     of, looks = manifest.certified, manifest.procedure.stopping.looks
     model, _ = RunFolder(tmp_path / "run").load_model()
-    smoothed = SmoothedClassifier(model, 0.5, 10, noise=of.noise, seed=of.noise_seed)
+    config = CertifyConfig(0.5, noise=of.noise, seed=of.noise_seed)
+    smoothed = SmoothedClassifier(model, config, classes=10)
 
     def to_the_end(cells):
         image = torch.from_numpy(data.image(int(cells["idx"])))

@@ -1,10 +1,10 @@
 """The runs that are packed in results/: whoever clones the project can check their certificates."""
 
-import json
 from pathlib import Path
 
 import pytest
 
+from smoothcert.published.measured import read_measured
 from smoothcert.report import average_certified_radius, read_store
 from smoothcert.verification.unpack import unpack
 from smoothcert.verification.verify import verify
@@ -29,11 +29,14 @@ def test_the_packed_run_of_cifar10_verifies_and_is_the_row_of_the_table(tmp_path
     (verdict,) = verify(pack)
     assert verdict.text == "verified: 500 rows recomputed, 0 re-sampled, 0 differ"
     (missing,) = (note for note in verdict.notes if "the data is not here" in note)
-    assert "--data-dir" in missing
+    assert "data_dir" in missing
     assert missing.endswith("the test split (test_batch.bin or test_batch) was not found")
     found = read_store(unpack(pack, tmp_path) / "certify" / "test")
     reported = {
-        row["recipe"]: row["acr"] for row in json.loads((RESULTS / "cifar10.json").read_text())
+        run.made.recipe: value.value
+        for run in read_measured([RESULTS / "cifar10.jsonl"])
+        for value in run.values
+        if value.measure == "ACR"
     }
     assert average_certified_radius(found, rounded=True) == pytest.approx(
         reported["cifar10/catrs-0.50"], abs=5e-5

@@ -117,9 +117,8 @@ def conv3x3(
     i = tl.arange(0, 8 * WARPS)
     image, y, x = place_of(tile + i // 8, i % 8, HEIGHT, WIDTH, ROWS, RUNS, 8)
     k = tl.arange(0, 16)
-    k = (
-        (k // 4 ^ 1) * 4 + k % 4
-    )  # any order will do; this one keeps Triton from giving a thread more than 4 at a time
+    # any order will do; this one keeps Triton from giving a thread more than 4 at a time
+    k = (k // 4 ^ 1) * 4 + k % 4
     place = source + start + (((image * HEIGHT + y) * WIDTH + x) * CHANNELS)[:, None] + k[None, :]
     totals = ()
     for _ in tl.static_range(4 * ROWS):

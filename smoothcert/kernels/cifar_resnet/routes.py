@@ -34,9 +34,8 @@ class Routes:
         weights = [conv.weight for conv, _ in self._layers]
         norms = [parameter for _, norm in self._layers for parameter in (norm.bias, norm.weight)]
         device = weights[0].device
-        stream = (
-            torch.cuda.current_stream(device) if device.type == "cuda" else None
-        )  # gradients go back on that one
+        # gradients go back on that one
+        stream = torch.cuda.current_stream(device) if device.type == "cuda" else None
         # a pass whose gradients never went back may have left ways to what the parameters were then
         key = (
             stream,

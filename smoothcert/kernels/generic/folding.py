@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from smoothcert.errors import ModelError
+from smoothcert.models.build import can_be_compared
 from smoothcert.models.normalise import Normalise, Resize
 
 # What each kind of BatchNorm may follow, and how many dimensions its input then has: in three dimensions, what
@@ -194,14 +195,14 @@ def _check_answers(expected: object, found: object) -> None:
         not isinstance(expected, Tensor)
         or not isinstance(found, Tensor)
         or expected.shape != found.shape
+        or not can_be_compared(expected)
     ):
-        raise CannotFold("the network does not return one tensor")
+        raise CannotFold("the network does not return one tensor of numbers")
     error = float(
         (expected.double() - found.double()).abs().max()
         / expected.double().abs().max().clamp_min(1e-30)
     )
-    kind = (
-        expected.dtype if expected.is_floating_point() else torch.float32
-    )  # votes may be counted in integers
+    # votes may be counted in integers
+    kind = expected.dtype if expected.is_floating_point() else torch.float32
     if not error <= torch.finfo(kind).eps ** 0.5:
         raise CannotFold(f"the folded network gives other answers, by {error:.1g} of the largest")

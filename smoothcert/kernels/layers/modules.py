@@ -84,10 +84,8 @@ class TokenNorm(NormedSum):
         rows, columns = x.numel() // self.width, triton.next_power_of_2(self.width)
         each = max(1, _VALUES // columns)
         sizes = {"WIDTH": self.width, "COLUMNS": columns, "ROWS": each, **flags}
-        self.scale, self.shift = (
-            self.scale.to(x.device),
-            self.shift.to(x.device),
-        )  # once: a norm may have no weights
+        # once: a norm may have no weights
+        self.scale, self.shift = self.scale.to(x.device), self.shift.to(x.device)
         kernels.layer_norm[(triton.cdiv(rows, each),)](
             x, z, total, out, self.scale, self.shift, rows, self.eps, **sizes
         )
@@ -203,9 +201,8 @@ class Patches(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         size, (high, wide) = self.size, (side // self.size for side in x.shape[-2:])
         x = x.permute(0, 2, 3, 1)[:, : high * size, : wide * size]
-        windows = (
-            x.reshape(len(x), high, size, wide, -1).transpose(2, 3).flatten(3)
-        )  # [b, high, wide, a window]
+        # [b, high, wide, a window]
+        windows = x.reshape(len(x), high, size, wide, -1).transpose(2, 3).flatten(3)
         y: Tensor = self.linear(windows)
         return y.permute(0, 3, 1, 2)
 

@@ -23,11 +23,8 @@ from smoothcert.kernels.layers.modules import (
 )
 from smoothcert.models.normalise import Normalise
 
-_IMAGE, _FEW, _MANY = (
-    4,
-    64,
-    128,
-)  # channels of an image, of a narrow convolution, and of its answer, at most
+# channels of an image, of a narrow convolution, and of its answer, at most
+_IMAGE, _FEW, _MANY = 4, 64, 128
 _WINDOW = 256  # values of a window of a narrow convolution, at most
 _WIDEST = 4096  # a token
 

@@ -209,9 +209,8 @@ def _index() -> Tensor:
                     top, left = 2 * i + a, 2 * j + b
                     matrix1[a, b, i, j, :, top : top + 5, left : left + 5] = filters1
     matrix1 = matrix1.view(4, 80, 64)
-    filters2 = (
-        torch.arange(_FILTERS1, zero).view(50, 20, 5, 5).permute(2, 0, 3, 1)
-    )  # line, channel, pixel, below
+    # line, channel, pixel, below
+    filters2 = torch.arange(_FILTERS1, zero).view(50, 20, 5, 5).permute(2, 0, 3, 1)
     matrix2 = torch.full((5, 64, 2, 128), zero)  # line, channel, neighbour, pixel and channel below
     for neighbour in range(2):
         start = neighbour * 20

@@ -22,21 +22,16 @@ _MATH = {
     "confidence p": "confidence $p$",
     "≥ p": "≥ $p$",
 }
-_STRIP, _LETTER, _LINE = (
-    0.32,
-    0.066,
-    0.18,
-)  # inches: a strip with its name, a letter's width, a line of a legend
+# inches: a strip with its name, a letter's width, a line of a legend
+_STRIP, _LETTER, _LINE = 0.32, 0.066, 0.18
 _SIZES = {
     "x-small": 0.06,
     "xx-small": 0.05,
 }  # of words in a strip: what fits in our SVG fits by the smaller one
 _PIXEL = 0.7  # points: a pixel of our SVG, whose words are 11 pixels high
 _WIDTH = 1.3  # points: of a line
-_INSIDE, _LONGEST_INSIDE = (
-    8,
-    45,
-)  # so many entries of a legend, and letters of each, fit among the curves
+# so many entries of a legend, and letters of each, fit among the curves
+_INSIDE, _LONGEST_INSIDE = 8, 45
 
 
 def draw_charts(charts: Sequence[Chart], title: str, size: tuple[float, float] | None) -> Any:

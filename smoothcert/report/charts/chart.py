@@ -21,11 +21,8 @@ from smoothcert.report.charts.svg import (
 from smoothcert.report.charts.words import place_words
 from smoothcert.report.measures.analysis import Floats
 
-_STRIP, _BAR, _LETTER = (
-    40,
-    16,
-    6.5,
-)  # pixels: a strip with its name, its bar, and the width of a letter
+# pixels: a strip with its name, its bar, and the width of a letter
+_STRIP, _BAR, _LETTER = 40, 16, 6.5
 
 
 @dataclass(frozen=True)

@@ -19,10 +19,8 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import drawn_labels
 
 POINTS = 201  # of a line, beside its last steps
-LETTERS, LINE = (
-    10,
-    20,
-)  # of the reference's name beside the axis: after other words, and in lines of its own
+# of the reference's name beside the axis: after other words, and in lines of its own
+LETTERS, LINE = 10, 20
 
 
 def difference_chart(

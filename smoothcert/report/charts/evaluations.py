@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from smoothcert.errors import ConfigError
+from smoothcert.png import data_uri
 from smoothcert.report.charts.line_styles import LineStyle, styles_of_names
-from smoothcert.report.charts.png import data_uri
 from smoothcert.report.charts.svg import Frame, Line, line_chart, percent
 from smoothcert.report.measures.analysis import Floats
 

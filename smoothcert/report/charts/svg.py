@@ -13,14 +13,10 @@ from numpy.typing import NDArray
 
 from smoothcert.report.charts.line_styles import COLOURS, DASHES, LineStyle
 
-LEGEND_LINE, LETTER = (
-    22,
-    7,
-)  # pixels: the height of a line in a legend, and the usual width of a letter
-KEY, LABEL_LINE = (
-    38,
-    16,
-)  # pixels: the width of a key in a legend, and the height of a line beside the axis
+# pixels: the height of a line in a legend, and the usual width of a letter
+LEGEND_LINE, LETTER = 22, 7
+# pixels: the width of a key in a legend, and the height of a line beside the axis
+KEY, LABEL_LINE = 38, 16
 BAND = 0.15  # opacity of the area around a line
 
 

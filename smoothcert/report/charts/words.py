@@ -13,11 +13,8 @@ from numpy.typing import NDArray
 Place = tuple[float, float]
 Pixels = tuple[NDArray[np.int64], NDArray[np.int64]]
 
-_LETTER, _HALF, _POINT = (
-    6.6,
-    6,
-    6,
-)  # pixels: the width of a letter, half the height of a word, the radius of a point
+# pixels: the width of a letter, half the height of a word, the radius of a point
+_LETTER, _HALF, _POINT = 6.6, 6, 6
 _NEAR = 9  # a word that is further from its point than these pixels has a line to it
 
 

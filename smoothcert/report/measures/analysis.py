@@ -59,6 +59,13 @@ def certified_accuracy(c: Certificates, radii: ArrayLike, rounded: bool = False)
     """CA(r) = (1/N) #{i : correct_i and R_i >= r}, as a fraction, for each r; nan where r was not tested.
 
     `rounded` rounds the radii first, as published logs do: published tables need it to the last digit.
+
+    >>> from smoothcert import CertifyConfig, Selection, certify_dataset, load_dataset, load_model
+    >>> model, test, config = load_model("mini"), load_dataset("mnist-mini"), CertifyConfig(sigma=0.5, n=100)
+    >>> store = certify_dataset(model, test, "mini/test", config, selection=Selection(max=2), quiet=True)
+    >>> from smoothcert import certified_accuracy, read_results
+    >>> certified_accuracy(read_results("mini")[0], [0.0, 10.0]).tolist()
+    [1.0, 0.0]
     """
     return (
         _share(c, correct_radii(c, rounded), radii)
@@ -131,7 +138,15 @@ def certified_accuracy_linf(
 
 
 def average_certified_radius(c: Certificates, rounded: bool = False) -> float:
-    """ACR = (1/N) sum_i correct_i R_i: errors and abstentions count as 0. nan if only some radii were tested."""
+    """ACR = (1/N) sum_i correct_i R_i: errors and abstentions count as 0. nan if only some radii were tested.
+
+    >>> from smoothcert import CertifyConfig, Selection, certify_dataset, load_dataset, load_model
+    >>> model, test, config = load_model("mini"), load_dataset("mnist-mini"), CertifyConfig(sigma=0.5, n=100)
+    >>> store = certify_dataset(model, test, "mini/test", config, selection=Selection(max=2), quiet=True)
+    >>> from smoothcert import average_certified_radius, read_results
+    >>> 0.5 < average_certified_radius(read_results("mini")[0]) < 0.8
+    True
+    """
     known = c.tested_radii is None and c.labelled
     return float(correct_radii(c, rounded).sum() / c.rows) if known else float("nan")
 

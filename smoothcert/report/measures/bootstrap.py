@@ -40,7 +40,7 @@ class Difference:
 
 def paired_bootstrap(
     first: Certificates,
-    second: Certificates,
+    second: Certificates | Sequence[Certificates],
     rng: np.random.Generator,
     *,
     radii: Sequence[float] = (),
@@ -50,17 +50,20 @@ def paired_bootstrap(
 ) -> Difference:
     """Percentile intervals of mean(d*), where d_i = a_i - b_i and d* draws N of the N inputs with replacement.
 
-    For the ACR a_i = correct_i R_i, for CA(r) it is 1 if correct_i and R_i >= r, else 0. Both runs must have
-    certified the same inputs. The intervals are about chance in the test inputs, not in training. Those of CA(r) are
-    widened for inputs unlike all that were seen (`_with_unseen`). The ACR has none (nan) where the bootstrap cannot
-    tell (`tells`): how far radii of other inputs would differ is not known.
+    For the ACR a_i = correct_i R_i, for CA(r) it is 1 if correct_i and R_i >= r, else 0. Of several second runs, b_i
+    is their mean. All must have certified the same inputs. The intervals are about chance in the test inputs, not in
+    training. Those of CA(r) are widened for inputs unlike all that were seen (`_with_unseen`). The ACR has none (nan)
+    where the bootstrap cannot tell (`tells`): how far radii of other inputs would differ is not known.
     """
-    _same_inputs(first, second)
+    others = [second] if isinstance(second, Certificates) else second
+    for other in others:
+        _same_inputs(first, other)
     if not (0 < level < 1 and resamples >= 1):
         raise ConfigError(
             f"expected 0 < level < 1 and resamples >= 1, found {level} and {resamples}"
         )
-    d = _values(first, radii, rounded) - _values(second, radii, rounded)  # [N, 1 + radii]
+    theirs = np.mean([_values(other, radii, rounded) for other in others], axis=0)
+    d = _values(first, radii, rounded) - theirs  # [N, 1 + radii]
     columns = np.ascontiguousarray(d.T)
     means = np.array([columns @ draw_inputs(len(d), rng) for _ in range(resamples)]) / len(d)
     low, high = np.quantile(means, [(1 - level) / 2, (1 + level) / 2], axis=0)

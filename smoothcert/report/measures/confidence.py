@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from smoothcert.errors import ConfigError
-from smoothcert.recipes.published import budget
+from smoothcert.published.row import ALPHA, N
 from smoothcert.report.measures.analysis import Floats
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.statistics.saturation import saturation_radius
@@ -40,7 +40,7 @@ def why_unknown(c: Certificates) -> str:
         return ""
     if c.norm != "l2":
         found = (
-            f"were converted to {c.norm}: leave --norm out"
+            f"were converted to {c.norm}: leave the norm out"
             if c.dimension
             else f"are in norm {c.norm}"
         )
@@ -99,7 +99,7 @@ def saturation(c: Certificates) -> float | None:
     if c.sigma is None or c.identity.get("procedure", "fixed") != "fixed" or c.norm == "linf":
         return None
     if c.n is None and c.alpha is None:
-        field = saturation_radius(c.sigma, *budget(), "gaussian")
+        field = saturation_radius(c.sigma, N, ALPHA, "gaussian")
         return field if format(float(c.radius.max()), ".3") == format(field, ".3") else None
     return (
         None

@@ -35,7 +35,7 @@ def log_in_linf(c: Certificates, dimension: int | None = None) -> Certificates:
         )
         raise ConfigError(
             f"{c.source}: l-infinity radii need the number of values of an input, and {found}: give the dimension "
-            "(--dimension), for example 3072 for CIFAR-10 or 784 for MNIST"
+            "(dimension), for example 3072 for CIFAR-10 or 784 for MNIST"
         )
     d = next(iter(named.values())) if dimension is None else dimension
     told = f", as the folder '{next(iter(named))}' says" if dimension is None else ""

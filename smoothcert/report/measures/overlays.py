@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from smoothcert.errors import ConfigError
-from smoothcert.recipes.published import method_settings
-from smoothcert.recipes.tables import load_table
+from smoothcert.published.catalogue import load_table
+from smoothcert.published.row import method_settings
 from smoothcert.report.measures.across_seeds import PROCEDURE
 from smoothcert.report.measures.analysis import (
     average_certified_radius,
@@ -25,6 +25,7 @@ from smoothcert.report.measures.tradeoff import flat, is_number
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import method_in, method_of
 from smoothcert.report.read.names import one_line
+from smoothcert.statistics.value import CERTIFIED_ACCURACY
 
 # What folders of the field's releases call otherwise than the papers, and than the settings of runs and tables here.
 _RENAMED = {"lbd": "lam", "tau": "eta"}
@@ -252,10 +253,8 @@ def _of_table(name: str, radii: Sequence[float]) -> list[_Entry]:
     table = load_table(name)
     entries = []
     for row in table.rows:
-        accuracy = {
-            r: p / 100 for r, p in zip(table.radii, row.accuracy, strict=False) if p is not None
-        }
-        acr = next((value for value in (row.acr, row.mean) if value is not None), np.nan)
+        accuracy = {v.r: v.value for v in row.printed if v.place[::2] == (CERTIFIED_ACCURACY, "")}
+        acr = row.acr.value if row.acr else np.nan
         if 0.0 in accuracy:
             values = (accuracy[0.0], acr, *(accuracy.get(r, np.nan) for r in radii))
             key = method_in({"method": method_settings(row.settings)}) or row.label
@@ -271,7 +270,7 @@ def _of_table(name: str, radii: Sequence[float]) -> list[_Entry]:
         printed = " ".join(f"{r:g}" for r in table.radii if r)
         asked = f", found {' '.join(f'{r:g}' for r in radii)}" if radii else ""
         raise ConfigError(
-            f"{name} prints no ACR, but accuracies at radii {printed}: name some by --radii{asked}"
+            f"{name} prints no ACR, but accuracies at radii {printed}: name some of them as radii{asked}"
         )
     return entries
 

@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
-from smoothcert.recipes.published import PublishedRow, budget, rows_of, training_differences
-from smoothcert.report.measures.analysis import average_certified_radius, is_rounded
+from smoothcert.published.catalogue import rows_for
+from smoothcert.published.row import Row
+from smoothcert.report.measures.analysis import (
+    abstention_rate,
+    average_certified_radius,
+    certified_accuracy,
+    input_radii,
+    is_rounded,
+)
 from smoothcert.report.read.certificates import Certificates
+from smoothcert.statistics.value import ABSTENTION, ACR, CERTIFIED_ACCURACY, SPREAD, Value
 
 OF_ROUNDED = (
     "differences to published values are taken with radii rounded to 3 significant digits, as theirs are, and so not "
@@ -28,71 +37,77 @@ class Deviation:
         return f"{self.acr:+.3f}" if self.deviations is None else f"{self.deviations:+.1f} s.d."
 
 
-def find_published(c: Certificates) -> PublishedRow | None:
-    """The published row of a run, if there is one for its settings; logs without a config.yaml have none.
+def rows_like(c: Certificates) -> list[Row]:
+    """The published rows with an ACR for the settings of a run, the preferred first; for most logs none.
 
-    Of several rows for the same settings, the one on as many inputs as the run is taken, else the first.
+    Of rows for the same settings, those on as many images as the run, else those on as many as the first.
     """
     config = c.config or {}
-    if c.sigma != config.get(
-        "sigma"
-    ):  # no published row was certified with another noise than trained with
-        return None
-    if c.identity.get("dataset", config.get("dataset")) != config.get(
-        "dataset"
-    ):  # nor on other data
-        return None
-    fits, size = rows_of(config), c.expected or c.rows
-    return next((row for row in fits if row.inputs == size), fits[0] if fits else None)
+    known = config.get("sigma"), config.get("dataset")
+    if known != (c.sigma, c.identity.get("dataset", config.get("dataset"))):
+        return []  # no row was certified with other noise than trained with, nor on other data
+    found, size = [row for row in rows_for(config) if row.acr], c.expected or c.rows
+    on_as_many = [row for row in found if row.images == size]
+    return on_as_many or [row for row in found if row.images == found[0].images]
 
 
-def deviation(c: Certificates, row: PublishedRow) -> Deviation:
+def find_published(c: Certificates) -> Row | None:
+    """The row whose ACR stands beside that of a run: a mean over seeds where there is one, else a single run."""
+    rows = rows_like(c)
+    return next((row for row in rows if row.acr and row.acr.seeds > 1), rows[0] if rows else None)
+
+
+def deviation(c: Certificates, row: Row) -> Deviation:
     """ACR - published, and (ACR - mean) / std over the published seeds; radii rounded as published ones are."""
-    difference = average_certified_radius(c, rounded=True) - row.reference
-    return Deviation(difference, difference / row.std if row.std else None)
+    acr = row.acr
+    assert acr is not None
+    difference = average_certified_radius(c, rounded=True) - acr.value
+    return Deviation(difference, difference / acr.sd if acr.sd > 0 else None)
 
 
-def differences_in_making(c: Certificates, row: PublishedRow) -> list[str]:
+def settings_of(c: Certificates) -> dict[str, Any]:
+    """Those of its certification, as `Row.differences` reads them."""
+    tested = None if c.tested_radii is None else list(c.tested_radii)
+    return {
+        **c.identity,
+        "sigma": c.sigma,
+        "n": c.n,
+        "alpha": c.alpha_each,
+        "simultaneous": False,
+        "bound": c.bound,
+        "norm": c.norm,
+        "radii": tested,
+        "images": c.rows,
+        "idx": c.idx,
+    }
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a run gives, as it is judged."""
+
+    config: Mapping[str, Any]
+    settings: Mapping[str, Any]
+    values: tuple[Value, ...]
+    beside: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
+
+
+def measured(c: Certificates, radii: Sequence[float]) -> Shown:
+    """With radii rounded as published ones are; nothing is known between those that a store tested alone."""
+    own = np.where(c.correct, input_radii(c, rounded=True), 0.0)
+    shares = certified_accuracy(c, radii, rounded=True).tolist()
+    found: list[tuple[str, float, float | None]] = [(ABSTENTION, abstention_rate(c), None)]
+    found += [(CERTIFIED_ACCURACY, share, r) for r, share in zip(radii, shares, strict=True)]
+    if c.tested_radii is None:
+        found += [(ACR, float(own.mean()), None), (SPREAD, float(own.std()), None)]
+    values = (Value(c.name, measure, v, r, images=c.rows) for measure, v, r in found if v == v)
+    return Shown(c.config or {}, settings_of(c), tuple(values))
+
+
+def differences_in_making(c: Certificates, row: Row) -> list[str]:
     """How a run was trained and measured otherwise than its published row. If none, their ACRs can be compared."""
-    return [*training_differences(c.config or {}, row), *measurement_differences(c, row)]
-
-
-def measurement_differences(c: Certificates, row: PublishedRow) -> list[str]:
-    """How the measurement of a run differs from its published row's."""
-    measured = (
-        ("split", c.identity.get("split"), "test"),
-        ("inputs", c.rows, row.inputs),
-        *([("images", *places)] if (places := _other_images(c, row)) else []),
-        ("n", c.n, budget().n),
-        ("alpha", c.alpha_each, budget().alpha),
-        ("tolerance", c.identity.get("tolerance"), 0),
-        ("bound", c.bound, "binary"),
-        ("norm", c.norm, "l2"),
-        ("radii", "all" if c.tested_radii is None else "some", "all"),
-    )
-    return [
-        f"{name} = {ours} here, {theirs} there"
-        for name, ours, theirs in measured
-        if ours is not None and ours != theirs
-    ]
-
-
-def _other_images(c: Certificates, row: PublishedRow) -> tuple[str, str] | None:
-    """As many images as the row has but not the same, from the last on that both begin with: ours, and the row's."""
-    if c.rows != row.inputs:
-        return None
-    from smoothcert.data import DATASETS
-
-    every = row.every or DATASETS[row.dataset].test_size // row.inputs
-    unlike = np.flatnonzero(c.idx != np.arange(row.inputs) * every)
-    if not len(unlike):
-        return None
-    first = max(0, int(unlike[0]) - 1)
-    ours, theirs = (
-        c.idx[first : first + 3].tolist(),
-        [every * place for place in range(first, row.inputs)][:3],
-    )
-    return f"{', '.join(map(str, ours))}, ...", f"{', '.join(map(str, theirs))}, ..."
+    settings = settings_of(c)
+    return [*row.differences(c.config or {}, settings), *row.other_images(settings)]
 
 
 def published_notes(

@@ -86,7 +86,7 @@ def require_same_data(results: Sequence[Certificates], what: str) -> None:
         labels = labels_of(results)
         raise ConfigError(
             f"{what} needs runs of one data set, and {labels[apart.one]} and {labels[apart.other]} {apart.reason}: "
-            "name runs of one data set, or choose groups of such runs by --group-by folder"
+            "name runs of one data set, or group such runs by folder"
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from smoothcert.recipes.published import method_settings
+from smoothcert.published.row import method_settings
 from smoothcert.report.measures.across_seeds import PROCEDURE
 from smoothcert.report.measures.analysis import average_certified_radius, clean_accuracy
 from smoothcert.report.read.certificates import Certificates

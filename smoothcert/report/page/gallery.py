@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smoothcert.errors import DataError, SmoothcertError
-from smoothcert.report.charts.png import data_uri
+from smoothcert.png import data_uri
 from smoothcert.report.read.certificates import Certificates
 
 KINDS = {

@@ -32,12 +32,12 @@ from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import labels_of, norm_names
 from smoothcert.report.tables.corruptions import Corrupted
 from smoothcert.report.tables.notes import alarm_notes, settings_notes
+from smoothcert.report.tables.published import published_table
 from smoothcert.report.tables.tables import (
     INTERVALS,
     certificate_table,
     checked_radii,
     class_table,
-    published_table,
 )
 from smoothcert.statistics.printed import doubt
 
@@ -57,14 +57,21 @@ def write_report(
     reference: str | None = None,
     intervals: bool = False,
     attacks: Sequence[Attacks] = (),
+    opening: tuple[str, str] | None = None,
 ) -> None:
     """Write tables, charts, notes and provenance of the runs to `path`.
 
     `training` gives the epochs of a run by its name, `images` the data set it was certified on, for the gallery.
     `corrupted` has an entry for each corruption benchmark, and may stand without runs. `reference` is the name of the
     run that differences are taken to (the first, if None), `intervals` adds those of the main table, and `attacks` are
-    shown in a section of their own.
+    shown in a section of their own. `opening` is the heading and the HTML of a section that comes first.
     The same results give the same bytes. Killed at any moment, it leaves the old file or the new one.
+
+    >>> from smoothcert import CertifyConfig, Selection, certify_dataset, load_dataset, load_model
+    >>> model, test, config = load_model("mini"), load_dataset("mnist-mini"), CertifyConfig(sigma=0.5, n=100)
+    >>> store = certify_dataset(model, test, "mini/test", config, selection=Selection(max=2), quiet=True)
+    >>> from smoothcert import read_results, write_report
+    >>> write_report(read_results("mini"), "report.html", title="Two digits")
     """
     path = Path(path)
     if path.is_dir():
@@ -72,7 +79,7 @@ def write_report(
             f"{path}: expected the name of a file to write, found a folder; add a file name"
         )
     chosen: dict[str, Any] = {"reference": reference, "intervals": intervals}
-    chosen |= {"attacks": attacks, "corrupted": corrupted}
+    chosen |= {"attacks": attacks, "corrupted": corrupted, "opening": opening}
     if corrupted and not results:
         write_text(path, render_corruptions(title, corrupted, rounded))
         return
@@ -82,6 +89,7 @@ def write_report(
 
 # id of a section -> its title, and the entries of the context it shows: it is left out if all of them are empty
 SECTIONS = {
+    "opening": ("", ("opening",)),
     "results": ("Results", ("table",)),
     "curves-head": ("Curves", ("curves",)),
     "confidence-head": ("Confidence", ("confidence",)),
@@ -110,8 +118,11 @@ def render_report(
     reference: str | None = None,
     intervals: bool = False,
     attacks: Sequence[Attacks] = (),
+    opening: tuple[str, str] | None = None,
 ) -> str:
     """The page as text. A `version` makes it one that asks its server whether there is a newer one (live.py)."""
+    from markupsafe import Markup
+
     asked = _options(radii, rounded, intervals)
     table, everything = certificate_table(results, radii, rounded, intervals), results
     told = (
@@ -131,6 +142,7 @@ def render_report(
     context: dict[str, Any] = {
         **_frame(title, version),
         "comparable": comparable(results),
+        "opening": opening and (opening[0], Markup(opening[1])),
         "headline": sections.headline(results, radii, rounded),
         "table": table,
         "published": published_table(results, radii),
@@ -163,7 +175,7 @@ def render_report(
         },
     }
     context["sections"] = [
-        (name, heading)
+        (name, heading or context[name][0])
         for name, (heading, shown) in SECTIONS.items()
         if any(context[entry] for entry in shown)
     ]
@@ -184,7 +196,7 @@ def render_corruptions(title: str, corrupted: Sequence[Sequence[Corrupted]], rou
 
 def _options(radii: Sequence[float] | None, rounded: bool, intervals: bool) -> list[str]:
     """The words of `smoothcert report` that change what is shown of a run; others are about several of them."""
-    words = [] if radii is None else ["--radii", *map(str, radii)]
+    words = [] if radii is None else ["--radius", *map(str, radii)]
     return words + ["--rounded"] * rounded + ["--intervals"] * intervals
 
 

@@ -20,6 +20,7 @@ from smoothcert.runs.checks import checks_in_words
 from smoothcert.runs.remote import is_remote, shown
 from smoothcert.runs.selection import Selection
 from smoothcert.statistics.printed import at_most, in_percent, number
+from smoothcert.statistics.shown import claim
 
 
 @dataclass(frozen=True)
@@ -62,6 +63,13 @@ def provenance(c: Certificates, label: str, asked: Sequence[str] = ()) -> Proven
         "clean accuracy": "not tested" if np.isnan(clean) else f"{in_percent(clean, down)} %",
         "median radius of correct inputs": number(median, 3, down) or "none",
     }
+    if c.sigma and c.alpha and c.noise:
+        whose = "for all inputs at once" if identity.get("simultaneous") else "for each input alone"
+        closer = f"whose {c.norm} distance from the input is below its radius"
+        proof = claim(c.sigma, c.noise, "the certified class", closer)
+        settings["what is proved"] = (
+            f"{whose}: with probability at least {1 - c.alpha:.10g} over the noisy copies, {proof}"
+        )
     if not c.labelled:
         settings |= dict.fromkeys(
             ("clean accuracy", "median radius of correct inputs"), "not known: no labels"
@@ -77,7 +85,7 @@ def provenance(c: Certificates, label: str, asked: Sequence[str] = ()) -> Proven
     if c.norm != "l2":
         settings["norm of the radii"] = c.norm
     if published is not None:
-        settings["published value"] = f"{published.printed()}, {published.source}"
+        settings["published value"] = f"{published.text(published.acr)}, {published.cited}"
     manifest = "" if c.manifest is None else json.dumps(c.manifest, indent=2, ensure_ascii=False)
     return Provenance(label, settings, _commands(c, identity, asked), _yaml(c.config), manifest)
 
@@ -112,7 +120,8 @@ def _options(c: Certificates) -> list[str]:
     identity = c.identity
     if c.corruption is not None:
         kind, severity = c.corruption
-        words = ["--corruption", kind, *(["--severity", severity] if severity else [])]
+        graded = f"/{severity}" if severity else ""
+        words = ["--data", f"{identity['dataset']}:{kind}{graded}"]
     else:
         words = ["--split", str(identity["split"])] if "split" in identity else []
     return [*words, *as_options(Selection, identity), *as_options(CertifyConfig, identity)]

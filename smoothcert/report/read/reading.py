@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from smoothcert.errors import StoreError
-from smoothcert.recipes.published import budget
+from smoothcert.published.row import ALPHA, N
 from smoothcert.report.read.attacks import attacked_beside
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.names import distinct_names
@@ -54,7 +54,7 @@ def read_log(path: str | Path) -> Certificates:
         warnings=(
             *([_torn(path)] if lines.torn else ()),
             *_incomplete(typed["idx"], columns["idx"]),
-            *_beyond(columns, sigma, n or budget().n),
+            *_beyond(columns, sigma, n or N),
         ),
     )
 
@@ -102,6 +102,14 @@ def read_results(*paths: str | Path) -> list[Certificates]:
     Of another folder, all run folders and stores below it are read.
 
     A place that holds no certificates yet is left out with a warning, unless nothing else is left.
+
+    >>> from smoothcert import CertifyConfig, Selection, certify_dataset, load_dataset, load_model
+    >>> model, test, config = load_model("mini"), load_dataset("mnist-mini"), CertifyConfig(sigma=0.5, n=100)
+    >>> store = certify_dataset(model, test, "mini/test", config, selection=Selection(max=2), quiet=True)
+    >>> from smoothcert import read_results
+    >>> (certificates,) = read_results("mini")
+    >>> certificates.label.tolist(), certificates.predict.tolist()
+    ([7, 2], [7, 2])
     """
     results: dict[Path, Certificates] = {}
     empty: list[NoCertificates] = []
@@ -222,12 +230,12 @@ def _log_place(path: Path) -> Path:
 
 def _beyond(columns: dict[str, Column], sigma: float | None, n: int) -> tuple[str, ...]:
     """A word on radii that the field's samples do not give. No log says its alpha, and most do not say n."""
-    alpha, largest = budget().alpha, float(max(columns["radius"], default=0.0))
-    limit = saturation_radius(sigma or 1.0, n, alpha, "gaussian")
+    largest = float(max(columns["radius"], default=0.0))
+    limit = saturation_radius(sigma or 1.0, n, ALPHA, "gaussian")
     if sigma is None or largest <= 1.005 * limit:  # logs have three digits
         return ()
     return (
-        f"its largest radius {largest:g} is more than {n} samples give at alpha {alpha:g} ({limit:.3f}): it was "
+        f"its largest radius {largest:g} is more than {n} samples give at alpha {ALPHA:g} ({limit:.3f}): it was "
         "certified otherwise, or is wrong",
     )
 

@@ -23,6 +23,7 @@ from smoothcert.report.tables.corruptions import (
 from smoothcert.report.tables.differences import difference_table
 from smoothcert.report.tables.envelopes import abstention_table, group_envelope_table
 from smoothcert.report.tables.formats import Table
+from smoothcert.report.tables.published import published_table
 from smoothcert.report.tables.tables import certificate_table, checked_radii
 
 
@@ -38,6 +39,7 @@ class Material:
     attacks: Sequence[Attacks] = ()
     intervals: bool = False  # around measures of one run
     reference: str | None = None  # the run that differences are taken to; None: the first
+    published: Sequence[str] = ()  # tables of the papers; none: for each run the preferred ones
 
     @property
     def labelled(self) -> list[Certificates]:
@@ -141,7 +143,7 @@ def _corruptions(material: Material) -> list[Table]:
     if not material.corrupted:
         raise ConfigError(
             "a table of corruptions needs certificates of a corruption benchmark: name stores certified with "
-            "--corruption, or folders of logs by --corruptions"
+            "--data cifar10-c:all, or folders of logs by --corruptions"
         )
     return [corruption_table(entries, material.rounded) for entries in material.corrupted]
 
@@ -163,6 +165,17 @@ def _base(material: Material) -> list[Table]:
     return [base_table(material.attacks, material.results)]
 
 
+def _published(material: Material) -> list[Table]:
+    found = published_table(material.results, material.radii, material.published)
+    if found is None:
+        which = " or ".join(material.published) or "the papers"
+        raise ConfigError(
+            f"a verdict needs a run that was made as a row of {which} was, found none: "
+            "`smoothcert list tables NAME` prints what the rows are"
+        )
+    return [replace(found, caption="Beside published values, with verdicts")]
+
+
 def _never(material: Material) -> bool:
     return False
 
@@ -174,6 +187,7 @@ PARTS: dict[str, Part] = {
     ),
     "confidence": Part(_confidence, _never),
     "differences": Part(_differences, _never),
+    "published": Part(_published, _never),
     "envelope": Part(_envelope, _never),
     "abstentions": Part(_abstentions, _never),
     "attacks": Part(_attacks, lambda material: bool(material.attacks)),

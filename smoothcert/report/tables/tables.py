@@ -87,7 +87,7 @@ def certificate_table(
         beside = (
             ("-", "-")
             if row is None
-            else (row.printed(), deviation(c, row).printed() if same else "-")
+            else (row.text(row.acr), deviation(c, row).printed() if same else "-")
         )
         rows.append(
             (
@@ -210,37 +210,6 @@ def class_table(
         if rows
         else None
     )
-
-
-def published_table(results: Sequence[Certificates], radii: Sequence[float]) -> Table | None:
-    """Ours, published and the difference for each run with a published row; radii rounded as published ones are."""
-    rows: list[tuple[str, ...]] = []
-    for c, label in zip(results, labels_of(results), strict=True):
-        row = find_published(c)
-        if row is None or row.acr is None or differences_in_making(c, row):
-            continue
-        ours = certified_accuracy(c, radii, rounded=True).tolist()
-        theirs = [row.accuracy_at(r) for r in radii]
-        acr = average_certified_radius(c, rounded=True)
-        rows += [
-            (label, "ours", f"{acr:.3f}", *map(in_percent, ours)),
-            (
-                "",
-                "published",
-                f"{row.acr:.3f}",
-                *("-" if t is None else in_percent(t) for t in theirs),
-            ),
-            (
-                "",
-                "difference",
-                signed(acr - row.acr, 3),
-                *(
-                    "-" if t is None else signed(100 * (o - t), 1)
-                    for o, t in zip(ours, theirs, strict=True)
-                ),
-            ),
-        ]
-    return Table(("run", "", "ACR"), tuple(rows), radius_labels(radii)) if rows else None
 
 
 def radius_digits(c: Certificates) -> int:

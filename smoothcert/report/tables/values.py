@@ -206,7 +206,8 @@ def _ends(interval: Interval) -> list[float]:
 def _published(c: Certificates) -> dict[str, Any] | None:
     """The row of the papers for the settings of a run; the difference only where both were made alike."""
     row = find_published(c)
-    if row is None:
+    if row is None or row.acr is None:
         return None
-    difference = None if differences_in_making(c, row) else deviation(c, row).acr
-    return {"acr": row.reference, "std": row.std, "source": row.source, "difference": difference}
+    acr, difference = row.acr, None if differences_in_making(c, row) else deviation(c, row).acr
+    std = acr.sd if acr.seeds > 1 else None
+    return {"acr": acr.value, "std": std, "source": row.cited, "difference": difference}

@@ -47,7 +47,7 @@ def test_code_of_yours_travels_to_the_workers(cluster, tmp_path, monkeypatch, on
     write_network()
     words = [*NETWORK, "--n", "200", "--max", "6"]
     main([*words, "--out", "here"])
-    main([*words, "--out", "there", "--executor", "ray", "--address", cluster.address])
+    main([*words, "--out", "there", "--ray", cluster.address])
     assert table(ResultStore(Path("here/certify/test"))) == table(
         ResultStore(Path("there/certify/test"))
     )
@@ -68,8 +68,7 @@ def test_a_cluster_of_our_own_listens_to_this_machine_alone_and_ends_with_a_sign
         "1e9",
         "--out",
         "run",
-        "--executor",
-        "ray",
+        "--ray",
     ]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         until(lambda: Path("run/certify/test/manifest.json").exists() or process.poll() is not None)

@@ -1,4 +1,4 @@
-"""Networks, workers and clusters that `--executor ray` refuses before anything is written."""
+"""Networks, workers and clusters that `--ray` refuses before anything is written."""
 
 import functools
 import os

@@ -1,4 +1,4 @@
-"""`--executor ray` makes the rows of one process, whatever workers, nodes and drivers are lost meanwhile."""
+"""`--ray` makes the rows of one process, whatever workers, nodes and drivers are lost meanwhile."""
 
 import os
 import signal

@@ -13,3 +13,8 @@ def paper_table(paper, number):
 def paper_columns(paper, number):
     text = (Path(__file__).parent / f"{paper}.txt").read_text(encoding="utf-8")
     return text.split(f"\n[table {number}]")[1].split("\n")[1].split()
+
+
+def percents(row, measure="certified accuracy"):
+    """What a row prints of a measure, in percent, by radius."""
+    return {v.r: round(100 * v.value, 9) for v in row.printed if v.measure == measure}
