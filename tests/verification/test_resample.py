@@ -10,7 +10,6 @@ import torch
 
 from smoothcert import (
     CertifyConfig,
-    RunFolder,
     Selection,
     build_model,
     certify_dataset,
@@ -20,7 +19,7 @@ from smoothcert.certification.certifier import certificate_row
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.errors import ConfigError, ModelError, StoreError
 from smoothcert.runs.counts import class_counts, top_class, written
-from smoothcert.runs.folder import ModelSpec, described
+from smoothcert.runs.folder import ModelSpec, RunFolder, described
 from smoothcert.runs.store import ResultStore
 from smoothcert.verification.resample import Resampling
 from smoothcert.verification.verify import verify
