@@ -12,14 +12,15 @@ import numpy as np
 from scipy.stats import norm
 
 from smoothcert.evaluation.outlook import limits_of, samples_expected
-from smoothcert.statistics.bounds import lower_bound, radius
-from smoothcert.statistics.sequential import procedure
+from smoothcert.statistics.bounds import lower_bound
+from smoothcert.statistics.laws import law_named
+from smoothcert.statistics.stopping import Level, RadiusTests
 
 SAMPLES = (100, 1_000, 10_000, 100_000, 1_000_000)
 ALPHAS = (0.001, 1e-5)
 SHARES = (0.6, 0.9, 0.99, 0.999)  # of the votes, for the top class
 RADII = (0.0, 0.5, 1.0, 2.0)  # in units of sigma
-N, ALPHA, LAW = 100_000, 0.001, "gaussian"
+N, ALPHA, LAW = 100_000, 0.001, law_named("gaussian")
 VOTES = 500  # images that are simulated for each cell, four times each
 
 
@@ -46,7 +47,7 @@ def proved_table() -> str:
     rows = []
     for n in SAMPLES:
         proved = [
-            float(radius(lower_bound(round(n * share), n, ALPHA), 1.0, LAW)) for share in SHARES
+            float(LAW.radius(lower_bound(round(n * share), n, ALPHA), 1.0)) for share in SHARES
         ]
         rows.append(
             [f"{n:,}", *(in_sigmas(found) if found > 0 else "abstains" for found in proved)]
@@ -58,7 +59,7 @@ def proved_table() -> str:
 def samples_table() -> str:
     rows = []
     for r in RADII:
-        needed, test = norm.cdf(r), procedure(N, ALPHA, 1.0, radii=(r,), law=LAW)
+        needed, test = norm.cdf(r), RadiusTests((r,), Level(LAW, 1.0, N, ALPHA))
         cells = []
         for share in SHARES:
             samples = samples_expected(test, np.full(VOTES, share))

@@ -15,6 +15,7 @@ from smoothcert.kernels.trainable import products, trainable
 from smoothcert.models import build_model
 from smoothcert.noise.exact import Place
 from smoothcert.noise.fused import FusedNoise
+from smoothcert.statistics.laws import law_named
 
 DEVICE = torch.device("cuda")
 
@@ -41,7 +42,7 @@ def profile(work):
 
 
 def noise(shape, batch, law, sigma=0.5):
-    source = FusedNoise(law, sigma, 0, DEVICE)
+    source = FusedNoise(law_named(law), sigma, 0, DEVICE)
     images = torch.randint(0, 256, (1, *shape), dtype=torch.uint8, device=DEVICE)
     out, sample = (
         torch.empty(batch, *shape, dtype=torch.float16, device=DEVICE),

@@ -22,10 +22,10 @@ import torch
 
 import smoothcert
 from smoothcert.config import NoiseMode
-from smoothcert.noise import laws
 from smoothcert.noise.streams import NoisyCopies
+from smoothcert.noise.thresholds import padding, thresholds
 from smoothcert.runs.environment import commit
-from smoothcert.statistics.bounds import Law
+from smoothcert.statistics.laws import LAWS, law_named
 
 SHAPES = {"MNIST": (1, 28, 28), "CIFAR": (3, 32, 32), "ImageNet": (3, 224, 224)}
 BATCH = {
@@ -36,7 +36,7 @@ BATCH = {
 
 def noisy(steps, image, sigma):
     """What both ways did with their integers."""
-    reach = laws.reach(sigma)
+    reach = padding(sigma)
     x = torch.from_numpy(steps).view(-1, *image.shape)
     return x.add_(image).clamp_(-255.0 * reach, 255.0 * (reach + 1)).div_(torch.tensor(255.0))
 
@@ -49,7 +49,7 @@ def normals(image, count, sigma):
 
 
 def searched(image, count, sigma):
-    table = np.array(laws.thresholds("gaussian", sigma))
+    table = np.array(thresholds(law_named("gaussian"), sigma))
     u = np.random.Generator(np.random.Philox(key=1)).integers(0, 2**62, (count, image.numel()))
     return noisy(
         (np.searchsorted(table, u, side="right") - len(table) // 2).astype(np.float32), image, sigma
@@ -78,7 +78,7 @@ def on_cpu(shape, count, sigma):
 def on_cuda(shape, count, sigma):
     from kernels import noise
 
-    return {law: lambda law=law: noise(shape, count, law, sigma) for law in get_args(Law)}
+    return {law: lambda law=law: noise(shape, count, law, sigma) for law in LAWS}
 
 
 def main() -> None:

@@ -20,8 +20,9 @@ import numpy as np
 from smoothcert.certification.ray_cluster import import_ray
 from smoothcert.certification.ray_workers import RayWorkers
 from smoothcert.runs.environment import environment
+from smoothcert.runs.manifest import Manifest
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import Manifest, ResultStore
+from smoothcert.runs.store import ResultStore
 
 ROW = {
     "label": 0,

@@ -14,7 +14,8 @@ import numpy as np
 
 from smoothcert.certification.certifier import certificate_row
 from smoothcert.report import Report, certificate_table, read_results
-from smoothcert.statistics.certificate import from_counts
+from smoothcert.statistics.laws import law_named
+from smoothcert.statistics.procedure import Procedure, certificates
 
 IDENTITY = {
     "sigma": 0.5,
@@ -43,9 +44,10 @@ def write_store(folder: Path, rows: int, rng: np.random.Generator) -> None:
     )
     counts0, counts = (rng.multinomial(n, shares) for n in (IDENTITY["n0"], IDENTITY["n"]))
     lines = []
-    for index, certificate in enumerate(
-        from_counts(counts0, counts, IDENTITY["sigma"], IDENTITY["alpha"], law="gaussian")
-    ):
+    settings = (IDENTITY[name] for name in ("sigma", "n0", "n", "alpha"))
+    procedure = Procedure(law_named("gaussian"), *settings)
+    path = counts[np.arange(rows), counts0.argmax(1)][:, None]
+    for index, certificate in enumerate(certificates(procedure, counts0, counts, path)):
         row = certificate_row(certificate, index=index, label=0, noise="exact", seed=0)
         lines.append("\t".join(map(str, row.values())))
     (folder / "part-0-of-1.tsv").write_text("\n".join(["\t".join(row), *lines]) + "\n")

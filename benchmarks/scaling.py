@@ -22,12 +22,14 @@ import numpy as np
 from scipy.stats import norm
 
 from smoothcert.certification.ray_workers import group_seconds
-from smoothcert.evaluation.outlook import limits_of, samples_of
+from smoothcert.evaluation.outlook import limits_of, samples_taken
 from smoothcert.published.catalogue import load_table
 from smoothcert.runs.claims import Claims
 from smoothcert.runs.executor import Here, Made
-from smoothcert.runs.store import Manifest, ResultStore, part_lock
-from smoothcert.statistics.sequential import procedure
+from smoothcert.runs.manifest import Manifest
+from smoothcert.runs.store import ResultStore, part_lock
+from smoothcert.statistics.laws import law_named
+from smoothcert.statistics.stopping import Level, RadiusTests
 
 RESULTS = Path(__file__).parents[1] / "results"
 IMAGES, N0, N, SIGMA, ALPHA, RADIUS = 50_000, 100, 100_000, 0.5, 0.001, 0.5
@@ -130,16 +132,17 @@ def images_with_radius(rng: np.random.Generator) -> np.ndarray:
     row = next(row for row in table.rows if row.recipe == f"imagenet/gaussian-{SIGMA:.2f}")
     printed = [value for value in row.printed if value.r is not None and value.value]
     # 0 beyond the largest radius that n allows
-    largest = limits_of(SIGMA, N, ALPHA, "gaussian").largest_radius
+    largest = limits_of(SIGMA, N, ALPHA, law_named("gaussian")).largest_radius
     radii = np.array([*(value.r for value in printed), largest])
     accuracy = np.array([*(value.value for value in printed), 0.0])
     rank = rng.random(IMAGES)
     radius = np.interp(-rank, -accuracy, radii)  # the larger the rank, the smaller the radius
     shares = np.where(rank < accuracy[0], norm.cdf(radius / SIGMA), rng.uniform(0.4, 0.5, IMAGES))
     wrong = rank > (1 + accuracy[0]) / 2
-    test = procedure(N, ALPHA, SIGMA, radii=(RADIUS,), law="gaussian")
+    test = RadiusTests((RADIUS,), Level(law_named("gaussian"), SIGMA, N, ALPHA))
     # of images with nearly the same share one is simulated
-    taken = {share: samples_of(test, share, rng) for share in np.unique(shares.round(3))}
+    different = np.unique(shares.round(3))
+    taken = dict(zip(different, samples_taken(test, different, rng), strict=True))
     return (
         np.array(
             [0 if w else taken[share] for w, share in zip(wrong, shares.round(3), strict=True)]

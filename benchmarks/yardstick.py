@@ -44,7 +44,9 @@ from smoothcert.methods import build_method
 from smoothcert.methods.base import Progress
 from smoothcert.noise.streams import NoisyCopies
 from smoothcert.recipes import recipe_names
-from smoothcert.statistics.certificate import from_counts
+from smoothcert.statistics.laws import law_named
+from smoothcert.statistics.procedure import SPLIT, Procedure
+from smoothcert.statistics.procedure import certificates as certified
 
 ROOT = Path(__file__).parent.parent
 RECORD = Path(__file__).with_suffix(".json")
@@ -135,7 +137,11 @@ def certificates(question):
     """Of "[counts0, counts, sigma, alpha, split, slack, law]": what the votes on an image prove."""
     counts0, counts, sigma, alpha, split, slack, law = json.loads(question)
     counted = np.array([counts0]), np.array([counts])
-    (found,) = from_counts(*counted, sigma, alpha, law, split=split, slack=slack)
+    assert split == SPLIT
+    n0, n = (int(count.sum()) for count in counted)
+    procedure = Procedure(law_named(law), sigma, n0, n, alpha, slack)
+    path = counted[1][:, [counted[0].argmax()]]
+    (found,) = certified(procedure, *counted, path)
     return [found.predict, found.radius, found.p_lower, found.multiclass_radius]
 
 

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     )
     from smoothcert.runs.loading import load_model
     from smoothcert.runs.selection import Selection
-    from smoothcert.statistics.certificate import Certificate
+    from smoothcert.statistics.procedure import Certificate
     from smoothcert.training.fit import fit
 
 __version__ = "0.1.0"
 
 _HOME = {
-    "Certificate": "statistics.certificate",
+    "Certificate": "statistics.procedure",
     "Selection": "runs.selection",
     "certify_dataset": "certification.certify",
     "certify_loader": "certification.loader",

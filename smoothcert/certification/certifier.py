@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import nn
 
 from smoothcert.certification.images import Image, check_image
-from smoothcert.certification.plan import Plan
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.certification.subject import evaluation
 from smoothcert.config import CertifyConfig
@@ -20,10 +18,10 @@ from smoothcert.data import UNLABELLED
 from smoothcert.devices.memory import SMALLEST
 from smoothcert.errors import NoFunctionError
 from smoothcert.kernels.prepare import Prepared
+from smoothcert.runs.counts import written
 from smoothcert.runs.environment import environment
 from smoothcert.runs.executor import Row
-from smoothcert.statistics import bounds
-from smoothcert.statistics.certificate import Certificate
+from smoothcert.statistics.procedure import Certificate
 
 
 class Certifier:
@@ -49,14 +47,14 @@ class Certifier:
         self._smoothed = SmoothedClassifier(
             model, keyed, classes=classes, device=device, batch_size=batch_size
         )
-        self._config, self._seed = config, seed
-        plan = self._smoothed.plan(example.shape)
+        self._smoothed.plan(example.shape)  # what nothing can prove fails here
         self._prepared = prepared = self._smoothed.prepare(example)
         # a network that cannot take the images fails here, before there is a store
         self._smoothed.count(check_image(example), SMALLEST, "prediction", 0)
-        self.identity = identity_of(config, plan, prepared, self._smoothed.device)
+        dimension = math.prod(example.shape)
+        self.identity = identity_of(config, dimension, prepared, self._smoothed.device)
         made = environment(self._smoothed.device)
-        self.environment = {**made, "values": plan.values, "skipped": list(prepared.skipped)}
+        self.environment = {**made, "skipped": list(prepared.skipped)}
 
     @property
     def rechecked(self) -> tuple[int, int]:
@@ -73,50 +71,30 @@ class Certifier:
             )
         certificates = self._smoothed.certify_many(images, indices, labels)
         for index, label, certificate in zip(indices, labels, certificates, strict=True):
-            yield certificate_row(
-                certificate, index=index, label=label, noise=self._config.noise, seed=self._seed
-            )
+            yield certificate_row(certificate, index=index, label=label)
 
 
 def identity_of(
-    config: CertifyConfig, plan: Plan, prepared: Prepared, device: torch.device
+    config: CertifyConfig, dimension: int, prepared: Prepared, device: torch.device
 ) -> dict[str, Any]:
     """All that decides the rows of a store, except what they are about (`subject`)."""
-    entries: Mapping[str, Any] = {
-        **vars(config),
-        **plan.describe(),
-        "alpha_each": plan.alpha,
-        "split_alpha": bounds.DEFAULT_SPLIT,
-        "tau": plan.slack,
-        "norm": bounds.NORMS[plan.law],
-        **evaluation(prepared, config.noise, device),
-    }
+    evaluated = evaluation(prepared, config.noise, device)
+    entries = {**vars(config), "dimension": dimension, **evaluated}
+    if config.radii is not None:
+        entries["radii"] = list(config.radii)
     return {name: value for name, value in entries.items() if value is not None}
 
 
-def certificate_row(
-    certificate: Certificate, *, index: int, label: int, noise: str, seed: int
-) -> dict[str, object]:
+def certificate_row(certificate: Certificate, *, index: int, label: int) -> dict[str, object]:
     """A certificate as a row of a store."""
     return {
         "idx": index,
         "label": label,
         "predict": certificate.predict,
         "radius": certificate.radius,
-        "correct": int(
-            certificate.predict == label != UNLABELLED
-        ),  # else an abstention, -1, would be right
-        "n0": int(certificate.counts0.sum()),
-        "n": int(certificate.counts.sum()),
-        "counts0": _sparse(certificate.counts0),
-        "counts": _sparse(certificate.counts),
-        "p_lower": certificate.p_lower,
-        "multiclass_radius": certificate.multiclass_radius,
-        "noise": noise,
-        "seed": seed,
+        # else an abstention, -1, would be right where there is no label
+        "correct": int(certificate.predict == label != UNLABELLED),
+        "counts0": written(certificate.counts0),
+        "counts": written(certificate.counts),
+        "path": " ".join(map(str, certificate.path)),
     }
-
-
-def _sparse(counts: NDArray[np.int64]) -> str:
-    """``class:count`` of the classes that were seen, so that 1000 classes do not make long rows."""
-    return ",".join(f"{label}:{counts[label]}" for label in np.flatnonzero(counts))

@@ -13,7 +13,6 @@ from torch import nn
 
 from smoothcert.certification.certifier import Certifier
 from smoothcert.certification.images import Image
-from smoothcert.certification.plan import check_settings
 from smoothcert.certification.subject import subject
 from smoothcert.certification.workers import Local, Make, Read, Workers
 from smoothcert.config import CertifyConfig, ExecutorName, check_choice
@@ -23,9 +22,11 @@ from smoothcert.progress import noun
 from smoothcert.runs.check import require_sound
 from smoothcert.runs.checks import note_checks
 from smoothcert.runs.folder import described
+from smoothcert.runs.manifest import Manifest
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import Manifest, ResultStore
+from smoothcert.runs.store import ResultStore
+from smoothcert.statistics.procedure import Procedure
 
 _RESTORE = "restore the file from a copy, or certify again under another name. No row was added"
 
@@ -61,7 +62,7 @@ def certify_dataset(
     `when_checked` is called when the network has passed its checks, before anything is written.
     """
     chosen = selection or Selection()
-    check_settings(config)
+    Procedure.of(config)  # refuses what nothing can prove, before anything is loaded
     if config.skip_wrong:
         require_labels(dataset, "skip_wrong")
     if not dataset.classes:

@@ -20,12 +20,14 @@ from torch import Tensor
 
 from smoothcert.certification.network import Network
 from smoothcert.config import NoiseMode
+from smoothcert.config.choices import law_of
 from smoothcert.devices.memory import NO_MEMORY, SMALLEST, is_out_of_memory
 from smoothcert.errors import ModelError
 from smoothcert.kernels.generic.cpu import workers
 from smoothcert.kernels.prepare import arithmetic
 from smoothcert.noise.exact import Stage, place_of
-from smoothcert.noise.streams import NoisyCopies, fused_noise, law_of, pixel_levels
+from smoothcert.noise.streams import NoisyCopies, fused_noise, pixel_levels
+from smoothcert.statistics.laws import law_named
 
 _KEPT = 64  # images whose last block of float noise is kept for their next samples: half a MiB each
 
@@ -150,7 +152,9 @@ class FusedCounter(Counter):
             [x if x.dtype == torch.uint8 else pixel_levels(x).to(torch.uint8) for x in self._images]
         )
         self._levels = self._pixels.cpu()  # which the places of their noise are hashed from
-        self._noise = FusedNoise(law_of(self._mode), self._sigma, self._seed, self._device)
+        self._noise = FusedNoise(
+            law_named(law_of(self._mode)), self._sigma, self._seed, self._device
+        )
 
     def count(self, requests: Sequence[Request], batch_size: int) -> NDArray[np.int64]:
         from smoothcert.certification.votes import Rows, add_votes

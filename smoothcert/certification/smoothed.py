@@ -6,6 +6,7 @@ import math
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,6 @@ from smoothcert.certification.batch_size import choose_batch_size
 from smoothcert.certification.counting import Counter, Request, count_within_memory, counter_for
 from smoothcert.certification.images import Image, check_image, check_images
 from smoothcert.certification.network import Network, ready_network
-from smoothcert.certification.plan import Plan
 from smoothcert.config import CertifyConfig
 from smoothcert.devices.launching import launch_on
 from smoothcert.errors import ConfigError, DataError, ModelError
@@ -27,11 +27,10 @@ from smoothcert.models.build import initialise
 from smoothcert.models.called import as_module
 from smoothcert.models.weights import weights_name
 from smoothcert.noise.exact import Stage
-from smoothcert.noise.streams import law_of, total_variation
+from smoothcert.noise.streams import tau
 from smoothcert.runs.seeds import noise_seed
 from smoothcert.statistics import bounds
-from smoothcert.statistics.certificate import Certificate, from_claim, from_counts, predicted
-from smoothcert.statistics.sequential import NO_CLAIM, Claim, Procedure, procedure
+from smoothcert.statistics.procedure import Certificate, Procedure, certificates, predicted
 
 # values of an image from which on threads are woken to copy it, which takes longer than a transfer
 _LARGE = 2**15
@@ -85,7 +84,7 @@ class SmoothedClassifier:
         self.config, self.classes, self.batch_size = config, classes, batch_size
         check_precision(config.precision, self.device)
         self._ready: tuple[object, int, Network] | None = None  # state of the model, seed, network
-        self._plans: dict[tuple[CertifyConfig, int], Plan] = {}
+        self._plans: dict[tuple[CertifyConfig, int], Procedure] = {}
 
     def certify(self, image: Image, index: int = 0) -> Certificate:
         """CERTIFY: guess the class from n0 noisy copies, then bound its probability with n fresh ones.
@@ -116,76 +115,49 @@ class SmoothedClassifier:
         certified = self._certify(xs, indices, self.plan(xs[0].shape), wanted)
         return [replace(each, noise=self.config.noise) for each in certified]
 
-    def plan(self, shape: Sequence[int]) -> Plan:
+    def plan(self, shape: Sequence[int]) -> Procedure:
         """Checks the settings, and works out once what all images of a size share."""
         config, values = self.config, math.prod(shape)
         if (config, values) not in self._plans:
-            bounds.check_samples(config.n0, config.n, config.alpha)
-            slack = total_variation(config.noise, config.sigma, values)
-            law = law_of(config.noise)
-            given: dict[str, Any] = {"radii": config.radii, "tolerance": config.tolerance}
-            test = procedure(config.n, config.alpha, config.sigma, slack=slack, law=law, **given)
-            numbers = (config.n0, config.n, config.alpha, values, slack)
-            self._plans[config, values] = Plan(config.sigma, config.noise, *numbers, law, test)
+            distance = tau(config.noise, config.sigma, values)
+            self._plans[config, values] = Procedure.of(config, distance)
         return self._plans[config, values]
 
     def _certify(
         self,
         xs: Sequence[Tensor],
         indices: Sequence[int],
-        plan: Plan,
+        procedure: Procedure,
         skip_unless: Sequence[int] | None,
     ) -> list[Certificate]:
-        claim: dict[str, Any] = {"sigma": plan.sigma, "alpha": plan.alpha, "law": plan.law}
-        counter = self._counter(xs)
-        selection = [Request(i, index, "selection", 0, plan.n0) for i, index in enumerate(indices)]
-        estimation = [Request(i, index, "estimation", 0, plan.n) for i, index in enumerate(indices)]
-        if plan.test is None and skip_unless is None:
-            # what is sampled does not depend on the class selected: one trip to the device for both stages
-            both = self._count(counter, [*selection, *estimation])
-            return from_counts(both[: len(xs)], both[len(xs) :], slack=plan.slack, **claim)
-        counts0 = self._count(counter, selection)
-        selected = counts0.argmax(1)
-        wanted = [
-            r
-            for r in estimation
-            if skip_unless is None or selected[r.image] == skip_unless[r.image]
+        counter, looks = self._counter(xs), procedure.stopping.looks
+        selection = [
+            Request(i, index, "selection", 0, procedure.n0) for i, index in enumerate(indices)
         ]
-        counts, claims = np.zeros_like(counts0), [NO_CLAIM] * len(xs)
-        if plan.test is not None:
-            self._sample_until_finished(plan.test, counter, wanted, selected, counts, claims)
-        found = [from_claim(*of, **claim) for of in zip(counts0, counts, claims, strict=True)]
-        if plan.test is None and wanted:
-            chosen = [r.image for r in wanted]
-            counts[chosen] = self._count(counter, wanted)
-            certified = from_counts(counts0[chosen], counts[chosen], slack=plan.slack, **claim)
-            for place, certificate in zip(chosen, certified, strict=True):
-                found[place] = certificate
-        return found
-
-    def _sample_until_finished(
-        self,
-        test: Procedure,
-        counter: Counter,
-        requests: list[Request],
-        selected: NDArray[np.int64],
-        counts: NDArray[np.int64],
-        claims: list[Claim],
-    ) -> None:
-        """Draw the estimation samples of each image, in the order of a fixed n, until `test` is finished with it."""
-        states, before = {r.image: test.start for r in requests}, 0
-        for look, last in enumerate(test.looks):
-            if not requests:
+        estimation = [
+            Request(i, index, "estimation", 0, looks[0]) for i, index in enumerate(indices)
+        ]
+        path = np.full((len(xs), len(looks)), -1, np.int64)
+        if len(looks) == 1 and skip_unless is None:
+            # what is sampled does not depend on the class selected: one trip to the device
+            counts0, counts = np.split(self._count(counter, [*selection, *estimation]), 2)
+            path[:, 0] = counts[np.arange(len(xs)), counts0.argmax(1)]
+            return certificates(procedure, counts0, counts, path)
+        counts0 = self._count(counter, selection)
+        counts, selected = np.zeros_like(counts0), counts0.argmax(1)
+        rows = np.arange(len(xs))
+        if skip_unless is not None:
+            rows = np.flatnonzero(selected == np.array(skip_unless))
+        for look, (first, last) in enumerate(pairwise((0, *looks))):
+            if not len(rows):
                 break
-            pieces = [Request(r.image, r.index, r.stage, before, last) for r in requests]
-            for r, piece in zip(requests, self._count(counter, pieces), strict=True):
-                counts[r.image] += piece
-                states[r.image] = test.advance(
-                    states[r.image], look, int(counts[r.image, selected[r.image]])
-                )
-                claims[r.image] = test.claim(states[r.image])
-            requests = [r for r in requests if not test.finished(states[r.image])]
-            before = last
+            counts[rows] += self._count(
+                counter, [replace(estimation[i], first=first, last=last) for i in rows]
+            )
+            path[rows, look] = counts[rows, selected[rows]]
+            if last < looks[-1]:
+                rows = rows[~procedure.stopping.judge(path[rows, : look + 1]).finished]
+        return certificates(procedure, counts0, counts, path)
 
     def predict(self, image: Image, index: int = 0) -> int:
         """PREDICT: the smoothed class, wrong with probability at most alpha, or -1 to abstain."""
@@ -198,9 +170,9 @@ class SmoothedClassifier:
         if config.n < 1:
             raise ConfigError(f"n, the number of samples, must be at least 1, found {config.n}")
         counts = self.count(x, config.n, "prediction", index)
-        # the law of n counts is within n * slack of the ideal one in total variation: alpha is lowered by that
-        slack = config.n * total_variation(config.noise, config.sigma, x.numel())
-        return predicted(counts, config.alpha - slack), counts
+        # the law of n counts is within n tau of the ideal one in total variation: alpha is lowered by that
+        distance = config.n * tau(config.noise, config.sigma, x.numel())
+        return predicted(counts, config.alpha - distance), counts
 
     def count(
         self, image: Tensor, n: int, stage: Stage, index: int, first: int = 0

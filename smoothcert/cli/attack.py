@@ -77,7 +77,7 @@ def attack(
     except NothingAttacked as error:  # of a shard without inputs
         print(f"note: {error}")
         return
-    differing = certificates.exists and unlike(attacked.identity, certificates.manifest().identity)
+    differing = certificates.exists and unlike(attacked.identity, certificates.manifest().described)
     _print(
         attacked, read_results(certificates.folder) if certificates.done() and not differing else []
     )

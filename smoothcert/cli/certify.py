@@ -108,13 +108,13 @@ def _check_settings(
     device: str | None,
 ) -> None:
     """What no data could make right is refused before any is looked for."""
-    from smoothcert.certification.plan import check_settings
     from smoothcert.devices.pick import pick_device
+    from smoothcert.statistics.procedure import Procedure
 
     sigma = known_sigma(run, settings)
     if not sigma:
         raise ConfigError(f"{run} was trained without noise: give sigma, the noise to certify with")
-    check_settings(CertifyConfig(**{"sigma": sigma, **settings}))
+    Procedure.of(CertifyConfig(**{"sigma": sigma, **settings}))
     if name is not None:
         check_name(name)
     if batch_size is not None and batch_size < 1:

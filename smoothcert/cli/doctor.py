@@ -67,11 +67,11 @@ def doctor(
     config = replace(config, sigma=known_sigma(run, settings) or _DEFAULT_SIGMA)
     selection, chosen = selected(subset, shard), Images(data, split, data_dir)
 
-    from smoothcert.certification.plan import check_settings
     from smoothcert.devices.pick import pick_device
     from smoothcert.evaluation.doctor import examine
+    from smoothcert.statistics.procedure import Procedure
 
-    check_settings(config)
+    Procedure.of(config)
     place = pick_device(device)
     subject = (
         bring(network, chosen, config.sigma)[1]
@@ -125,9 +125,9 @@ def _values(subject: Subject, found: Diagnosis) -> dict[str, Any]:
 
 
 def _lines(subject: Subject, found: Diagnosis) -> list[str]:
+    from smoothcert.config.choices import law_of
     from smoothcert.evaluation.doctor import rows_of
-    from smoothcert.noise.streams import law_of
-    from smoothcert.statistics.bounds import NORMS
+    from smoothcert.statistics.laws import law_named
     from smoothcert.statistics.printed import UNITS
 
     spec, data, config = subject.spec, subject.data, found.config
@@ -141,15 +141,16 @@ def _lines(subject: Subject, found: Diagnosis) -> list[str]:
         + (f", {data.preparation}" if data.preparation else ""),
     ]
     if found.limits is not None:
-        law, last = law_of(config.noise), found.levels[-1]
+        law, last = law_named(law_of(config.noise)), found.levels[-1]
         average = "average radius" if found.labels is None else "ACR"
         head = ("sigma", "accuracy % (95 % interval)", "certified %", average, "ACR of one class")
         radii = " ".join(f"{radius:g}" for radius in found.radii)
         fewer = f"; with --radius {radii} only, about {about(found.radii_seconds)}" if radii else ""
         lines += [
             "",
-            f"{law.capitalize()} noise, {len(last.counts)} {noun(len(last.counts), 'image')}, {last.copies} copies "
-            f"of each; expected, cautiously, of n = {config.n:,} and alpha = {config.alpha:g}, in {NORMS[law]} norm",
+            f"{law.name.capitalize()} noise, {len(last.counts)} {noun(len(last.counts), 'image')}, "
+            f"{last.copies} copies of each; expected, cautiously, of n = {config.n:,} and "
+            f"alpha = {config.alpha:g}, in {law.norm} norm",
             aligned([(*head, "largest radius"), *map(_row, rows_of(found))]),
             "",
             f"at sigma {config.sigma:g}, no radius exceeds {at_most(found.limits.largest_radius, 3)}, and a class "

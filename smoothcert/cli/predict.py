@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from smoothcert.runs.folder import ModelSpec
-    from smoothcert.statistics.certificate import Certificate
+    from smoothcert.statistics.procedure import Certificate
 
 _SETTINGS = Options(CertifyConfig, only="sigma n0 alpha noise seed precision kernels")
 

@@ -167,7 +167,7 @@ def _reanalysed(entry: Certificates, options: Asked) -> Certificates:
                 "--alpha and --bound out, or name stores of certificates, which have counts"
             )
         return log_in_linf(entry, options.dimension) if options.norm == "linf" else entry
-    recorded = entry.manifest.get("environment", {}).get("values")
+    recorded = entry.identity.get("dimension")
     if None not in (options.dimension, recorded) and options.dimension != recorded:
         raise ConfigError(
             f"{entry.source}: its inputs have {recorded} values, found --dimension {options.dimension}; leave it out, "

@@ -30,15 +30,14 @@ from smoothcert.errors import ModelError
 from smoothcert.evaluation.noise_levels import answers_of
 from smoothcert.keys import derive
 from smoothcert.noise.streams import unit_range
-from smoothcert.report import read_store
 from smoothcert.runs.attack_rows import ATTACK_COLUMNS, unlike
 from smoothcert.runs.check import require_sound
 from smoothcert.runs.environment import device_kind, environment
 from smoothcert.runs.executor import Here, Row
-from smoothcert.runs.rows import NoCertificates
+from smoothcert.runs.manifest import Manifest
 from smoothcert.runs.seeds import seed_of_store
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import Manifest, ResultStore
+from smoothcert.runs.store import ResultStore
 from smoothcert.statistics import bounds
 
 ATTACK_VERSION = 3
@@ -85,7 +84,7 @@ def attack_dataset(
     smoothed = _smoothed(model, dataset.classes, config, device)
     prepared = smoothed.prepare(first)
     attacked = {**about, "sigma": config.sigma, "behaviour": prepared.behaviour}
-    if certificates is not None and unlike(attacked, certificates.manifest().identity):
+    if certificates is not None and unlike(attacked, certificates.manifest().described):
         certificates = None
     precision = (
         _certified_precision(certificates, smoothed)
@@ -224,10 +223,8 @@ def _distance(found: Tensor, image: Tensor) -> float:
 
 def _certified(store: ResultStore) -> dict[int, tuple[int, float]]:
     """idx -> (predict, radius) of a certificate store, each of which its counts prove; none before the first row."""
-    require_sound(store.folder, "name other certificates, or certify again")
-    try:
-        found = read_store(store.folder)
-    except NoCertificates:
+    found = require_sound(store.folder, "name other certificates, or certify again").columns
+    if not found:
         return {}
-    rows = zip(found.idx.tolist(), found.predict.tolist(), found.radius.tolist(), strict=True)
+    rows = zip(*(found[name].tolist() for name in ("idx", "predict", "radius")), strict=True)
     return {index: (predict, radius) for index, predict, radius in rows}

@@ -11,17 +11,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from smoothcert.certification.plan import check_settings
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.config import CertifyConfig
+from smoothcert.config.choices import law_of
 from smoothcert.data import Dataset, LazyDataset
 from smoothcert.errors import DataError, ModelError
 from smoothcert.evaluation.findings import Finding, about_answers, about_noise
 from smoothcert.evaluation.input_forms import try_forms
 from smoothcert.evaluation.noise_levels import LEVELS, Level, answers_of, best_sigma, measure_level
 from smoothcert.evaluation.outlook import Limits, limits_of, samples_expected
-from smoothcert.noise.streams import law_of
 from smoothcert.report.measures.intervals import share_intervals
+from smoothcert.statistics.laws import law_named
+from smoothcert.statistics.procedure import Procedure
 
 IMAGES = 200
 SECONDS = 15.0
@@ -82,8 +83,8 @@ def examine(
     seconds: float = SECONDS,
 ) -> Diagnosis:
     """Look at a network and at some images before hours are spent; `planned` is how many are to be certified."""
-    sigma, budget = config.sigma, (config.n, config.alpha, law_of(config.noise))
-    check_settings(config)
+    sigma, budget = config.sigma, (config.n, config.alpha, law_named(law_of(config.noise)))
+    Procedure.of(config)
     limits = limits_of(sigma, *budget)
     radii = config.radii or ((sigma,) if sigma < limits.largest_radius else ())
     tested = replace(config, radii=radii or None, tolerance=None, simultaneous=False)
@@ -119,7 +120,7 @@ def examine(
     }
     best = None if labels is None else best_sigma([*levels.values()], labels, *budget)
     findings += about_noise(clean, levels[sigma], labels, best, data, *budget)
-    samples = samples_expected(plan.test, levels[sigma].shares) if plan.test else 0.0
+    samples = samples_expected(plan.stopping, levels[sigma].shares) if plan.radii else 0.0
     return Diagnosis(
         config,
         tuple(findings),
@@ -175,7 +176,7 @@ def _about_inputs(
 def rows_of(diagnosis: Diagnosis) -> list[dict[str, Any]]:
     """The noise levels as a table: accuracy of single noisy copies, and what certificates may be expected."""
     config, labels = diagnosis.config, diagnosis.labels
-    budget = config.n, config.alpha, law_of(config.noise)
+    budget = config.n, config.alpha, law_named(law_of(config.noise))
     rows: list[dict[str, Any]] = []
     for level in diagnosis.levels:
         row = {**dict.fromkeys(_MEASURED), "sigma": level.sigma, "copies": level.copies}

@@ -13,7 +13,7 @@ from smoothcert.data import Dataset, LazyDataset
 from smoothcert.evaluation.input_forms import Trial, clearly_more, like_guessing, other_order
 from smoothcert.evaluation.noise_levels import Level, commonest
 from smoothcert.report.measures.intervals import share_intervals
-from smoothcert.statistics import bounds
+from smoothcert.statistics.laws import Law
 from smoothcert.statistics.printed import in_percent
 
 _MANY = 0.1  # of the images: who gains so many by another way to be fed was trained otherwise
@@ -94,7 +94,7 @@ def about_noise(
     data: Dataset | LazyDataset,
     n: int,
     alpha: float,
-    law: bounds.Law,
+    law: Law,
 ) -> Iterator[Finding]:
     where = f"under noise of sigma {noisy.sigma:g}"
     learn = _LEARN

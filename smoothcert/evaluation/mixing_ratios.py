@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from smoothcert.evaluation.paths import AdversarialPath
-from smoothcert.runs.chain import require_chain
+from smoothcert.runs.chain import require_unedited
 from smoothcert.runs.executor import Here, Row
+from smoothcert.runs.manifest import Manifest
 from smoothcert.runs.rows import CHECK
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import Manifest, ResultStore
+from smoothcert.runs.store import ResultStore
 
 RATIOS_VERSION = 1
 COLUMNS = ("idx", "label", "answer", "correct", "ratio", "time", CHECK)
@@ -39,9 +40,7 @@ def mixing_ratios(
     store = ResultStore(folder / name, COLUMNS)
     store.claim(Manifest(identity, len(indices), environment))
     for part in store.parts():
-        require_chain(
-            part, store.manifest().identity, f"delete {store.folder} to make its ratios again"
-        )
+        require_unedited(part, store.manifest(), f"delete {store.folder} to make its ratios again")
     store.complete(
         indices,
         Selection(),

@@ -14,6 +14,7 @@ from smoothcert.errors import COLLAPSED
 from smoothcert.evaluation.input_forms import clearly_more
 from smoothcert.kernels.prepare import Prepared
 from smoothcert.statistics import bounds
+from smoothcert.statistics.laws import Law
 
 LEVELS = (0.12, 0.25, 0.5, 1.0)
 
@@ -50,29 +51,25 @@ class Level:
         found: NDArray[np.float64] = (self.counts.max(1) + 0.5) / (self.copies + 1)
         return found
 
-    def expected_radii(self, n: int, alpha: float, law: bounds.Law) -> NDArray[np.float64]:
+    def expected_radii(self, n: int, alpha: float, law: Law) -> NDArray[np.float64]:
         """The radius of each image's most frequent class if n samples voted as these few do; 0 for an abstention."""
         p_lower = bounds.lower_bound(np.floor(self.shares * n).astype(np.int64), n, alpha)
-        return bounds.radius(p_lower, self.sigma, law)
+        return law.radius(p_lower, self.sigma)
 
     def expected(
-        self, labels: NDArray[np.int64] | None, n: int, alpha: float, law: bounds.Law
+        self, labels: NDArray[np.int64] | None, n: int, alpha: float, law: Law
     ) -> tuple[float, float]:
         """The share of images to be certified, and the average radius: of right answers, or of all without labels."""
         radii = self.expected_radii(n, alpha, law)
         counted = radii if labels is None else radii * (self.counts.argmax(1) == labels)
         return float((counted > 0).mean()), float(counted.mean())
 
-    def beats_one_class(
-        self, labels: NDArray[np.int64], n: int, alpha: float, law: bounds.Law
-    ) -> bool:
+    def beats_one_class(self, labels: NDArray[np.int64], n: int, alpha: float, law: Law) -> bool:
         """Whether clearly more images will be certified with their label than by a classifier with one answer."""
         right = (self.expected_radii(n, alpha, law) > 0) & (self.counts.argmax(1) == labels)
         return self.one_class(labels) is None and clearly_more(right, labels == commonest(labels))
 
-    def one_class_acr(
-        self, labels: NDArray[np.int64], n: int, alpha: float, law: bounds.Law
-    ) -> float:
+    def one_class_acr(self, labels: NDArray[np.int64], n: int, alpha: float, law: Law) -> float:
         """The same for a classifier that always gives the most frequent label: all its copies agree."""
         (radius,) = Level(self.sigma, np.array([[self.copies]])).expected_radii(n, alpha, law)
         return float(radius * (labels == commonest(labels)).mean())
@@ -99,7 +96,7 @@ def answers_of(prepared: Prepared, batch_size: int) -> Answers:
 
 
 def measure_level(
-    answers: Answers, images: Tensor, sigma: float, law: bounds.Law, copies: int, classes: int
+    answers: Answers, images: Tensor, sigma: float, law: Law, copies: int, classes: int
 ) -> Level:
     """Votes of `copies` noisy copies of each image."""
     generator = torch.Generator(images.device).manual_seed(0)
@@ -110,11 +107,11 @@ def measure_level(
     return Level(sigma, counts.cpu().numpy())
 
 
-def _noise(images: Tensor, law: bounds.Law, generator: torch.Generator) -> Tensor:
+def _noise(images: Tensor, law: Law, generator: torch.Generator) -> Tensor:
     """Of standard deviation 1."""
-    if law == "gaussian":
+    if law.name == "gaussian":
         return torch.empty_like(images).normal_(generator=generator)
-    if law == "uniform":
+    if law.name == "uniform":
         return torch.empty_like(images).uniform_(-(3**0.5), 3**0.5, generator=generator)
     # Laplace: the difference of two exponential numbers
     one, other = (torch.empty_like(images).exponential_(generator=generator) for _ in range(2))
@@ -122,7 +119,7 @@ def _noise(images: Tensor, law: bounds.Law, generator: torch.Generator) -> Tenso
 
 
 def best_sigma(
-    levels: Sequence[Level], labels: NDArray[np.int64], n: int, alpha: float, law: bounds.Law
+    levels: Sequence[Level], labels: NDArray[np.int64], n: int, alpha: float, law: Law
 ) -> float | None:
     """The level whose ACR is most above that of a classifier with one answer; None if it is nowhere."""
     gains = {

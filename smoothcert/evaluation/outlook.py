@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smoothcert.statistics import bounds
-from smoothcert.statistics.sequential import Procedure
+from smoothcert.statistics.laws import Law
+from smoothcert.statistics.stopping import Stopping
 
 _EXAMPLES = 4  # simulated votes per image
 
@@ -21,10 +22,12 @@ class Limits:
     smallest_p: float  # of the samples that must agree, or the answer is an abstention
 
 
-def limits_of(sigma: float, n: int, alpha: float, law: bounds.Law) -> Limits:
-    largest = float(bounds.radius(bounds.lower_bound(n, n, alpha), sigma, law))
-    # the smallest count that certifies anything lies above the first, at most at the second
-    low, high = n // 2, n
+def limits_of(sigma: float, n: int, alpha: float, law: Law) -> Limits:
+    largest = float(law.radius(bounds.lower_bound(n, n, alpha), sigma))
+    low, high = (
+        n // 2,
+        n,
+    )  # the smallest count that certifies anything lies above the first, at most at the second
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (
@@ -33,20 +36,19 @@ def limits_of(sigma: float, n: int, alpha: float, law: bounds.Law) -> Limits:
     return Limits(largest, high / n)
 
 
-def samples_expected(test: Procedure, shares: NDArray[np.float64], seed: int = 0) -> float:
-    """Average samples that a test takes of images whose top classes have these shares of the votes."""
+def samples_expected(stopping: Stopping, shares: NDArray[np.float64], seed: int = 0) -> float:
+    """Average samples for images whose top classes have these shares of the votes."""
     rng = np.random.default_rng(seed)
-    return float(
-        np.mean([samples_of(test, float(share), rng) for share in shares for _ in range(_EXAMPLES)])
-    )
+    return float(samples_taken(stopping, np.repeat(shares, _EXAMPLES), rng).mean())
 
 
-def samples_of(test: Procedure, p: float, rng: np.random.Generator) -> int:
-    """Samples that a test takes of an image whose top class has this share of the votes."""
-    state, count, before = test.start, 0, 0
-    for look, last in enumerate(test.looks):
-        count += int(rng.binomial(last - before, p))
-        state, before = test.advance(state, look, count), last
-        if test.finished(state):
-            break
-    return before
+def samples_taken(
+    stopping: Stopping, shares: NDArray[np.float64], rng: np.random.Generator
+) -> NDArray[np.int64]:
+    """Samples of an image with each share, as they might be drawn."""
+    looks = np.array(stopping.looks)
+    path = rng.binomial(np.diff(looks, prepend=0), shares[:, None]).cumsum(1)
+    taken = np.full(len(shares), looks[-1])
+    for look in reversed(range(len(looks))):
+        taken[stopping.judge(path[:, : look + 1]).finished] = looks[look]
+    return taken

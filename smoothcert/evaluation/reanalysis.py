@@ -11,10 +11,11 @@ import numpy as np
 from smoothcert.config import check_choice
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.report import Certificates, read_store
+from smoothcert.runs.counts import Counts, Integers, read_counts
 from smoothcert.runs.store import ResultStore
-from smoothcert.runs.votes import Votes, read_votes
 from smoothcert.statistics import bounds
-from smoothcert.statistics.certificate import ABSTAIN
+from smoothcert.statistics.laws import Law, law_named
+from smoothcert.statistics.procedure import ABSTAIN, SPLIT
 
 Bound = Literal["binary", "multiclass"]
 Norm = Literal["l2", "linf"]
@@ -47,20 +48,21 @@ def reanalyse(
             "saw: bounds for a fixed number of samples do not hold for its counts. Certify with a fixed n to "
             "re-analyse, or take its radii as they are"
         )
-    law = stored.law
+    law = law_named(stored.law)
     stored = replace(stored, alpha=stored.alpha if alpha is None else bounds.check_alpha(alpha))
     level = bounds.check_alpha(stored.alpha_each or 0.0)
     if stored.counts0 is None or stored.counts is None:
         raise StoreError(f"{folder} has no class counts, so that it cannot be analysed again")
-    votes = read_votes(stored.counts0, stored.counts)
-    p, radius = _bounds(bound, votes, level, identity, law)
+    selected = read_counts(stored.counts0.tolist()).top()
+    counted = read_counts(stored.counts.tolist())
+    p, radius = _bounds(bound, selected, counted, level, identity, law)
     certified = p >= 0.5 if bound == "binary" else radius > 0
     dimension = _values(folder, manifest, law, values) if norm == "linf" else None
     if dimension is not None:
         radius = bounds.linf_radius(radius, dimension)
-    elif norm == "l2" and law != "gaussian":
-        raise ConfigError(f"{law} noise gives l1 radii, found norm 'l2' asked: leave norm out")
-    predict = np.where(certified, votes.selected, ABSTAIN)
+    elif norm == "l2" and law.norm != "l2":
+        raise ConfigError(f"{law.name} noise gives l1 radii, found norm 'l2' asked: leave norm out")
+    predict = np.where(certified, selected, ABSTAIN)
     return replace(
         stored,
         predict=predict,
@@ -89,33 +91,27 @@ def _told(identity: dict[str, Any], alpha: float | None, bound: Bound) -> list[s
 
 def _bounds(
     bound: Bound,
-    votes: Votes,
+    selected: Integers,
+    counted: Counts,
     alpha: float,
     identity: dict[str, Any],
-    law: bounds.Law,
+    law: Law,
 ) -> tuple[bounds.Array, bounds.Array]:
     """The lower bound of p_A and the radius of each input: 0 for inputs that were skipped after selection."""
-    sigma, slack = identity["sigma"], identity.get("tau", 0.0)
-    top, other, sampled, drawn = votes.top, votes.other, votes.n > 0, np.maximum(votes.n, 1)
+    sigma, slack = identity["sigma"], identity["tau"]
+    top, other, drawn = counted.of(selected), counted.largest_but(selected), counted.total()
+    sampled, drawn = drawn > 0, np.maximum(drawn, 1)
     if bound == "binary":
         p = np.where(sampled, bounds.lower_bound(top, drawn, alpha, slack), 0.0)
-        return p, bounds.radius(p, sigma, law)
-    split = identity.get("split_alpha", bounds.DEFAULT_SPLIT)
-    p = np.where(sampled, bounds.lower_bound(top, drawn, split * alpha, slack), 0.0)
-    return p, np.where(
-        sampled, bounds.multiclass_radius(top, other, drawn, alpha, sigma, law, split, slack), 0.0
-    )
+        return p, law.radius(p, sigma)
+    p = np.where(sampled, bounds.lower_bound(top, drawn, SPLIT * alpha, slack), 0.0)
+    p_b = bounds.upper_bound(other, drawn, (1.0 - SPLIT) * alpha, slack)
+    return p, np.where(sampled, law.multiclass_radius(p, p_b, sigma), 0.0)
 
 
-def _values(folder: Path, manifest: dict[str, Any], law: bounds.Law, given: int | None) -> int:
-    if law != "gaussian":
+def _values(folder: Path, manifest: dict[str, Any], law: Law, given: int | None) -> int:
+    if law.norm != "l2":
         raise ConfigError(
-            f"l-infinity radii follow from l2 radii, found the l1 radii of {law} noise"
+            f"l-infinity radii follow from l2 radii, found the l1 radii of {law.name} noise"
         )
-    recorded = manifest.get("environment", {}).get("values")
-    if given is None and recorded is None:
-        raise StoreError(
-            f"{folder} does not say how many values an input has, which norm 'linf' needs: "
-            "give values=..., for example 784 for MNIST"
-        )
-    return int(given if given is not None else recorded)
+    return int(given if given is not None else manifest["identity"]["dimension"])

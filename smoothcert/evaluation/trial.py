@@ -29,8 +29,8 @@ from smoothcert.runs.folder import RunFolder
 from smoothcert.runs.loading import MINI, mini_run
 from smoothcert.runs.selection import Selection
 from smoothcert.statistics.bounds import check_samples
-from smoothcert.statistics.certificate import ABSTAIN, Certificate
 from smoothcert.statistics.printed import at_least
+from smoothcert.statistics.procedure import ABSTAIN, Certificate
 
 Pixels = NDArray[np.uint8]
 

@@ -1,7 +1,8 @@
 """Integer noise from the words of a counter: the same on every device, at a known distance from the true law.
 
-The uniform integer u of a coordinate, of which laws.py makes noise, is u = w 2^30 + floor(w' / 4) of two 32-bit words.
-They are words of Philox4x32-10 under a key that is a 64-bit hash of the seed and the law, at the counters
+The uniform integer u of a coordinate, of which thresholds.py makes noise, is
+u = w 2^30 + floor(w' / 4) of two 32-bit words. They are words of Philox4x32-10 under a key that is
+a 64-bit hash of the seed and the law, at the counters
 
     w:   (group of four coordinates, sample, third, fourth)
     w':  (group of four coordinates, sample, third, fourth + 2^31)
@@ -32,8 +33,8 @@ from torch import Tensor
 
 from smoothcert.errors import ConfigError
 from smoothcert.keys import derive
-from smoothcert.noise import laws
-from smoothcert.statistics.bounds import Law
+from smoothcert.noise.thresholds import BITS, largest, padding, thresholds
+from smoothcert.statistics.laws import Law
 
 Stage = Literal["selection", "estimation", "prediction"]
 Words = NDArray[np.uint32]
@@ -74,7 +75,7 @@ def check_samples(last: int) -> None:
 
 
 def key_of(seed: int, law: Law) -> tuple[int, int]:
-    key = derive(seed, f"{law} noise", bits=64)
+    key = derive(seed, f"{law.name} noise", bits=64)
     return key & 0xFFFFFFFF, key >> 32
 
 
@@ -82,13 +83,13 @@ class Table:
     """The thresholds of a law that are neither below nor above all u, and their number <= u as far as w decides it."""
 
     def __init__(self, law: Law, sigma: float) -> None:
-        every = np.array(laws.thresholds(law, sigma))
-        self.thresholds = every[(every > 0) & (every < 2**laws.BITS)]
-        self.shift = laws.largest(sigma) - int(
+        every = np.array(thresholds(law, sigma))
+        self.thresholds = every[(every > 0) & (every < 2**BITS)]
+        self.shift = largest(sigma) - int(
             (every <= 0).sum()
         )  # T is the number of `thresholds` <= u, minus this
         # the range of the integer sum: clipping is part of the network, wide enough to be met only beyond 6 sigma
-        reach = laws.reach(sigma)
+        reach = padding(sigma)
         self.low, self.high = -255.0 * reach, 255.0 * (reach + 1)
         self.upper = (self.thresholds >> 30).astype(np.uint32)
         self.following = np.append(

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from smoothcert.noise.exact import Place, Table, check_samples, key_of, table_of
 from smoothcert.noise.fused_kernels import GROUPS, noisy_rows
-from smoothcert.statistics.bounds import Law
+from smoothcert.statistics.laws import Law
 
 _BITS = range(6, 10)  # that a guide may have: more cost more than the steps that they save
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from smoothcert.noise import laws
 from smoothcert.noise.exact import SECOND, Place, check_samples, key_of
 from smoothcert.noise.philox import philox4x32
-from smoothcert.statistics.bounds import Law
+from smoothcert.noise.thresholds import thresholds
+from smoothcert.statistics.laws import Law
 
 
 class ReferenceNoise:
@@ -28,9 +28,7 @@ class ReferenceNoise:
         place: Place,
     ) -> None:
         self._values, self._place, self._key = values, place, key_of(seed, law)
-        self._thresholds = torch.tensor(
-            laws.thresholds(law, sigma), dtype=torch.int64, device=device
-        )
+        self._thresholds = torch.tensor(thresholds(law, sigma), dtype=torch.int64, device=device)
 
     def draw(self, first: int, last: int) -> Tensor:
         found = torch.searchsorted(

@@ -20,19 +20,21 @@ from scipy.special import bdtr, bdtrc, kolmogorov, ndtr
 from torch import Tensor
 
 from smoothcert.config import CertifyConfig, NoiseMode
+from smoothcert.config.choices import law_of
 from smoothcert.errors import ConfigError
-from smoothcert.noise import laws
 from smoothcert.noise.exact import Stage, place_of
 from smoothcert.noise.reference import ReferenceNoise
-from smoothcert.noise.streams import NoisyCopies, law_of
+from smoothcert.noise.streams import NoisyCopies
+from smoothcert.noise.thresholds import BITS, padding
 from smoothcert.statistics import bounds
+from smoothcert.statistics.laws import law_named
 
 Array = NDArray[np.float64]
 
 FALSE_ALARM = 1e-4
 """Chance that a perfect stream fails any of the checks of one run; shared evenly among them."""
 
-_CDF: dict[bounds.Law, Callable[[Any], Any]] = {  # of variance 1
+_CDF: dict[str, Callable[[Any], Any]] = {  # of variance 1
     "gaussian": ndtr,
     "uniform": lambda x: np.clip(0.5 + x / np.sqrt(12), 0.0, 1.0),
     "laplace": lambda x: np.where(
@@ -84,7 +86,7 @@ def selftest_noise(
     image = torch.zeros(_SHAPE, dtype=torch.uint8, device=device)
     scale = _FINE if mode == "float" else 255.0 * sigma  # cells per sigma
     # integer noise is clipped there, on both sides of a black image's 0
-    reach = laws.reach(sigma) / sigma
+    reach = padding(sigma) / sigma
     # cell k holds [k - 1/2, k + 1/2) / scale, in units of sigma; the outermost ones hold all that is beyond
     last = round(reach * scale)
     observed = np.zeros(2 * last + 1)
@@ -123,7 +125,7 @@ def _chunks(stream: NoisyCopies, samples: int, sigma: float) -> Iterator[Tensor]
         yield stream.take(first, min(first + _CHUNK, samples)).flatten(1) / sigma
 
 
-def _from_cells(observed: Array, scale: float, law: bounds.Law) -> Iterator[Result]:
+def _from_cells(observed: Array, scale: float, law: str) -> Iterator[Result]:
     n, last = observed.sum(), len(observed) // 2
     cell = np.arange(-last, last + 1)
     below = _CDF[law]((cell[:-1] + 0.5) / scale)  # P(cell <= k)
@@ -154,15 +156,17 @@ def _from_cells(observed: Array, scale: float, law: bounds.Law) -> Iterator[Resu
 
 
 def _bits_of_u(
-    law: bounds.Law, sigma: float, seed: int, device: str | torch.device, samples: int
+    law: str, sigma: float, seed: int, device: str | torch.device, samples: int
 ) -> Result:
     """The uniform integers behind integer noise, bit by bit."""
-    ones, total = torch.zeros(laws.BITS, dtype=torch.int64, device=device), 0
+    ones, total = torch.zeros(BITS, dtype=torch.int64, device=device), 0
     for stage, index in _SOURCES:
         place = place_of(torch.zeros(_SHAPE, dtype=torch.uint8), index, stage)
-        source = ReferenceNoise(law, sigma, 784, torch.device(device), seed=seed, place=place)
+        source = ReferenceNoise(
+            law_named(law), sigma, 784, torch.device(device), seed=seed, place=place
+        )
         u = source.uniform(0, min(_CHUNK, samples))
-        ones += torch.stack([(u >> bit & 1).sum() for bit in range(laws.BITS)])
+        ones += torch.stack([(u >> bit & 1).sum() for bit in range(BITS)])
         total += u.numel()
     return _worst(
         "bits of the uniform integers", (ones.cpu().numpy() / total - 0.5) * 2 * np.sqrt(total)

@@ -7,8 +7,8 @@ cannot share a sample, because all of these are part of the key or the counter.
 
 `exact` adds round(255 sigma z) to the 8-bit image as integers, so what the network sees is a function of the integer
 sum alone and no low-order bit can reveal the image. The integers do not depend on the device, and their law is known
-(laws.py, exact.py). `uniform` and `laplace` are the same with noise of these laws and of the same standard deviation;
-their radii are in l1 norm. `float` adds sigma z in float32, as the literature does; it is kept for comparison, and is
+(thresholds.py). `uniform` and `laplace` are the same with noise of these laws and of the same standard deviation; their
+radii are in l1 norm. `float` adds sigma z in float32, as the literature does; it is kept for comparison, and is
 not formally sound (the floats reachable from x depend on x).
 """
 
@@ -20,12 +20,13 @@ import torch
 from torch import Tensor
 
 from smoothcert.config import NoiseMode
-from smoothcert.config.choices import law_of as law_of  # named here too, beside the noise
+from smoothcert.config.choices import law_of
 from smoothcert.devices.launching import launch_on, runs_triton
 from smoothcert.errors import ConfigError, DataError
-from smoothcert.noise import laws
 from smoothcert.noise.blocks import NormalBlocks
 from smoothcert.noise.exact import ExactNoise, Stage, place_of, table_of
+from smoothcert.noise.thresholds import tau_of
+from smoothcert.statistics.laws import law_named
 
 if TYPE_CHECKING:
     from smoothcert.noise.fused import FusedNoise
@@ -47,12 +48,12 @@ def stream(mode: NoiseMode) -> str:
     return FLOAT_STREAM if mode == "float" else INTEGER_STREAM
 
 
-def total_variation(mode: NoiseMode, sigma: float, values: int) -> float:
+def tau(mode: NoiseMode, sigma: float, dimension: int) -> float:
     """The total variation distance, at most, of a noisy image from the law that its certificate assumes.
 
     It is known for noise that is added as integers; float noise is assumed to be as intended.
     """
-    return 0.0 if mode == "float" else laws.distance(sigma, values)
+    return 0.0 if mode == "float" else tau_of(sigma, dimension)
 
 
 class NoisyCopies:
@@ -69,7 +70,7 @@ class NoisyCopies:
         stage: Stage,
         dtype: torch.dtype = torch.float32,
     ) -> None:
-        law = law_of(mode)
+        law = law_named(law_of(mode))
         if image.device.type not in ("cpu", "cuda"):
             raise ConfigError(
                 f"noise streams exist for cpu and cuda devices, found {image.device.type}"

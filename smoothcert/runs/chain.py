@@ -1,39 +1,28 @@
-"""The chain of checks of a part, read: which rows do not follow on the row before them as they were written."""
+"""The check of each row, a hash of the manifest and of its cells: which rows do not have theirs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from smoothcert.errors import StoreError
-from smoothcert.runs.rows import CHECK, Lines
-from smoothcert.runs.store import first_link, next_link
+from smoothcert.runs.identity import digest_of
+from smoothcert.runs.manifest import Manifest
+from smoothcert.runs.rows import Lines
+from smoothcert.runs.store import row_check
 
 
-def broken_rows(lines: Lines, identity: Mapping[str, Any]) -> Iterator[int]:
-    """The rows whose check is not that of their cells and of the row before; none in a part without a chain."""
-    if lines.header[-1] != CHECK:
-        return
-    previous = first_link(identity, lines.path.stem)
-    for row, fields in enumerate(lines.fields):
-        if fields[-1] != next_link(previous, "\t".join(fields[:-1])):
+def edited_rows(lines: Lines, manifest: Manifest) -> Iterator[int]:
+    """The rows that are not as they were written under this manifest."""
+    digest = digest_of(manifest.identity, manifest.inputs)
+    for row, text in enumerate(lines.texts):
+        cells, _, check = text.rpartition("\t")
+        if check != row_check(digest, cells):
             yield row
-        previous = fields[-1]
 
 
-def chain_problems(lines: Lines, identity: Mapping[str, Any]) -> Iterator[str]:
-    """Which rows are not as they were written."""
-    if lines.fields and lines.header[-1] != CHECK:
-        yield f"{lines.path.name}: the column {CHECK}, which chains the rows, was cut off"
-    for row in broken_rows(lines, identity):
-        first = "or the manifest was changed, " if row == 0 else ""
-        yield (
-            f"{lines.path.name}, line {lines.numbers[row]}, input {lines.fields[row][0]}: the chain is broken here: "
-            f"the row was edited or moved, {first}or a row before it was lost or put in"
-        )
-
-
-def require_chain(lines: Lines, identity: Mapping[str, Any], advice: str) -> None:
+def require_unedited(lines: Lines, manifest: Manifest, advice: str) -> None:
     """Refuse rows that are not as they were written."""
-    for problem in chain_problems(lines, identity):
-        raise StoreError(f"{lines.path.parent}/{problem}: {advice}")
+    for row in edited_rows(lines, manifest):
+        raise StoreError(
+            f"{lines.path}, line {lines.numbers[row]}: the row or the manifest was edited: {advice}"
+        )

@@ -33,6 +33,7 @@ def environment(device: torch.device) -> dict[str, str]:
         "scipy": scipy.__version__,
         "python": platform.python_version(),
         "device": name,
+        "cpu": torch.backends.cpu.get_cpu_capability(),  # its kernels decide the last digits
         "host": platform.node(),
         "cuda": torch.version.cuda or "",
         "triton": version("triton") if has_triton() else "",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Any
 
 from smoothcert.errors import StoreError
@@ -11,10 +13,21 @@ _ROUNDING = 1e-3  # of the spread of logits: machines differ in later digits
 
 
 def written_out(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """What must be the same. `max` may grow, `alpha_each` follows, and a seed is the number that keyed the noise."""
-    return {
-        name: value for name, value in identity.items() if name not in ("alpha_each", "max", "seed")
-    }
+    """What must be the same. `max` may grow, and a seed is the number that keyed the noise."""
+    return {name: value for name, value in identity.items() if name not in ("max", "seed")}
+
+
+def digest_of(identity: Mapping[str, Any], inputs: int) -> str:
+    """A hash of all that decides the rows of a store, but for what machines may say otherwise.
+
+    These are PyTorch's words for the network and the late digits of its answers. How many inputs
+    there are decides only where they share one alpha.
+    """
+    decides = written_out(identity)
+    decides = {k: v for k, v in decides.items() if k not in ("network", "behaviour")}
+    if identity.get("simultaneous"):
+        decides["inputs"] = inputs
+    return sha256(json.dumps(decides, sort_keys=True).encode()).hexdigest()
 
 
 def require_same(
@@ -50,9 +63,8 @@ def differences(
 def one_network(a: Mapping[str, Any], b: Mapping[str, Any]) -> bool:
     """Whether two identities are of networks with the same layers, as far as they tell.
 
-    They tell it by a hash of PyTorch's words, which another version of PyTorch may choose otherwise. Then the
-    networks' behaviour decides. Older versions of smoothcert did not say whose words they are: two of their stores are
-    compared strictly, and with a newer one as if another PyTorch had printed them.
+    They tell it by a hash of PyTorch's words, which another version of PyTorch may choose
+    otherwise. Then the networks' behaviour decides.
     """
     one, other = a.get("network"), b.get("network")
     if not (isinstance(one, str) and isinstance(other, str)):

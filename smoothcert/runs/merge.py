@@ -1,13 +1,12 @@
 """Stores that were made on machines without a common disk -> one store. Checked as a whole before anything is written.
 
 Rows that are not there yet are appended to a part of the joint store, as a process that certifies would append them.
-They are chained anew: the chain of a part begins with its name and its manifest, and machines differ in late digits of
-`behaviour`. So a merge may be killed at any moment, repeated, or made into a store that others are still filling.
+Each row keeps its check, so a merge may be killed at any moment, repeated, or made into a store
+that others are still filling.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -15,17 +14,15 @@ from itertools import combinations
 from pathlib import Path
 
 from smoothcert.errors import StoreError
-from smoothcert.progress import noun
-from smoothcert.runs.check import require_sound
+from smoothcert.runs.check import check_parts, require_sound
 from smoothcert.runs.checks import join_checks
 from smoothcert.runs.find import find_results, stores_of
 from smoothcert.runs.identity import differences, written_out
 from smoothcert.runs.remote import local
-from smoothcert.runs.rows import CHECK, NoCertificates
-from smoothcert.runs.rules import read_rules
+from smoothcert.runs.rows import COLUMNS, NoCertificates
 from smoothcert.runs.store import ResultStore
 
-_SHOWN = 10  # inputs that an error names
+_TIME = COLUMNS.index("time")
 _LEAVE_OUT = "leave this source out, or certify its inputs again. Nothing was written"
 
 
@@ -41,20 +38,22 @@ class Merged:
 
 
 class _Source:
-    """A store whose rows have been read and checked; their cells by input."""
+    """A store whose rows have been read and checked."""
 
     def __init__(self, folder: Path) -> None:
-        self.store = ResultStore(folder)
-        self.manifest = self.store.manifest()
-        if "attack" in self.manifest.identity:
-            raise StoreError(
-                f"{folder} holds attacks, and only certificates are merged: attack on one disk instead"
-            )
-        self.inputs = require_sound(folder, _LEAVE_OUT).inputs
-        self.rows: dict[int, dict[str, str]] = {}
-        for row in self.store.rows():
-            self.rows.setdefault(int(row["idx"]), row)
-        self.store.mean_seconds()  # whoever goes on with the joint store reads all times
+        self.folder = folder
+        checked = require_sound(folder, _LEAVE_OUT)
+        self.manifest, self.parts = checked.manifest, checked.parts
+
+    def rows(self) -> dict[tuple[str, ...], str]:
+        """The whole rows, each with its check, which is the same in all stores of these settings;
+        by all that they say but for the time."""
+        found: dict[tuple[str, ...], str] = {}
+        for part in self.parts:
+            for fields, text in zip(part.fields, part.texts, strict=True):
+                said = (*fields[:_TIME], *fields[_TIME + 1 : -1])
+                found[said] = min(text, found.get(said, text))
+        return found
 
 
 def merge(
@@ -81,33 +80,38 @@ def merge(
     there = [_Source(target.folder)] if target.exists else []
     read = [*there, *map(_Source, found.values())]
     _require_same_procedure(read)
-    rows = _joined(read)
-    for source in read:
-        with suppress(NoCertificates):
-            check(source.store.folder)
     # the same one, in whatever order they are given; its max may be larger than that of the store that is there
     largest = max(
         read,
-        key=lambda source: (
-            source.manifest.inputs,
-            json.dumps(vars(source.manifest), sort_keys=True),
-        ),
-    )
+        key=lambda source: (source.manifest.inputs, source.manifest.written()),
+    ).manifest
+    joint = check_parts(target.folder, largest, [part for source in read for part in source.parts])
+    if joint.problems:
+        more = f" ({len(joint.problems)} problems)" if len(joint.problems) > 1 else ""
+        raise StoreError(
+            f"stores disagree{more}: {joint.problems[0]}. One of them is not what the command gives: find out which "
+            "by `smoothcert verify STORE --resample`. Nothing was written"
+        )
+    for source in read:
+        with suppress(NoCertificates):
+            check(source.folder)
     made = {
-        **largest.manifest.environment,
+        **largest.environment,
         "merged": True,
     }  # and the machine that it names is one of several
-    target.claim(replace(largest.manifest, environment=made))
-    new = sorted(rows.keys() - (there[0].rows.keys() if there else ()))
-    if new:
+    target.claim(replace(largest, environment=made))
+    known = there[0].rows() if there else {}
+    new: dict[tuple[str, ...], str] = {}
+    for source in read:  # rows of one input that differ as rounding explains are all kept
+        for said, text in source.rows().items():
+            new[said] = min(text, new.get(said, text))
+    added = sorted(new.keys() - known.keys(), key=lambda said: (int(said[0]), said))
+    if added:
         with target.writer(None) as part:
-            for index in new:
-                part.add(rows[index])
+            for said in added:
+                part.copy(new[said])
     join_checks(target.folder, list(found.values()))
-    wanted = read_rules(target.manifest()).inputs
-    return Merged(
-        target, len(found), len(new), wanted, [index for index in wanted if index not in rows]
-    )
+    return Merged(target, len(found), len(added), joint.inputs, joint.missing)
 
 
 def _stores_at(place: Path | str, out: Path, name: str | None) -> Iterator[Path]:
@@ -162,9 +166,9 @@ def _require_same_procedure(read: Sequence[_Source]) -> None:
     for first, other in combinations(
         read, 2
     ):  # by their behaviour two may be like a third, and not like each other
-        a, b, said = first.store.folder, other.store.folder, written_out(first.manifest.identity)
+        a, b, said = first.folder, other.folder, written_out(first.manifest.identity)
         told = differences(said, written_out(other.manifest.identity), f"in {a}", f"in {b}")
-        if first.manifest.inputs != other.manifest.inputs and said["simultaneous"]:
+        if first.manifest.inputs != other.manifest.inputs and said.get("simultaneous"):
             told.append(
                 f"alpha shared among {first.manifest.inputs} inputs in {a}, {other.manifest.inputs} in {b}"
             )
@@ -173,37 +177,3 @@ def _require_same_procedure(read: Sequence[_Source]) -> None:
                 f"{a} and {b} hold results of different procedures ({'; '.join(told)}): merge only stores that the "
                 "same command made. Nothing was written"
             )
-
-
-def _joined(read: Sequence[_Source]) -> dict[int, dict[str, str]]:
-    """The rows of all; those that several have are the same but for their times, of which the first in order stays."""
-    rows: dict[int, dict[str, str]] = {}
-    origin: dict[int, _Source] = {}
-    wrong = []
-    for source in read:
-        for index, row in source.rows.items():
-            before = rows.get(index)
-            if before is not None and (told := _disagreement(before, row)):
-                wrong.append(
-                    f"input {index} in {origin[index].store.folder} and in {source.store.folder} ({told})"
-                )
-            if before is None or row["time"] < before["time"]:
-                rows[index], origin[index] = row, source
-    if wrong:
-        more = f", and {len(wrong) - _SHOWN} more" if len(wrong) > _SHOWN else ""
-        raise StoreError(
-            f"stores disagree about {len(wrong)} {noun(len(wrong), 'input')}: {', '.join(wrong[:_SHOWN])}{more}. "
-            "One of them is not what the command gives: find out which by `smoothcert verify STORE --resample`. "
-            "Nothing was written"
-        )
-    if len({int(row["label"]) < 0 for row in rows.values()}) > 1:
-        raise StoreError(
-            "some stores have labels and others none, so that they are about different data"
-        )
-    return rows
-
-
-def _disagreement(a: dict[str, str], b: dict[str, str]) -> str:
-    """The first column in which two rows of one input differ; empty where they say the same."""
-    columns = (name for name in a if name not in ("time", CHECK) and a[name] != b.get(name))
-    return next((f"{name} {a[name]} and {b.get(name)}" for name in columns), "")

@@ -24,10 +24,10 @@ from smoothcert.runs.claims import store_lock
 from smoothcert.runs.executor import Executor, Made
 from smoothcert.runs.identity import require_same, written_out
 from smoothcert.runs.locks import is_held, locked
-from smoothcert.runs.manifest import read_manifest
+from smoothcert.runs.manifest import Manifest, read_manifest
 from smoothcert.runs.remote import Remote, ServerError, work_folder
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import Key, Manifest, ResultStore, part_lock
+from smoothcert.runs.store import Key, ResultStore, part_lock
 
 UPLOAD_SECONDS = 60.0
 LONGEST_PAUSE = 900.0  # between two tries, where the server does not answer
@@ -108,7 +108,7 @@ class RemoteStore(ResultStore):
             with atomic_write(new) as file:
                 file.write(content)
             try:
-                identity, _, _ = read_manifest(new)
+                identity = read_manifest(new).identity
             except StoreError as error:
                 raise StoreError(str(error).replace(str(new), f"{self.url}/{_MANIFEST}")) from error
             if path.exists():

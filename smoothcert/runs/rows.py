@@ -16,12 +16,13 @@ from smoothcert.errors import StoreError
 
 Column = NDArray[Any]
 
-CHECK = "check"  # chains the rows of a part; stores of older versions lack it
+CHECK = "check"  # of a row under its manifest
 COLUMNS = (
-    *("idx", "label", "predict", "radius", "correct", "time"),  # the field's six
-    *("n0", "n", "counts0", "counts", "p_lower", "multiclass_radius", "noise", "seed", CHECK),
+    *("idx", "label", "predict", "radius", "correct", "time"),  # the field's six: what is claimed
+    *("counts0", "counts", "path", CHECK),  # and the counts that prove it
 )
-"""Of our own stores of certificates."""
+"""Of our own stores of certificates. `path` is how often the class that counts0 selects had been
+counted at each look at the estimation samples."""
 
 
 def whole(text: str) -> int:
@@ -46,17 +47,14 @@ REQUIRED: dict[str, Callable[[str], Any]] = {
     "radius": number,
     "correct": whole,
 }
-# Columns of our own stores, without `time` and `check`: they differ each time the same input is certified again.
 OPTIONAL: dict[str, Callable[[str], Any]] = {
     "n0": str,
     "n": str,
     "counts0": str,
     "counts": str,
     "p_lower": lambda text: number(text or "nan"),
-    "multiclass_radius": lambda text: number(text or "nan"),
-    "noise": str,
-    "seed": str,
 }
+"""What logs may have too."""
 _FEW = ("label", "predict", "correct")
 """Columns of few different texts."""
 
@@ -93,6 +91,11 @@ class Lines:
                 self.checked(row)
         return "\t".join(self.texts).split("\t") if self.texts else []
 
+    def columns(self) -> dict[str, list[str]]:
+        """The cells of each column."""
+        cells, width = self.cells(), len(self.header)
+        return {name: cells[place::width] for place, name in enumerate(self.header)}
+
     def rows(self) -> Iterator[dict[str, str]]:
         """The rows as text by column."""
         for row in range(len(self.fields)):
@@ -107,8 +110,8 @@ class Lines:
 
     def error(self, row: int, problem: str) -> StoreError:
         return StoreError(
-            f"{self.path}, line {self.numbers[row]}: {problem}; restore the file from a copy, or make the results "
-            "again under another name"
+            f"{self.path}, line {self.numbers[row]}: {problem}; restore the file from a copy, or delete it: the same "
+            "command makes its rows again"
         )
 
 
@@ -146,7 +149,7 @@ def read_lines(
 
 def _header(path: Path, line: str, required: Sequence[str]) -> list[str]:
     header = [name.strip() for name in line.split("\t")]
-    missing = [name for name in required if name not in (*header, CHECK)]
+    missing = [name for name in required if name not in header]
     if missing:
         raise StoreError(
             f"{path}: expected a tab-separated header with the columns {' '.join(required)}, "

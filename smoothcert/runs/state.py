@@ -13,6 +13,7 @@ from smoothcert.runs.check import require_sound
 from smoothcert.runs.checks import checks_in_words
 from smoothcert.runs.find import find_results, stores_of
 from smoothcert.runs.folder import RunFolder
+from smoothcert.runs.store import ResultStore
 
 _SETTINGS = (
     "sigma",
@@ -166,8 +167,8 @@ def _numbers(records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 def _store_state(folder: Path) -> StoreState:
     try:
         found = require_sound(folder, "`smoothcert verify` names all that is wrong")
-        manifest, missing, identity = found.manifest, len(found.missing), found.manifest.identity
-        seconds = found.store.mean_seconds() if missing else None
+        manifest, missing, identity = found.manifest, len(found.missing), found.manifest.described
+        seconds = ResultStore(folder).mean_seconds() if missing else None
         checks = checks_in_words(folder)
     except StoreError as error:
         return StoreState(folder.name, folder, "damaged", str(error))

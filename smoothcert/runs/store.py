@@ -8,7 +8,6 @@ process may be killed, restarted or moved: what is missing is what no part holds
 
 from __future__ import annotations
 
-import json
 import math
 import os
 import re
@@ -20,16 +19,15 @@ from dataclasses import dataclass
 from hashlib import sha256
 from itertools import count
 from pathlib import Path
-from typing import Any
 
 from smoothcert.errors import StoreError
 from smoothcert.files import atomic_write, write_error
 from smoothcert.progress import ProgressBar
 from smoothcert.runs.claims import Claims, store_lock
 from smoothcert.runs.executor import Executor
-from smoothcert.runs.identity import require_same, written_out
+from smoothcert.runs.identity import digest_of, require_same, written_out
 from smoothcert.runs.locks import is_held, locked
-from smoothcert.runs.manifest import read_manifest
+from smoothcert.runs.manifest import Manifest, read_manifest
 from smoothcert.runs.rows import CHECK, COLUMNS, Lines, read_lines, row_key
 from smoothcert.runs.selection import Selection
 
@@ -39,15 +37,6 @@ SYNC_SECONDS = 1.0
 WAIT_SECONDS = 0.2  # between two looks at what another process still does
 PATIENCE = 60.0
 """Seconds after which rows that another process has claimed are made here too, if nothing else is left to do."""
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """`identity` decides the rows and must match on resume; `environment` is for the record."""
-
-    identity: Mapping[str, Any]
-    inputs: int
-    environment: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -98,7 +87,7 @@ class ResultStore:
 
     def _write(self, manifest: Manifest, *, keep: bool = False) -> None:
         with atomic_write(self._manifest_path, keep=keep) as file:
-            file.write((json.dumps(vars(manifest), indent=2) + "\n").encode())
+            file.write(manifest.written())
 
     @property
     def _manifest_path(self) -> Path:
@@ -109,7 +98,7 @@ class ResultStore:
         return self._manifest_path.is_file()
 
     def manifest(self) -> Manifest:
-        return Manifest(*read_manifest(self._manifest_path))
+        return read_manifest(self._manifest_path)
 
     def parts(self) -> list[Lines]:
         """The whole lines of every part that this store could have written; an unfinished line is passed over."""
@@ -228,7 +217,9 @@ class ResultStore:
             except OSError as error:
                 raise write_error(path, error) from error
             held.callback(os.close, descriptor)
-            writer = PartWriter(descriptor, path, self.columns, self.manifest().identity)
+            manifest = self.manifest()
+            digest = digest_of(manifest.identity, manifest.inputs)
+            writer = PartWriter(descriptor, path, self.columns, digest)
             held.callback(writer.sync)
             yield writer
 
@@ -246,9 +237,7 @@ def part_lock(part: Path) -> Path:
 class PartWriter:
     """Appends rows to one part file, whose torn last line (if any) is cut first. It goes on with the file's columns."""
 
-    def __init__(
-        self, descriptor: int, path: Path, columns: Sequence[str], identity: Mapping[str, Any]
-    ) -> None:
+    def __init__(self, descriptor: int, path: Path, columns: Sequence[str], digest: str) -> None:
         self._descriptor, self._path, self._synced = descriptor, path, time.monotonic()
         self.lock = part_lock(path)
         lines = read_lines(path, columns)
@@ -258,19 +247,20 @@ class PartWriter:
             self._write("\t".join(columns) + "\n")
             self.sync()
         self._columns = lines.header
-        before = lines.fields[-1][-1] if lines.fields else first_link(identity, path.stem)
-        self._link = before if lines.header[-1] == CHECK else None  # attacks have no chain
+        self._digest = digest if lines.header[-1] == CHECK else None  # attacks have no checks
 
     def add(self, row: Mapping[str, object]) -> None:
-        if self._link is None:
+        if self._digest is None:
             self._write("\t".join(str(row[name]) for name in self._columns) + "\n")
         else:
             text = "\t".join(str(row[name]) for name in self._columns[:-1])
-            link = next_link(self._link, text)
-            self._write(f"{text}\t{link}\n")
-            self._link = link  # only now: a row that could not be written is no part of the chain
+            self._write(f"{text}\t{row_check(self._digest, text)}\n")
         if time.monotonic() - self._synced > SYNC_SECONDS:
             self.sync()
+
+    def copy(self, line: str) -> None:
+        """Add a row of another store of the same settings, as it is written there."""
+        self._write(f"{line}\n")
 
     def sync(self) -> None:
         """Rows are in the file as soon as they are added; this makes them survive a power cut too."""
@@ -291,19 +281,9 @@ class PartWriter:
             raise write_error(self._path, error) from error
 
 
-def first_link(identity: Mapping[str, Any], part: str) -> str:
-    """What the first row of a part is chained to: the settings of the store, but for `max`, which may still grow."""
-    settings = {name: value for name, value in identity.items() if name != "max"}
-    return _digest(json.dumps([part, settings], sort_keys=True, separators=(",", ":")))
-
-
-def next_link(previous: str, row: str) -> str:
-    """The check of a row, given as its other cells joined by tabs: edited, moved and lost rows break the chain."""
-    return _digest(f"{previous}\t{row}")
-
-
-def _digest(text: str) -> str:
-    return sha256(text.encode()).hexdigest()[:16]
+def row_check(digest: str, row: str) -> str:
+    """The check of a row, given as its other cells joined by tabs, in a store of such settings."""
+    return sha256(f"{digest}\t{row}".encode()).hexdigest()[:16]
 
 
 def _seconds(part: Lines, row: int) -> float:

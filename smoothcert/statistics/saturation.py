@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import math
 from statistics import NormalDist
-from typing import TYPE_CHECKING
 
 from smoothcert.errors import ConfigError
 
-if TYPE_CHECKING:
-    from smoothcert.statistics.bounds import Law
 
-
-def saturation_radius(sigma: float, n: int, alpha: float, law: Law) -> float:
+def saturation_radius(sigma: float, n: int, alpha: float, law: str) -> float:
     """The radius when all n samples agree: for Gaussian noise sigma Phi^-1(alpha^(1/n))."""
     if not (sigma > 0 and n >= 1 and 0 < alpha < 1):
         raise ConfigError(
@@ -20,7 +16,7 @@ def saturation_radius(sigma: float, n: int, alpha: float, law: Law) -> float:
         )
     p = math.exp(math.log(alpha) / n)
     if law != "gaussian":
-        from smoothcert.statistics import bounds
+        from smoothcert.statistics.laws import law_named
 
-        return float(bounds.radius(p, sigma, law))
+        return float(law_named(law).radius(p, sigma))
     return sigma * NormalDist().inv_cdf(p) if p > 0.5 else 0.0

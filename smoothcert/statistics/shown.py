@@ -11,7 +11,7 @@ from smoothcert.png import data_uri
 from smoothcert.statistics.printed import at_least, doubt, settings
 
 if TYPE_CHECKING:
-    from smoothcert.statistics.certificate import Certificate
+    from smoothcert.statistics.procedure import Certificate
 
 _KINDS = {"uniform": "uniform", "laplace": "Laplace"}  # all other modes draw Gaussian noise
 _BAR = 30  # characters

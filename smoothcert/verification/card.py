@@ -8,7 +8,6 @@ from smoothcert.progress import printable
 from smoothcert.report import Certificates, average_certified_radius, certificate_table
 from smoothcert.runs.code import code_named
 from smoothcert.runs.folder import ModelSpec
-from smoothcert.runs.seeds import seed_in
 from smoothcert.statistics.printed import UNITS, at_least
 
 
@@ -58,7 +57,7 @@ def _store(entry: Certificates) -> str:
         f"- data: {about.get('dataset')} {about.get('split')}, {entry.rows:,} inputs from {about.get('start')} on, "
         f"every {about.get('every')}, SHA-256 `{about.get('data')}`",
         f"- sigma {entry.sigma:g}, n0 {entry.n0}, n {entry.n}, alpha {entry.alpha:g}, {entry.noise} noise, "
-        f"seed {seed_in(about)}, procedure {about.get('procedure', 'fixed')}, "
+        f"seed {about.get('noise_seed')}, procedure {about.get('procedure', 'fixed')}, "
         f"{entry.norm} radii",
         f"- computed on {about.get('device_type')} in {about.get('precision')}",
         *([] if acr != acr else [f"- average certified radius {at_least(acr, 4)}"]),

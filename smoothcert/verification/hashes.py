@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 import safetensors
 
 from smoothcert.errors import SmoothcertError
+from smoothcert.runs.check import Checked
 from smoothcert.runs.data_of import certified_data
 from smoothcert.runs.folder import RunFolder, described
-from smoothcert.runs.proved import Rows
 from smoothcert.verification.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def check_run(verdict: Verdict, identity: dict[str, Any]) -> None:
 
 
 def check_data(
-    verdict: Verdict, identity: dict[str, Any], rows: list[Rows], data_dir: Path | None
+    verdict: Verdict, identity: dict[str, Any], checked: Checked, data_dir: Path | None
 ) -> Dataset | LazyDataset | None:
     """The certified data, its size and the labels of the rows; None, and a note, where the data is not here."""
     try:
@@ -98,11 +98,9 @@ def check_data(
             f"manifest.json: inputs {verdict.inputs}, but its start, every and max choose {chosen:,} of {len(data):,} "
             "inputs of the data set"
         )
-    for part in rows:
-        for place, index, label in zip(
-            part.places, part.idx.tolist(), part.label.tolist(), strict=True
-        ):
-            if index >= len(data) or int(data.labels[index]) != label:
-                found = int(data.labels[index]) if index < len(data) else f"only {len(data)} inputs"
-                verdict.problems.append(f"{place}: label {label}, but the data has {found}")
+    rows = (checked.columns[name].tolist() for name in ("idx", "label") if checked.columns)
+    for place, index, label in zip(checked.places, *rows, strict=checked.rows > 0):
+        if index >= len(data) or int(data.labels[index]) != label:
+            found = int(data.labels[index]) if index < len(data) else f"only {len(data)} inputs"
+            verdict.problems.append(f"{place}: label {label}, but the data has {found}")
     return data

@@ -80,10 +80,10 @@ def verify_store(
         return verdict
     verdict.problems, verdict.notes = [*problems, *found.problems], found.notes
     verdict.inputs, verdict.missing = len(found.inputs), found.missing
-    verdict.rows = sum(len(part.idx) for part in found.rows)
+    verdict.rows = found.rows
     identity = dict(found.manifest.identity)
     check_run(verdict, identity)
-    data = check_data(verdict, identity, found.rows, data_dir)
+    data = check_data(verdict, identity, found, data_dir)
     if resampling is not None and verdict.problems:
         verdict.notes.append("nothing was sampled again, since the store differs already")
     elif resampling is not None:

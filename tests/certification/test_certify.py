@@ -12,13 +12,14 @@ from smoothcert.data import Dataset, load_dataset
 from smoothcert.errors import ConfigError, DataError, ModelError, StoreError
 from smoothcert.interrupts import leave_on_signals
 from smoothcert.models import build_model
+from smoothcert.runs.rows import COLUMNS
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import COLUMNS, PartWriter
+from smoothcert.runs.store import PartWriter
 from smoothcert.verification.verify import verify
 from tests.networks import SumOfPixels
 from tests.processes import Child
 from tests.results import attack_with, cells, certify_with
-from tests.runs.machines import cut_checks, drop, edit
+from tests.runs.machines import cut_checks, edit
 
 SETTINGS = {"sigma": 0.5, "n0": 32, "n": 200, "quiet": True}
 WIDE = 8000  # grey values to a class: some images have a certificate, others have none
@@ -124,7 +125,7 @@ def test_stopped_at_any_moment_and_resumed_the_store_is_the_same(
     )
     assert (
         verify(tmp_path / "store")[0].answer == "verified"
-    )  # the chain goes on where a process was killed
+    )  # rows go on where a process was killed
 
 
 def test_a_finished_store_is_left_alone(model, data, tmp_path):
@@ -245,12 +246,11 @@ def test_a_start_beyond_the_data_is_refused(model, data, tmp_path):
 @pytest.mark.parametrize(
     ("damage", "message"),
     [
-        (lambda part: drop(part, 2), "part-0-of-1.tsv, line 3, input 2: the chain is broken"),
         (
             lambda part: edit(part, "0:00:", "1:00:"),
-            "part-0-of-1.tsv, line 2, input 0: the chain is broken",
+            "part-0-of-1.tsv, line 2, input 0: column check: found",
         ),
-        (cut_checks, "part-0-of-1.tsv: the column check, which chains the rows, was cut off"),
+        (cut_checks, "missing: check"),
     ],
 )
 def test_a_store_that_verify_would_never_accept_is_not_resumed(

@@ -10,9 +10,11 @@ from scipy import stats
 
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.config import CertifyConfig
-from smoothcert.noise import laws
-from smoothcert.noise.streams import law_of, total_variation
-from smoothcert.statistics.certificate import from_counts
+from smoothcert.config.choices import law_of
+from smoothcert.noise.streams import tau
+from smoothcert.noise.thresholds import BITS, largest, thresholds
+from smoothcert.statistics.laws import law_named
+from tests.counted import certified
 from tests.networks import DEVICES, OnePixel
 
 NOISES = ["exact", "uniform", "laplace"]
@@ -51,15 +53,15 @@ def test_two_thousand_certificates_are_false_at_most_as_often_as_stated(noise, d
 def test_the_probability_of_a_false_certificate_is_at_most_alpha_exactly(noise, level, n):
     """Over every count that n samples can give, with the probability that the table of the noise gives it."""
     law, alpha = law_of(noise), 0.05
-    below = laws.thresholds(law, SIGMA)[
-        laws.largest(SIGMA) + 127 - level
+    below = thresholds(law_named(law), SIGMA)[
+        largest(SIGMA) + 127 - level
     ]  # of 2^62: level + noise <= 127
-    p, margin = 1 - Fraction(below, 2**laws.BITS), (level - 127.5) / 255
-    slack = total_variation(noise, SIGMA, 4)
+    p, margin = 1 - Fraction(below, 2**BITS), (level - 127.5) / 255
+    slack = tau(noise, SIGMA, 4)
     counts = np.array([(k, n - k) for k in range(n + 1)])
     for selected in (0, 1):
         pilot = np.tile([10 * (selected == 0), 10 * (selected == 1)], (n + 1, 1))
-        found = from_counts(pilot, counts, SIGMA, alpha, slack=slack, law=law)
+        found = certified(pilot, counts, SIGMA, alpha, tau=slack, law=law)
         wrong = [c.predict == 1 or (c.predict == 0 and c.radius > margin) for c in found]
         false = sum(comb(n, k) * p**k * (1 - p) ** (n - k) for k in range(n + 1) if wrong[k])
         assert false <= alpha

@@ -14,9 +14,11 @@ from smoothcert.data import Dataset, load_dataset
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.models import build_model
 from smoothcert.report import average_certified_radius, certified_accuracy, read_store
+from smoothcert.runs.counts import class_counts
+from smoothcert.runs.rows import COLUMNS
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import COLUMNS
 from smoothcert.statistics import bounds
+from smoothcert.statistics.laws import law_named
 from tests.networks import SumOfPixels
 from tests.results import cells, certify_with, status_lines
 
@@ -59,7 +61,7 @@ def fixed(model, data, tmp_path_factory):
 
 
 def samples(store):
-    return np.array([int(row["n"]) for row in store.rows()])
+    return np.array([sum(class_counts(row["counts"]).values()) for row in store.rows()])
 
 
 def top_counts(store):
@@ -83,7 +85,7 @@ def test_fixed_radius_decisions_agree_with_fixed_n(model, data, fixed, tmp_path,
     assert set(tested.radius) <= {0.0, radius}
     assert (tested.predict[accepted] == full.predict[accepted]).all()
     # where all n samples leave no doubt on which side of p0 the input is, the test says the same
-    p0, count = float(bounds.probability_at(radius, SIGMA, "gaussian")), top_counts(fixed)
+    p0, count = float(law_named("gaussian").probability(radius, SIGMA)), top_counts(fixed)
     sure = bounds.lower_bound(count, N, 1e-6) > p0
     hopeless = bounds.upper_bound(count, N, 1e-3) < p0
     assert accepted[sure].all()
@@ -136,12 +138,12 @@ def test_simultaneous_certificates_spend_alpha_over_the_inputs(model, data, tmp_
     store = certify_with(model, data, tmp_path, simultaneous=True, **settings)
     found = read_store(store.folder)
     assert found.rows == 5
-    tau = store.manifest().identity["tau"]
+    tau = store.manifest().procedure.tau
     assert (
         found.p_lower.tolist()
         == bounds.lower_bound(top_counts(store), 200, 0.001 / 10, tau).tolist()
     )
-    identity = store.manifest().identity
+    identity = store.manifest().described
     assert (identity["alpha"], identity["alpha_each"]) == (0.001, 0.001 / 10)
 
 
@@ -226,9 +228,9 @@ def test_false_claims_at_the_threshold_itself_are_as_rare_as_stated():
 @pytest.mark.parametrize(
     ("first", "second", "key"),
     [
-        ({}, {"radii": [0.25]}, "procedure: 'fixed' there, 'radius' asked"),
+        ({}, {"radii": [0.25]}, "radii: None there, .0.25. asked"),
         ({"radii": [0.25]}, {"radii": [0.25, 0.5]}, "radii"),
-        ({"radii": [0.25]}, {}, "procedure: 'radius' there, 'fixed' asked"),
+        ({"radii": [0.25]}, {}, "radii: .0.25. there, None asked"),
         ({"tolerance": 0.1}, {"tolerance": 0.2}, "tolerance"),
         ({}, {"skip_wrong": True}, "skip_wrong"),
         ({"simultaneous": True}, {}, "simultaneous"),

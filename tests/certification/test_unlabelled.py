@@ -26,7 +26,7 @@ from smoothcert.runs.store import ResultStore
 from smoothcert.training.fit import fit
 from smoothcert.verification.verify import verify
 from tests.report.page import write_report
-from tests.verification.simulated import rechain
+from tests.verification.simulated import recheck
 
 
 class Brightness(nn.Module):
@@ -175,7 +175,7 @@ def test_parts_with_labels_and_parts_without_are_refused(store, tmp_path):
     (folder / "part-1-of-2.tsv").write_text(header + "\t".join(cells))
     mixed = ResultStore(folder)
     for part in mixed.parts():
-        rechain(mixed, part)
+        recheck(mixed, part)
     with pytest.raises(StoreError, match="some parts have labels and others none"):
         read_store(folder)
     (verdict,) = verify(folder, record=False)

@@ -13,7 +13,7 @@ import yaml
 from smoothcert.data import load_dataset
 from smoothcert.runs.store import ResultStore
 from tests.cli.commands import ends, run
-from tests.verification.simulated import rechain
+from tests.verification.simulated import recheck
 
 # ends of lines, a title, colours in both ways, hidden and turned text, and a line that a reader would believe
 EVIL = "a\x1b]0;t\x07\x1b[31m\x9b1m\x00\x7f\x85\u2028\u202e\u2066\u200b\r\nFORGED: verified\nFORGED"
@@ -110,7 +110,7 @@ def test_every_field_of_a_file(capsys, attacked, place, name):
             store = ResultStore(path.parent)
             for part in store.parts():
                 try:
-                    rechain(store, part)  # so that more is read of it
+                    recheck(store, part)  # so that more is read of it
                 except Exception:  # the manifest is none any more
                     break
         read_by_all(capsys, place, *more.get(name, ()))

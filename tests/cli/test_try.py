@@ -12,7 +12,7 @@ import torch
 
 from smoothcert import load_dataset, load_model, read_results
 from smoothcert.evaluation.trial import DIGITS, Trial
-from smoothcert.statistics.certificate import ABSTAIN
+from smoothcert.statistics.procedure import ABSTAIN
 from tests.cli.commands import fails, run
 
 ROOT = Path(__file__).parent.parent.parent

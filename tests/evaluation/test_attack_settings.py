@@ -5,7 +5,7 @@ import pytest
 
 from smoothcert.config import AttackConfig
 from smoothcert.errors import ConfigError
-from smoothcert.statistics.certificate import ABSTAIN, predicted
+from smoothcert.statistics.procedure import ABSTAIN, predicted
 
 SIGMA = 0.25
 

@@ -11,7 +11,7 @@ from smoothcert.data import Dataset
 from smoothcert.report import empirical_rows, read_attacks
 from smoothcert.runs.attack_rows import unlike
 from tests.results import attack_with, certify_with
-from tests.verification.simulated import rechain
+from tests.verification.simulated import recheck
 
 
 class Turned(nn.Module):
@@ -47,7 +47,7 @@ def test_a_network_that_answers_otherwise_raises_no_alarm_about_certificates_of_
         ":"
     )  # as another version would print it
     path.write_text(json.dumps(manifest))
-    rechain(certificates, certificates.parts()[0])
+    recheck(certificates, certificates.parts()[0])
     settings = {"sigma": 0.25, "radii": (0.0,), "n": 200, "noises": 2, "steps": 1}
     store = attack_with(Turned(turn), data, tmp_path / "a", certificates=certificates, **settings)
     (row,) = empirical_rows(read_attacks(store.folder))

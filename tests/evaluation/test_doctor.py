@@ -16,7 +16,8 @@ from smoothcert.evaluation.outlook import limits_of, samples_expected
 from smoothcert.models.normalise import Normalise, normalisation_layer
 from smoothcert.runs.folder import RunFolder
 from smoothcert.statistics.bounds import lower_bound
-from smoothcert.statistics.sequential import procedure
+from smoothcert.statistics.laws import law_named
+from tests.counted import procedure
 from tests.data.test_pictures import save
 from tests.networks import Linear, OnePixel, Returns, two
 
@@ -228,7 +229,7 @@ def test_one_answer_under_noise_is_an_error_and_a_smaller_sigma_is_named(lenet, 
 
 
 def test_a_classifier_with_one_answer_has_its_own_acr_and_gains_nothing():
-    labels, budget = np.arange(200) // 120, (1000, 0.001, "gaussian")
+    labels, budget = np.arange(200) // 120, (1000, 0.001, law_named("gaussian"))
     levels = [Level(sigma, np.tile([100, 0], (200, 1))) for sigma in (0.25, 1.0)]
     for level in levels:
         acr = level.expected(labels, *budget)[1]
@@ -265,7 +266,7 @@ def test_only_the_pictures_that_are_looked_at_are_opened(tmp_path):
 def test_what_n_and_alpha_allow(n, alpha):
     counts = np.arange(n + 1)
     certified = counts[lower_bound(counts, n, alpha) > 0.5]
-    assert limits_of(0.25, n, alpha, "gaussian").smallest_p == certified[0] / n
+    assert limits_of(0.25, n, alpha, law_named("gaussian")).smallest_p == certified[0] / n
 
 
 def linear_images(margins):
@@ -281,11 +282,11 @@ def test_the_forecast_of_radii_is_near_the_true_ones():
     margins = np.linspace(0.02, 0.4, 12)
     found = said(Linear(), linear_images(margins), sigma=0.25, images=12)
     level = next(level for level in found.levels if level.sigma == 0.25)
-    radii = level.expected_radii(100_000, 0.001, "gaussian")
+    radii = level.expected_radii(100_000, 0.001, law_named("gaussian"))
     assert radii.mean() == pytest.approx(margins.mean(), abs=0.06)
     perfect = Level(0.25, np.tile([100, 0], (3, 1)))
     assert (
-        perfect.expected_radii(100_000, 0.001, "gaussian") < 0.25 * 2.6
+        perfect.expected_radii(100_000, 0.001, law_named("gaussian")) < 0.25 * 2.6
     ).all()  # 100 of 100 is no probability of 1
 
 
@@ -300,7 +301,7 @@ def test_radii_and_limits_are_those_of_the_law_of_the_noise(noise, norm_of):
     found = examine(OnePixel(), data, config, planned=4, device=CPU, seconds=3.0)
     assert found.limits.largest_radius == pytest.approx(norm_of, abs=1e-3)
     level = next(level for level in found.levels if level.sigma == 0.5)
-    radii = level.expected_radii(config.n, config.alpha, noise)
+    radii = level.expected_radii(config.n, config.alpha, law_named(noise))
     assert radii.mean() == pytest.approx((values / 255 - 0.5).mean(), abs=0.06)
 
 
@@ -309,8 +310,8 @@ def test_the_forecast_of_samples_is_near_what_certify_takes():
     data, settings = linear_images(margins), {"n": 20_000, "alpha": 0.001}
     smoothed = SmoothedClassifier(Linear(), CertifyConfig(0.25, radii=(0.25,), seed=0, **settings))
     taken = [smoothed.certify(data.image(i), i).counts.sum() for i in range(len(margins))]
-    test = procedure(**settings, sigma=0.25, radii=(0.25,), law="gaussian")
-    expected = samples_expected(test, norm.cdf(margins / 0.25))
+    test = procedure(**settings, sigma=0.25, radii=(0.25,))
+    expected = samples_expected(test.stopping, norm.cdf(margins / 0.25))
     assert 0.4 < np.mean(taken) / expected < 2.5
     assert expected < 20_000
 
@@ -388,7 +389,9 @@ def test_no_finding_calls_nearly_all_all_or_few_none():
         counts = perfect.copy()
         counts[:wrong] = counts[:wrong, ::-1]
         noisy = Level(0.5, 100 * counts)
-        found = about_noise(Level(0.0, perfect), noisy, labels, None, data, 1000, 0.001, "gaussian")
+        found = about_noise(
+            Level(0.0, perfect), noisy, labels, None, data, 1000, 0.001, law_named("gaussian")
+        )
         return " ".join(finding.text for finding in found)
 
     assert all("100.0 %" not in about(wrong) for wrong in (1, 4))

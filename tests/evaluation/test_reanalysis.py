@@ -4,7 +4,6 @@ import json
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 from smoothcert.certification.certifier import certificate_row
@@ -12,53 +11,40 @@ from smoothcert.data import load_dataset
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.evaluation.reanalysis import reanalyse
 from smoothcert.models import build_model
+from smoothcert.noise.thresholds import tau_of
 from smoothcert.report import average_certified_radius, read_store
+from smoothcert.runs.manifest import Manifest
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import Manifest, ResultStore, clock
+from smoothcert.runs.store import ResultStore, clock
 from smoothcert.statistics import bounds
-from smoothcert.statistics.certificate import from_counts
+from tests.counted import certified
 from tests.results import certify_with
-from tests.runs.rows import TAU
+from tests.runs.rows import IDENTITY, TAU
 from tests.verification.simulated import simulate
 
-IDENTITY = {
-    "sigma": 0.5,
-    "n0": 100,
-    "n": 1000,
-    "alpha": 0.001,
-    "split_alpha": 0.9,
-    "noise": "exact",
-}
-IDENTITY |= {"start": 0, "every": 1, "seed": 0, "noise_seed": 0, "classes": 3}
-IDENTITY |= {"procedure": "fixed", "tau": TAU, "simultaneous": False, "skip_wrong": False}
 COUNTS0 = [[90, 10, 0], [5, 90, 5], [30, 30, 40], [50, 50, 0]]
 COUNTS = [[990, 0, 10], [20, 900, 80], [300, 250, 450], [400, 600, 0]]
 
 
-def make(folder, rows=((0, 1), (2, 3)), environment=None, **identity):
-    full = {**IDENTITY, **identity}
+def make(folder, rows=((0, 1), (2, 3)), **identity):
+    manifest = Manifest({**IDENTITY, **identity}, 4, {})
     store = ResultStore(folder)
-    law = full["noise"] if full["noise"] in ("uniform", "laplace") else "gaussian"
-    alpha = full["alpha"] / 4 if full["simultaneous"] else full["alpha"]
-    full |= {"norm": bounds.NORMS[law], "alpha_each": alpha}
-    store.claim(Manifest(full, 4, environment or {"values": 784}))
+    store.claim(manifest)
+    rules = manifest.procedure
     for part, indices in enumerate(rows):
         with store.writer(part, len(rows)) as writer:
             for index in indices:
-                counts = np.array([COUNTS0[index]]), np.array([COUNTS[index]])
-                (certificate,) = from_counts(*counts, 0.5, alpha, law=law, slack=full["tau"])
-                row = certificate_row(
-                    certificate, index=index, label=0, noise=full["noise"], seed=0
-                )
+                counts = COUNTS0[index], COUNTS[index]
+                settings = {"law": rules.law.name, "tau": rules.tau}
+                (certificate,) = certified(*counts, rules.sigma, rules.alpha, **settings)
+                row = certificate_row(certificate, index=index, label=0)
                 writer.add({**row, "time": clock(1.0)})
     return store
 
 
 def expected(alpha, law="gaussian", **settings):
-    pairs, settings = zip(COUNTS0, COUNTS, strict=True), {"slack": TAU, **settings}
-    return [
-        from_counts(np.array([a]), np.array([b]), 0.5, alpha, law, **settings)[0] for a, b in pairs
-    ]
+    pairs, settings = zip(COUNTS0, COUNTS, strict=True), {"tau": TAU, **settings}
+    return [certified(a, b, 0.5, alpha, law=law, **settings)[0] for a, b in pairs]
 
 
 @pytest.mark.parametrize("alpha", [None, 0.05, 1e-6])
@@ -80,10 +66,11 @@ def test_as_certified_by_default(tmp_path):
         assert getattr(found, column).tolist() == getattr(stored, column).tolist()
 
 
-@pytest.mark.parametrize("tau", [TAU, 0.01])
-def test_the_multiclass_bound(tmp_path, tau):
-    found = reanalyse(make(tmp_path, tau=tau), alpha=0.01, bound="multiclass")
-    wanted = expected(0.01, slack=tau)
+@pytest.mark.parametrize("dimension", [784, 10**8])
+def test_the_multiclass_bound(tmp_path, dimension):
+    tau = tau_of(0.5, dimension)
+    found = reanalyse(make(tmp_path, dimension=dimension), alpha=0.01, bound="multiclass")
+    wanted = expected(0.01, tau=tau)
     assert found.radius.tolist() == [c.multiclass_radius for c in wanted]
     assert found.predict.tolist() == [c.selected if c.multiclass_radius > 0 else -1 for c in wanted]
     assert found.predict[2] == 2  # below one half, yet ahead of every other class
@@ -91,7 +78,7 @@ def test_the_multiclass_bound(tmp_path, tau):
 
 
 def test_the_l_infinity_norm(tmp_path):
-    store = make(tmp_path, environment={"values": 784})
+    store = make(tmp_path)
     plain, found = reanalyse(store), reanalyse(store, norm="linf")
     assert (plain.norm, found.norm) == ("l2", "linf")
     assert found.radius == pytest.approx(plain.radius / 28)
@@ -168,7 +155,7 @@ def test_a_real_store_and_its_re_analysis_agree_with_certifying_again(tmp_path):
     assert found.radius.tolist() == wanted.radius.tolist()
     assert found.predict.tolist() == wanted.predict.tolist()
     assert average_certified_radius(found) == average_certified_radius(wanted)
-    assert json.loads((first.folder / "manifest.json").read_text())["environment"]["values"] == 784
+    assert json.loads((first.folder / "manifest.json").read_text())["identity"]["dimension"] == 784
     assert (reanalyse(first, norm="linf").radius <= found.radius).all()
 
 
@@ -177,7 +164,7 @@ def test_a_store_without_counts_is_refused(tmp_path):
     for path in store.part_paths():
         cells = [line.split("\t")[:6] for line in path.read_text().splitlines()]
         path.write_text("".join("\t".join(line) + "\n" for line in cells))
-    with pytest.raises(StoreError, match=r"the columns .*counts0 counts .* are missing"):
+    with pytest.raises(StoreError, match="missing: counts0 counts path check"):
         reanalyse(store, alpha=0.01)
 
 

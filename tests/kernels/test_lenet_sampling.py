@@ -28,6 +28,7 @@ from smoothcert.kernels.lenet.sampling import FastLeNet
 from smoothcert.kernels.prepare import Prepared, arithmetic, plain_network
 from smoothcert.noise.exact import place_of
 from smoothcert.noise.fused import FusedNoise
+from smoothcert.statistics.laws import law_named
 
 DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 SHAPE = (1, 28, 28)
@@ -196,7 +197,7 @@ def test_counts_of_several_images_at_once_are_those_of_each_sample_alone():
     counts = counter.count(requests, 16)
     assert counts.sum(1).tolist() == [5, 13, 1, 6]
     for request, row in zip(requests, counts, strict=True):
-        noise, expected = FusedNoise("gaussian", 0.5, 4, DEVICE), np.zeros(10, int)
+        noise, expected = FusedNoise(law_named("gaussian"), 0.5, 4, DEVICE), np.zeros(10, int)
         for sample in range(request.first, request.last):
             place = place_of(images[request.image].cpu(), request.index, request.stage)
             x, word = prepared.inputs(1), noise.words([(place, 100)])

@@ -40,5 +40,5 @@ def plain_uniform(law, values, sample, *, seed, place):
 
 
 def plain_noise(thresholds, u):
-    """T of laws.py: the thresholds that are at most u are counted."""
+    """T of thresholds.py: the thresholds that are at most u are counted."""
     return bisect_right(thresholds, u) - len(thresholds) // 2

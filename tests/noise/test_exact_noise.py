@@ -14,17 +14,20 @@ from smoothcert.config import CertifyConfig
 from smoothcert.data import load_dataset
 from smoothcert.errors import ConfigError
 from smoothcert.models import build_model
-from smoothcert.noise import exact, laws
+from smoothcert.noise import exact, streams
 from smoothcert.noise.exact import ExactNoise, Place, Room, Table, philox_words, place_of, table_of
-from smoothcert.noise.laws import BITS, distance, largest, thresholds
 from smoothcert.noise.reference import ReferenceNoise
-from smoothcert.noise.streams import NoisyCopies, stream, total_variation
+from smoothcert.noise.streams import NoisyCopies, stream, tau
+from smoothcert.noise.thresholds import BITS, largest, tau_of, thresholds
 from smoothcert.runs.selection import Selection
+from smoothcert.statistics import laws
+from smoothcert.statistics.laws import law_named
 from tests.networks import Linear
 from tests.noise.literal import plain, plain_noise, plain_place, plain_uniform
 from tests.results import certify_with
 
-LAWS = ["gaussian", "uniform", "laplace"]
+LAWS = [pytest.param(law, id=name) for name, law in laws.LAWS.items()]
+GAUSSIAN, UNIFORM = law_named("gaussian"), law_named("uniform")
 VECTORS = [
     (
         ("gaussian", 0.5, 0, 0, "estimation", 0),
@@ -53,7 +56,7 @@ TRUE = {
 PLACE = Place(17, 2**31 - 3)
 
 
-def noise(law="gaussian", sigma=0.5, values=7, seed=0, place=PLACE):
+def noise(law=GAUSSIAN, sigma=0.5, values=7, seed=0, place=PLACE):
     return ExactNoise(law, sigma, values, seed=seed, place=place)
 
 
@@ -67,7 +70,8 @@ def test_every_threshold_is_the_rounded_distribution_function(law, sigma):
     with mpmath.workdps(80):
         scale = 255 * mpmath.mpf(sigma)
         true = [
-            mpmath.mpf(2) ** BITS * TRUE[law]((t + mpmath.mpf(0.5)) / scale) for t in range(-m, m)
+            mpmath.mpf(2) ** BITS * TRUE[law.name]((t + mpmath.mpf(0.5)) / scale)
+            for t in range(-m, m)
         ]
         assert (
             max(abs(c - e) for c, e in zip(found, true, strict=True))
@@ -81,7 +85,7 @@ def test_every_threshold_is_the_rounded_distribution_function(law, sigma):
             / 2
             / mpmath.mpf(2) ** BITS
         )
-        assert variation <= distance(sigma, 1)
+        assert variation <= tau_of(sigma, 1)
 
 
 @pytest.mark.parametrize("sigma", [1e-6, 0.01, 0.25, 0.5, 1.0, 3.3])
@@ -150,7 +154,7 @@ def test_the_layout_is_the_documented_one(law, sigma, values):
     fast = ExactNoise(law, sigma, values, **place)
     reference = ReferenceNoise(law, sigma, values, torch.device("cpu"), **place)
     for sample in (0, 1, 99_999, 2**32 - 1):
-        u = plain_uniform(law, values, sample, **place)
+        u = plain_uniform(law.name, values, sample, **place)
         assert reference.uniform(sample, sample + 1)[0].tolist() == u
         expected = [plain_noise(table, x) for x in u]
         assert fast.draw(sample, sample + 1)[0].tolist() == expected
@@ -181,10 +185,10 @@ def test_millions_of_values_agree_with_the_definition(law, sigma):
 def test_a_law_of_more_thresholds_than_the_table_holds():
     """Every word is sought then."""
     place = {"seed": 3, "place": PLACE}
-    assert table_of("uniform", 90.0).entries is None
-    fast = ExactNoise("uniform", 90.0, 785, **place).draw(5, 30)
+    assert table_of(UNIFORM, 90.0).entries is None
+    fast = ExactNoise(UNIFORM, 90.0, 785, **place).draw(5, 30)
     assert torch.equal(
-        fast, ReferenceNoise("uniform", 90.0, 785, torch.device("cpu"), **place).draw(5, 30)
+        fast, ReferenceNoise(UNIFORM, 90.0, 785, torch.device("cpu"), **place).draw(5, 30)
     )
     assert 22950 * 3**0.5 - 100 < fast.max() <= 22950 * 3**0.5 + 1
 
@@ -206,7 +210,7 @@ def test_no_samples_are_no_noise():
 
 
 def test_threads_may_draw_at_once():
-    stream = noise("laplace", 1.0, 784)
+    stream = noise(law_named("laplace"), 1.0, 784)
     expected = [stream.draw(100 * i, 100 * i + 100) for i in range(16)]
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda i: stream.draw(100 * i, 100 * i + 100), range(16)))
@@ -221,7 +225,9 @@ def test_test_vectors(device, setting, expected):
     shape = (1, 1, len(expected[0]))
     place = place_of(torch.zeros(shape, dtype=torch.uint8), index, stage)
     assert place == plain_place([0] * shape[-1], shape, index, stage)
-    found = ReferenceNoise(law, sigma, shape[-1], torch.device(device), seed=seed, place=place)
+    found = ReferenceNoise(
+        law_named(law), sigma, shape[-1], torch.device(device), seed=seed, place=place
+    )
     assert found.draw(first, first + 2).int().tolist() == expected
     mode = "exact" if law == "gaussian" else law
     image = torch.zeros(shape, dtype=torch.uint8, device=device)
@@ -247,11 +253,11 @@ def test_the_gpu_draws_the_same_copies(mode, shape):
 
 
 def test_tau_is_what_the_docs_say_and_is_paid_by_every_integer_law():
-    assert distance(0.25, 784) == 784 * (2 * 255 * 3 + 1) / 2**62
-    assert distance(1.0, 3 * 224 * 224) < 1.2e-10
+    assert tau_of(0.25, 784) == 784 * (2 * 255 * 3 + 1) / 2**62
+    assert tau_of(1.0, 3 * 224 * 224) < 1.2e-10
     for mode in ("exact", "uniform", "laplace"):
-        assert total_variation(mode, 0.25, 784) == distance(0.25, 784)
-    assert total_variation("float", 0.25, 784) == 0.0
+        assert tau(mode, 0.25, 784) == tau_of(0.25, 784)
+    assert tau("float", 0.25, 784) == 0.0
 
 
 @pytest.mark.parametrize("mode", ["exact", "uniform", "laplace"])
@@ -266,7 +272,7 @@ def test_radii_pay_for_tau_and_nothing_else(monkeypatch, mode):
 
     (smoothed, testing) = classifiers()
     plain_slack, tested = smoothed.certify(image), testing.certify(image)
-    monkeypatch.setattr(laws, "distance", lambda sigma, values: 0.01)
+    monkeypatch.setattr(streams, "tau_of", lambda sigma, values: 0.01)
     smoothed, testing = classifiers()
     paid = smoothed.certify(image)
     assert paid.counts.tolist() == plain_slack.counts.tolist()
@@ -286,7 +292,7 @@ def test_counters_have_room():
     with pytest.raises(ConfigError, match="numbered below 2\\^32"):
         noise().draw(2**32, 2**32 + 1)
     with pytest.raises(ConfigError, match="numbered below 2\\^32"):
-        ReferenceNoise("gaussian", 0.5, 3, torch.device("cpu"), seed=0, place=PLACE).draw(
+        ReferenceNoise(GAUSSIAN, 0.5, 3, torch.device("cpu"), seed=0, place=PLACE).draw(
             0, 2**32 + 1
         )
 
@@ -307,8 +313,8 @@ def test_the_manifest_says_which_noise_and_how_far_it_is_from_the_true_one(tmp_p
     store = certify_with(build_model("lenet", seed=0), data, tmp_path, noise=mode, **settings)
     identity = store.manifest().identity
     assert identity["noise"] == mode
-    assert identity["tau"] == (0.0 if mode == "float" else distance(0.5, 784))
-    assert identity["norm"] == norm
+    assert store.manifest().described["tau"] == (0.0 if mode == "float" else tau_of(0.5, 784))
+    assert store.manifest().described["norm"] == norm
     assert (
         identity["noise_stream"]
         == stream(mode)

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from smoothcert.errors import ConfigError
-from smoothcert.noise import exact, laws
+from smoothcert.noise import exact
 from smoothcert.noise.exact import ExactNoise, place_of, table_of
 from smoothcert.noise.streams import NoisyCopies
+from smoothcert.statistics.laws import law_named
 from tests.noise.literal import plain_noise, plain_uniform
 
 triton = pytest.importorskip("triton")
@@ -50,7 +51,7 @@ def test_noise_is_bit_identical_to_that_of_the_cpu(law, sigma, shape):
     pictures = images(2, shape)
     rows = [(0, 3), (1, 7), (0, 4), (1, 2**32 - 1), (0, 2**31)]
     requests = [(5, "selection"), (2**32 - 1, "estimation")]
-    out = filled(FusedNoise(law, sigma, 7, DEVICE), pictures, requests, rows)
+    out = filled(FusedNoise(law_named(law), sigma, 7, DEVICE), pictures, requests, rows)
     mode = "exact" if law == "gaussian" else law
     for (request, sample), found in zip(rows, out, strict=True):
         index, stage = requests[request]
@@ -81,8 +82,8 @@ def crowded_table(monkeypatch):
     for made in kept:
         made.cache_clear()
     with monkeypatch.context() as patch:
-        patch.setattr(laws, "thresholds", lambda law, sigma: table)
-        patch.setattr(laws, "largest", lambda sigma: len(table) // 2)
+        patch.setattr(exact, "thresholds", lambda law, sigma: table)
+        patch.setattr(exact, "largest", lambda sigma: len(table) // 2)
         yield table
     for made in kept:
         made.cache_clear()
@@ -91,7 +92,7 @@ def crowded_table(monkeypatch):
 def test_second_words_decide_where_first_words_do_not(crowded_table):
     black = torch.zeros((1, 3, 4, 4), dtype=torch.uint8, device=DEVICE)
     found = filled(
-        FusedNoise("gaussian", 0.5, 7, DEVICE),
+        FusedNoise(law_named("gaussian"), 0.5, 7, DEVICE),
         black,
         [(5, "selection")],
         [(0, s) for s in range(4)],
@@ -102,7 +103,7 @@ def test_second_words_decide_where_first_words_do_not(crowded_table):
         for s in range(4)
     ]
     assert (found.double() * 255).round().int().flatten(1).tolist() == expected
-    assert ExactNoise("gaussian", 0.5, 48, **place).draw(0, 4).int().tolist() == expected
+    assert ExactNoise(law_named("gaussian"), 0.5, 48, **place).draw(0, 4).int().tolist() == expected
 
 
 @triton.jit
@@ -119,7 +120,7 @@ def _search(words, upper, guide, out, ties, BITS: tl.constexpr, STEPS: tl.conste
 @pytest.mark.parametrize("sigma", [1e-6, 0.12, 0.5, 1.0, 4.0])
 def test_threshold_search_is_right_at_every_threshold_and_end(law, sigma):
     """Words just below, at and above each of the thresholds, at powers of two and at both ends."""
-    upper, top = table_of(law, sigma).upper.astype(np.int64), 2**32 - 1
+    upper, top = table_of(law_named(law), sigma).upper.astype(np.int64), 2**32 - 1
     powers = [2**k + d for k in range(32) for d in (-1, 0, 1)]
     edges = {
         *powers,
@@ -130,7 +131,7 @@ def test_threshold_search_is_right_at_every_threshold_and_end(law, sigma):
     }
     w = np.array(sorted(e for e in edges if 0 <= e <= top))
     w = np.concatenate([w, np.full(-len(w) % 128, top)])
-    tables = fused._on_device(law, sigma, DEVICE)
+    tables = fused._on_device(law_named(law), sigma, DEVICE)
     out, ties = (torch.zeros(len(w), dtype=torch.int32, device=DEVICE) for _ in range(2))
     words = torch.from_numpy(w.astype(np.uint32).view(np.int32)).to(DEVICE)
     steps = {"BITS": tables.bits, "STEPS": tables.steps}
@@ -145,7 +146,7 @@ def test_threshold_search_is_right_at_every_threshold_and_end(law, sigma):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_what_enters_the_network_is_a_function_of_the_integer_sum(dtype):
     pictures, rows = images(1, (1, 28, 28)), [(0, s) for s in range(10)]
-    noise = FusedNoise("gaussian", 0.5, 1, DEVICE)
+    noise = FusedNoise(law_named("gaussian"), 0.5, 1, DEVICE)
     levels = (filled(noise, pictures, [(0, "estimation")], rows).double() * 255).round()
     assert levels.min() >= -3 * 255
     assert levels.max() <= 4 * 255
@@ -163,7 +164,10 @@ def test_what_enters_the_network_is_a_function_of_the_integer_sum(dtype):
 @pytest.mark.parametrize("law", ["gaussian", "uniform"])
 def test_layout_of_the_batch_changes_no_value(law):
     pictures, rows = images(2, (3, 8, 8)), [(s % 2, s) for s in range(11)]
-    noise, requests = FusedNoise(law, 0.25, 1, DEVICE), [(3, "selection"), (4, "prediction")]
+    noise, requests = (
+        FusedNoise(law_named(law), 0.25, 1, DEVICE),
+        [(3, "selection"), (4, "prediction")],
+    )
     flat = filled(noise, pictures, requests, rows, dtype=torch.float16)
     last = torch.zeros(11, 3, 8, 8, dtype=torch.float16, device=DEVICE).contiguous(
         memory_format=torch.channels_last
@@ -183,4 +187,4 @@ def test_layout_of_the_batch_changes_no_value(law):
 
 def test_samples_beyond_32_bits_are_refused():
     with pytest.raises(ConfigError, match="numbered below 2\\^32"):
-        FusedNoise("gaussian", 0.25, 1, DEVICE).words([(BLACK, 2**32 + 1)])
+        FusedNoise(law_named("gaussian"), 0.25, 1, DEVICE).words([(BLACK, 2**32 + 1)])

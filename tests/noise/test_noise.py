@@ -12,9 +12,11 @@ from torch import nn
 
 from smoothcert.certification.smoothed import SmoothedClassifier
 from smoothcert.config import CertifyConfig
+from smoothcert.config.choices import law_of
 from smoothcert.errors import ConfigError, DataError
 from smoothcert.noise.exact import ExactNoise, place_of, table_of
-from smoothcert.noise.streams import NoisyCopies, law_of, pixel_levels
+from smoothcert.noise.streams import NoisyCopies, pixel_levels
+from smoothcert.statistics.laws import law_named
 
 SHAPE = (1, 9, 7)
 MODES = ["exact", "uniform", "laplace", "float"]
@@ -145,8 +147,8 @@ def test_the_network_sees_a_function_of_the_integer_sum_alone(device, mode, dtyp
         image = torch.full((1, 4, 4), pixel, dtype=torch.uint8, device=device)
         values = copies(image, sigma=sigma, mode=mode, dtype=dtype).take(0, 2000)
         assert values.dtype == dtype
-        place, table = place_of(image, 0, "estimation"), table_of(law_of(mode), sigma)
-        noise = ExactNoise(law_of(mode), sigma, 16, seed=0, place=place).draw(0, 2000)
+        place, table = place_of(image, 0, "estimation"), table_of(law_named(law_of(mode)), sigma)
+        noise = ExactNoise(law_named(law_of(mode)), sigma, 16, seed=0, place=place).draw(0, 2000)
         sums = (noise + pixel).clamp(table.low, table.high).int()
         for z, value in zip(sums.flatten().tolist(), values.flatten().tolist(), strict=True):
             assert seen.setdefault(z, value) == value

@@ -1,9 +1,9 @@
 """Stores of attacks, and of the certificates beside them, written by hand."""
 
-import json
-
 from smoothcert.report import read_attack_stores, read_results
 from smoothcert.runs.attack_rows import ATTACK_COLUMNS, OLDER_COLUMNS
+from smoothcert.runs.manifest import Manifest, Subject
+from tests.runs.rows import IDENTITY
 
 ABOUT = {
     "model": "m",
@@ -22,19 +22,13 @@ def write_attacks(
     """RUN/attack/NAME whose rows are `answers`: (idx, radius) -> predict, or a dict of cells; labels are all 1."""
     folder.mkdir(parents=True)
     radii = sorted({radius for _, radius in answers})
-    settings = {
-        **ABOUT,
-        "classes": 10,
-        "attack": "pgd",
-        "steps": 20,
-        "noises": 128,
-        "n": 1000,
-        "alpha": 0.001,
-    }
-    settings |= {"noise": "exact", "radii": radii, "attack_version": 3} | identity
+    shared = {name: IDENTITY[name] for name in Subject.__struct_fields__ if name in IDENTITY}
+    asked = {"attack": "pgd", "steps": 20, "noises": 128, "n": 1000, "beta": 1.0}
+    asked |= {"radii": radii, "as_printed": False, "attack_version": 3}
+    settings = {**shared, **ABOUT, "classes": 10, **asked, **identity}
+    settings = {name: value for name, value in settings.items() if value is not None}
     expected = len(answers) if inputs is None else inputs
-    manifest = {"identity": settings, "inputs": expected, "environment": {}}
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (folder / "manifest.json").write_bytes(Manifest(settings, expected, {}).written())
     rows = [attack_row(*key, answer) for key, answer in answers.items()]
     for shard, part in enumerate(parts or [rows]):
         lines = [

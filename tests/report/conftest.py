@@ -1,22 +1,20 @@
 """Certificates, logs and stores made by hand, and a browser."""
 
-import json
-
 import numpy as np
 import pytest
 
 from smoothcert.certification.certifier import certificate_row
 from smoothcert.report import Certificates
-from smoothcert.runs.rows import CHECK
-from smoothcert.runs.store import first_link, next_link
+from smoothcert.runs.identity import digest_of
+from smoothcert.runs.manifest import Manifest
+from smoothcert.runs.rows import COLUMNS
+from smoothcert.runs.store import row_check
 from smoothcert.statistics import bounds
-from smoothcert.statistics.certificate import from_claim, from_counts
-from smoothcert.statistics.sequential import procedure
+from tests.counted import sampled
 from tests.report.attack_stores import ABOUT, ABSTAIN, RIGHT, WRONG, write_attacks
-from tests.runs.rows import TAU
+from tests.runs.rows import IDENTITY
 
 HEADER = ["idx", "label", "predict", "radius", "correct", "time"]
-OURS = ["n0", "n", "counts0", "counts", "p_lower", "multiclass_radius", "noise", "seed"]
 
 
 @pytest.fixture(scope="session")
@@ -73,53 +71,27 @@ def write_store(tmp_path):
         folder = tmp_path / run / "certify" / name
         folder.mkdir(parents=True)
         every = 20 if any(row[0] >= 20 for rows in parts for row in rows) else 1
-        settings = {
-            "sigma": 0.5,
-            "n0": 100,
-            "n": 1000,
-            "alpha": 0.001,
-            "seed": 0,
-            "noise": "exact",
-            "norm": "l2",
-            "classes": 10,
-            "noise_seed": 0,
-            "split_alpha": 0.9,
-            "simultaneous": False,
-            "skip_wrong": False,
-            "procedure": "fixed",
-        }
-        settings = settings | {"start": 0, "every": every} | identity
-        settings.setdefault("tau", 0.0 if settings["noise"] == "float" else TAU)
-        law = settings["noise"] if settings["noise"] in ("uniform", "laplace") else "gaussian"
-        alpha = settings["alpha"] / inputs if settings.get("simultaneous") else settings["alpha"]
-        rules = {
-            key: settings.get(key) for key in ("radii", "tolerance") if "procedure" in identity
-        }
-        test = procedure(settings["n"], alpha, 0.5, law=law, **rules)
-        settings |= test.describe() if test else {}
-        settings.setdefault("alpha_each", alpha)
-        made = {"smoothcert": "0.1.0", "values": 784}
-        manifest = {"identity": settings, "inputs": inputs, "environment": made}
-        (folder / "manifest.json").write_text(json.dumps(manifest))
+        settings = {**IDENTITY, "classes": 10, "start": 0, "every": every, **identity}
+        for follows in ("procedure", "norm", "tau"):  # what the other settings decide
+            settings.pop(follows, None)
+        settings = {key: value for key, value in settings.items() if value is not None}
+        environment = {"smoothcert": "0.1.0"}
+        manifest = Manifest(settings, inputs, environment)
+        (folder / "manifest.json").write_bytes(manifest.written())
+        digest = digest_of(settings, inputs)
         for shard, rows in enumerate(parts):
             part = f"part-{shard}-of-{len(parts)}"
-            lines, link = ["\t".join([*HEADER, *OURS, CHECK])], first_link(settings, part)
+            lines = ["\t".join(COLUMNS)]
             for idx, label, predict, radius in rows:
                 certificate = _certificate(
                     label if predict < 0 else predict,
                     None if predict < 0 else float(radius),
-                    settings["n"],
-                    alpha,
-                    law,
-                    test,
+                    manifest.procedure,
                 )
-                row = certificate_row(
-                    certificate, index=idx, label=label, noise=settings["noise"], seed=0
-                )
-                cells = row | {"time": f"0:00:0{shard}.5"}
-                line = "\t".join(str(cells[column]) for column in HEADER + OURS)
-                link = next_link(link, line)
-                lines.append(f"{line}\t{link}")
+                cells = certificate_row(certificate, index=idx, label=label)
+                cells["time"] = f"0:00:0{shard}.5"
+                line = "\t".join(str(cells[column]) for column in COLUMNS[:-1])
+                lines.append(f"{line}\t{row_check(digest, line)}")
             text = "\n".join(lines) + "\n" + (tail if shard == 0 else "")
             (folder / f"{part}.tsv").write_text(text)
         return folder
@@ -127,28 +99,15 @@ def write_store(tmp_path):
     return write
 
 
-def _certificate(selected, radius, n, alpha, law, test):
+def _certificate(selected, radius, test):
     """The certificate of a class with about this radius; without one, of a class that half of the samples name."""
-    radii = bounds.radius(bounds.lower_bound(np.arange(n + 1), n, alpha), 0.5, law)
-    top = (
-        n // 2
-        if radius is None
-        else int(np.where(radii > 0, np.abs(radii - radius), np.inf).argmin())
-    )
+    radii = test.law.radius(bounds.lower_bound(np.arange(test.n + 1), test.n, test.alpha), 0.5)
+    near = np.where(radii > 0, np.abs(radii - (radius or 0)), np.inf).argmin()
     shares = np.zeros(10)
-    shares[selected], shares[(selected + 1) % 10] = top / n, 1 - top / n
+    top = test.n // 2 if radius is None else int(near)
+    shares[selected], shares[(selected + 1) % 10] = top / test.n, 1 - top / test.n
     counts0 = np.where(np.arange(10) == selected, 100, 0)
-    if test is None:
-        (certificate,) = from_counts(
-            counts0[None], np.round(n * shares).astype(int)[None], 0.5, alpha, law=law
-        )
-        return certificate
-    state = test.start
-    for look, seen in enumerate(test.looks):
-        counts = np.round(seen * shares).astype(int)
-        state = test.advance(state, look, int(counts[selected]))
-        if test.finished(state):
-            return from_claim(counts0, counts, test.claim(state), 0.5, alpha, law=law)
+    return sampled(test, counts0, lambda seen: np.round(seen * shares).astype(int))
 
 
 @pytest.fixture

@@ -78,14 +78,14 @@ def test_a_row_may_be_there_twice_if_both_say_the_same(tmp_path):
 @pytest.mark.parametrize(
     ("identity", "words"),
     [
-        ({"attack": 3}, "expected attack as text"),
-        ({"steps": "20"}, "expected steps as a whole number"),
-        ({"noises": 10**400}, "expected noises as a whole number"),
-        ({"classes": None}, r"lacks settings of an attack \(classes\)"),
-        ({"n": 0}, "n of at least 1"),
-        ({"steps": -1}, "steps of at least 1"),
-        ({"radii": [float("inf")]}, "expected radii as finite numbers"),
-        ({"radii": None}, r"lacks settings of an attack \(radii\)"),
+        ({"attack": 3}, "got `int` - at `..attack`"),
+        ({"steps": "20"}, "got `str` - at `..steps`"),
+        ({"noises": 10**400}, "at `..noises`"),
+        ({"classes": None}, "missing required field `classes`"),
+        ({"n": 0}, ">= 1 - at `..n`"),
+        ({"steps": -1}, ">= 1 - at `..steps`"),
+        ({"radii": [float("inf")]}, "is malformed"),
+        ({"radii": None}, "missing required field `radii`"),
     ],
 )
 def test_a_manifest_that_anyone_could_have_written(tmp_path, identity, words):

@@ -21,7 +21,7 @@ def pair(write_store, tmp_path):
     """Two runs of one network: an attack on `wrong` changes an answer inside the radius that `test` claims."""
     for run in ("wrong", "well"):
         rows = [(0, 1, 1, 1.0), (1, 2, 2, 0.5)]
-        write_store(rows, run=run, inputs=2, **ABOUT | {"model": run, "values": 4})
+        write_store(rows, run=run, inputs=2, **ABOUT | {"model": run, "dimension": 4})
     answers = {(0, 0.75): WRONG, (1, 0.75): {"predict": 2, "label": 2}}
     write_attacks(tmp_path / "wrong" / "attack" / "pgd", answers, model="wrong")
     return tmp_path

@@ -18,6 +18,7 @@ from smoothcert.report.measures.confidence import normal_cdf, p_curve, saturatio
 from smoothcert.report.measures.norms import log_in_linf
 from smoothcert.report.views.confidence import confidence_figure
 from smoothcert.statistics import bounds
+from smoothcert.statistics.laws import law_named
 from tests.cli.commands import run
 from tests.report.page import a_report, draw
 
@@ -31,7 +32,7 @@ def test_normal_cdf_is_scipys(x):
     ("n", "alpha"), [(100_000, 0.001), (1000, 0.001), (2000, 0.05), (10, 0.001), (7, 0.01)]
 )
 def test_saturation_radius_is_that_of_a_unanimous_vote(n, alpha):
-    expected = float(bounds.radius(bounds.lower_bound(n, n, alpha), 0.5, "gaussian"))
+    expected = float(law_named("gaussian").radius(bounds.lower_bound(n, n, alpha), 0.5))
     assert saturation_radius(0.5, n, alpha, "gaussian") == pytest.approx(expected, rel=1e-9)
 
 

@@ -32,7 +32,7 @@ def test_provenance_tells_how_to_do_it_again(make, tmp_path, write_store):
     assert train == f"smoothcert train {run}/config.yaml --out {run}-again"
     assert certify.startswith(f"smoothcert certify {run} ")
     given = "--name test --split test --start 0 --every 20 --sigma 0.5 --n0 100 --n 1000 --alpha 0.001 --noise exact"
-    assert options(certify) == options(f"{given} --seed 0")
+    assert options(certify) == options(f"{given} --precision float32 --kernels auto --seed 0")
     assert report_again == f"smoothcert report {run}/certify/test"
     texts = dict(zip(page.text, page.text[1:], strict=False))
     assert any("name: gaussian" in part for part in page.text)
@@ -50,7 +50,7 @@ def test_provenance_tells_how_to_do_it_again(make, tmp_path, write_store):
             "--precision bfloat16 --tolerance 0.01",
         ),
         (
-            {"skip_wrong": True, "simultaneous": True, "alpha_each": 0.001},
+            {"skip_wrong": True, "simultaneous": True},
             "--skip-wrong --simultaneous",
         ),
     ],

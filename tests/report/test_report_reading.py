@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 from smoothcert.errors import DataError, StoreError
 from smoothcert.report import read_log, read_results, read_store
 from smoothcert.report.read.names import distinct_names, one_line, run_labels
-from smoothcert.runs.rows import OPTIONAL, REQUIRED, NoCertificates
-from smoothcert.runs.store import COLUMNS
+from smoothcert.runs.rows import NoCertificates
 from tests.report.rows import ROWS, check_rows
 
 
@@ -72,7 +71,7 @@ def test_store(write_store):
     assert c.name == "run/test"
     assert c.p_lower.tolist() == pytest.approx([0.993116, 0.450771, 0.971773, 0.500676], abs=1e-6)
     assert c.counts.tolist() == ["7:1000", "2:500,3:500", "3:987,4:13", "0:550,1:450"]
-    assert c.manifest["environment"] == {"smoothcert": "0.1.0", "values": 784}
+    assert c.manifest["environment"] == {"smoothcert": "0.1.0"}
     assert c.source == folder
     assert not c.partial
 
@@ -89,25 +88,14 @@ def test_store_still_being_written(write_store):
 
 def test_store_with_repeated_index(write_store):
     check_rows(read_store(write_store(ROWS[:3], ROWS[1:])))  # only the time differs
-    with pytest.raises(StoreError, match=r"certify/test: index 20 .*\(predict -1 and 2\)"):
+    with pytest.raises(StoreError, match=r"input 20: another result than part-0-of-2.tsv, line 3"):
         read_store(write_store(ROWS, [(20, 2, 2, "0.1")], run="other"))
 
 
-def test_repeated_rows_with_missing_numbers_are_equal(write_store):
-    """A sequential test has no two-class radius."""
-    tested = {"procedure": "radius", "radii": [0.5]}
-    folder = write_store(ROWS[:1], ROWS[:1], inputs=1, **tested)
-    assert "\tnan\t" in (folder / "part-0-of-2.tsv").read_text()
-    assert read_store(folder).rows == 1
-
-
 def test_store_with_more_than_promised(write_store):
-    with pytest.raises(
-        StoreError,
-        match="line 5: column idx: expected one of 3 inputs, from 0 on every 20, found '60'",
-    ):
+    with pytest.raises(StoreError, match="column idx: found '60', expected one of the 3 inputs"):
         read_store(write_store(ROWS, inputs=3))
-    with pytest.raises(StoreError, match=r"lacks settings of a certification \(every\)"):
+    with pytest.raises(StoreError, match="missing required field `every`"):
         read_store(write_store(ROWS, inputs=3, every=None, run="unknown"))
 
 
@@ -115,20 +103,13 @@ def test_store_with_more_than_promised(write_store):
 def test_damaged_manifest(write_store, text):
     folder = write_store(ROWS)
     (folder / "manifest.json").write_text(text)
-    with pytest.raises(
-        StoreError, match=r"manifest\.json is damaged: expected an object with identity"
-    ):
+    with pytest.raises(StoreError, match=r"manifest\.json is damaged"):
         read_store(folder)
 
 
 def test_folder_without_manifest(tmp_path):
     with pytest.raises(StoreError, match=r"it has no manifest\.json"):
         read_store(tmp_path)
-
-
-def test_part_file_read_as_a_log_knows_its_budget(write_store):
-    c = read_log(write_store(ROWS) / "part-0-of-1.tsv")
-    assert (c.n0, c.n, c.manifest) == (100, 1000, None)
 
 
 def test_results_of_runs_stores_and_logs(write_store, write_log, tmp_path):
@@ -240,7 +221,3 @@ def test_labels_carry_sigma_only_where_it_differs():
     assert run_labels(["a", "a", "c\n d"], [0.5, 1.0, None]) == ["a (σ=0.5)", "a (σ=1)", "c d"]
     assert one_line("\x1b[31m\x00") == "[31m"
     assert one_line(" \n") == "run"
-
-
-def test_every_column_of_our_stores_is_known():
-    assert {*REQUIRED, *OPTIONAL, "time", "check"} == set(COLUMNS)

@@ -2,9 +2,10 @@
 
 import shutil
 
-from smoothcert.runs.chain import broken_rows
+from smoothcert.runs.chain import edited_rows
+from smoothcert.runs.manifest import Manifest
 from smoothcert.runs.rows import CHECK
-from smoothcert.runs.store import Manifest, ResultStore
+from smoothcert.runs.store import ResultStore
 from tests.runs.rows import IDENTITY, row
 
 INPUTS = 20
@@ -12,10 +13,8 @@ INPUTS = 20
 
 def make(folder, indices=(), shard=0, shards=1, inputs=INPUTS, host="a", top=990, **changes):
     store = ResultStore(folder)
-    if changes.get("simultaneous"):
-        changes = {**changes, "alpha_each": IDENTITY["alpha"] / inputs}
     identity = {**IDENTITY, "max": inputs, **changes}
-    store.claim(Manifest(identity, inputs, {"host": host, "values": 784}))
+    store.claim(Manifest(identity, inputs, {"host": host}))
     if indices:
         with store.writer(shard, shards) as part:
             for index in indices:
@@ -43,7 +42,7 @@ def content(folder):
 
 def unbroken(folder):
     store = ResultStore(folder)
-    return not any(list(broken_rows(part, store.manifest().identity)) for part in store.parts())
+    return not any(list(edited_rows(part, store.manifest())) for part in store.parts())
 
 
 def edit(path, old, new):

@@ -9,9 +9,11 @@ from smoothcert.errors import StoreError
 from smoothcert.runs.claims import store_lock
 from smoothcert.runs.executor import Executor, Here, Made
 from smoothcert.runs.locks import locked
+from smoothcert.runs.manifest import Manifest
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import Manifest, ResultStore
+from smoothcert.runs.store import ResultStore
 from tests.processes import PATIENCE, Child
+from tests.runs.rows import MANIFEST
 
 COLUMNS = ("idx", "correct", "time")
 SETTINGS = {"what": "test", "unit": "rows", "note": "correct", "quiet": True}
@@ -23,7 +25,7 @@ def made(folder):
 
 @pytest.fixture
 def folder(tmp_path):
-    made(tmp_path).claim(Manifest({"max": 60}, 60, {}))
+    made(tmp_path).claim(Manifest({**MANIFEST.identity, "max": 60}, 60, {}))
     return tmp_path
 
 
@@ -139,7 +141,7 @@ def test_without_shards_each_process_has_a_part_of_its_own_and_goes_on_with_that
     assert slow.kill()
     other.result()
     assert rows(folder) == [[], [*range(1, 60), 0]]
-    made(folder).claim(Manifest({"max": 70}, 70, {}))
+    made(folder).claim(Manifest({**MANIFEST.identity, "max": 70}, 70, {}))
     selection = Selection(shard=None)
     made(folder).complete(list(range(70)), selection, Here(row_of), **SETTINGS)
     assert rows(folder) == [list(range(60, 70)), [*range(1, 60), 0]]
@@ -172,7 +174,7 @@ def test_a_process_that_hangs_while_it_claims_holds_nobody_up(folder, monkeypatc
     monkeypatch.setattr("smoothcert.runs.store.PATIENCE", 0.01)
     hanging = Child(hold, store_lock(folder))
     hanging.next_report()
-    made(folder).claim(Manifest({"max": 70}, 70, {}))
+    made(folder).claim(Manifest({**MANIFEST.identity, "max": 70}, 70, {}))
     made(folder).complete(list(range(70)), Selection(shard=None), Here(row_of), **SETTINGS)
     assert hanging.alive
     assert rows(folder) == [list(range(70))]

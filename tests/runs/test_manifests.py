@@ -6,13 +6,15 @@ from pathlib import Path
 import pytest
 
 from smoothcert.errors import StoreError
-from smoothcert.runs.store import Manifest, ResultStore
-from tests.runs.rows import MANIFEST, broken, chained_part
+from smoothcert.runs.manifest import Manifest
+from smoothcert.runs.store import ResultStore
+from tests.runs.rows import MANIFEST, edited, written_part
 
 
 def test_the_manifest_is_json_with_identity_and_environment(store):
     values = json.loads((store.folder / "manifest.json").read_text())
     assert values == {
+        "format": 1,
         "identity": dict(MANIFEST.identity),
         "inputs": 3,
         "environment": dict(MANIFEST.environment),
@@ -54,14 +56,27 @@ def test_of_two_processes_that_start_together_the_first_manifest_stays(store, mo
 
 
 @pytest.mark.parametrize(
+    ("format", "words"),
+    [(None, "made by an older smoothcert"), (0, "made by an older"), (2, "made by a newer")],
+)
+def test_a_store_of_another_version_says_so(store, format, words):
+    """No word of damage: nothing is broken, and it is known what to do."""
+    path = store.folder / "manifest.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": format}))
+    with pytest.raises(StoreError, match=words) as told:
+        store.manifest()
+    assert "damaged" not in str(told.value)
+
+
+@pytest.mark.parametrize(
     "text",
     [
-        '{"identity": 3, "inputs": 1, "environment": {}}',
-        '{"identity": {}}',
+        '{"format": 1, "identity": 3, "inputs": 1, "environment": {}}',
+        '{"format": 1, "identity": {}}',
         "[]",
-        '{"identity": {"sigma": "a half"}, "inputs": 1, "environment": {}}',
-        '{"identity": {"alpha": null}, "inputs": 1, "environment": {}}',
-        '{"identity": {"n": [100]}, "inputs": 1, "environment": {}}',
+        '{"format": 1, "identity": {"sigma": "a half"}, "inputs": 1, "environment": {}}',
+        '{"format": 1, "identity": {}, "inputs": 0, "environment": {}}',
+        '{"format": 1, "identity": {}, "inputs": 1, "environment": {"host": 1.5}}',
     ],
 )
 def test_a_manifest_of_another_shape_is_damaged(store, text):
@@ -107,7 +122,7 @@ def ten(tmp_path):
 
 
 def test_max_may_grow_and_a_smaller_one_changes_nothing(ten):
-    part = chained_part(ten)
+    part = written_part(ten)
     before = (ten.folder / "manifest.json").read_bytes()
     ten.claim(asked(4))
     assert (ten.folder / "manifest.json").read_bytes() == before
@@ -118,7 +133,7 @@ def test_max_may_grow_and_a_smaller_one_changes_nothing(ten):
     ten.claim(Manifest({**MANIFEST.identity, "max": None}, 60, {}))
     assert (ten.manifest().inputs, ten.manifest().identity["max"]) == (60, None)
     assert part.read_text().count("\n") == 4
-    assert broken(ten) == []  # the chain does not depend on it
+    assert edited(ten) == []  # the checks do not depend on it
 
 
 @pytest.mark.parametrize("inputs", [4, 25])

@@ -131,13 +131,13 @@ def merge_and_tell(report, sources, out):
     """Merge, and tell before each row that is written, and after the manifest is."""
     from smoothcert.runs import store
 
-    add = store.PartWriter.add
+    copy = store.PartWriter.copy
 
-    def told(self, row):
-        report(row["idx"])
-        add(self, row)
+    def told(self, line):
+        report(line)
+        copy(self, line)
 
-    store.PartWriter.add = told
+    store.PartWriter.copy = told
     merge(sources, out)
 
 

@@ -8,12 +8,13 @@ from hypothesis import strategies as st
 
 from smoothcert.errors import ConfigError, StoreError
 from smoothcert.runs import remote_store
-from smoothcert.runs.chain import broken_rows
+from smoothcert.runs.chain import edited_rows
 from smoothcert.runs.executor import Here
+from smoothcert.runs.manifest import Manifest
 from smoothcert.runs.remote import Remote, local
 from smoothcert.runs.remote_store import RemoteStore, upload
 from smoothcert.runs.selection import Selection
-from smoothcert.runs.store import Manifest, ResultStore
+from smoothcert.runs.store import ResultStore
 from tests.cli.commands import fails, run
 from tests.processes import PATIENCE
 from tests.runs.rows import MANIFEST, row
@@ -70,7 +71,7 @@ def test_two_machines_make_one_store(machine):
     copy = ResultStore(local(URL))
     assert copy.manifest() == MANIFEST
     assert copy.done() == {0, 1, 2}
-    assert not any(list(broken_rows(part, MANIFEST.identity)) for part in copy.parts())
+    assert not any(list(edited_rows(part, MANIFEST)) for part in copy.parts())
 
 
 def test_what_others_have_uploaded_is_done(machine):

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from smoothcert.runs.manifest import Manifest
 from tests.results import status_lines
 from tests.runs.rows import IDENTITY
 
@@ -51,15 +52,14 @@ def test_a_damaged_record_of_the_environment_hides_nothing_else(run):
                 "    computed on NVIDIA H200, float16, folded, channels last (no kernels: another network)"
             ],
         ),
-        ({"prepared": None}, {"skipped": []}, ["    computed on an unknown device, PyTorch alone"]),
+        ({}, {"skipped": []}, ["    computed on an unknown device, float32, PyTorch alone"]),
     ],
 )
 def test_how_certificates_are_computed(run, identity, environment, lines):
     store = run / "certify" / "test"
     store.mkdir(parents=True)
-    environment = {"values": 784, **environment}
-    manifest = {"identity": {**IDENTITY, **identity}, "inputs": 3, "environment": environment}
-    (store / "manifest.json").write_text(json.dumps(manifest))
+    manifest = Manifest({**IDENTITY, **identity}, 3, environment)
+    (store / "manifest.json").write_bytes(manifest.written())
     _, second, *rest = status_lines(run)
     assert (
         second == "  certify test: 0 of 3 inputs done, 3 missing (n 1000, alpha 0.001, exact noise)"

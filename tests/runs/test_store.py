@@ -2,33 +2,29 @@
 
 import resource
 
-import numpy as np
 import pytest
 
 from smoothcert.errors import StoreError
 from smoothcert.report import read_store
+from smoothcert.runs.identity import digest_of
 from smoothcert.runs.rows import COLUMNS
-from smoothcert.runs.store import ResultStore, clock, next_link
-from smoothcert.statistics.certificate import from_counts
+from smoothcert.runs.store import ResultStore, clock, row_check
+from tests.counted import certified
 from tests.processes import Child
-from tests.runs.rows import row, text
+from tests.runs.rows import MANIFEST, TAU, row, text
 
 
 def test_a_row_holds_the_fields_columns_first_and_everything_to_judge_it_again(store):
     with store.writer(0, 1) as part:
         part.add(row(7))
     (cells,) = store.rows()
-    (certificate,) = from_counts(
-        np.array([[90, 10, 0]]), np.array([[990, 0, 10]]), sigma=0.5, alpha=0.001, law="gaussian"
-    )
+    (certificate,) = certified([90, 10, 0], [990, 0, 10], tau=TAU)
     assert list(cells)[:6] == ["idx", "label", "predict", "radius", "correct", "time"]
     assert cells["idx"] == "7"
     assert cells["time"] == "1:02:05.250000"
     assert float(cells["radius"]) == certificate.radius
     assert (cells["counts0"], cells["counts"]) == ("0:90,1:10", "0:990,2:10")
-    assert (cells["n0"], cells["n"], cells["noise"], cells["seed"]) == ("100", "1000", "exact", "0")
-    assert float(cells["p_lower"]) == certificate.p_lower
-    assert float(cells["multiclass_radius"]) == certificate.multiclass_radius
+    assert cells["path"] == "990"
 
 
 def test_the_report_reads_what_the_store_writes(store):
@@ -38,12 +34,7 @@ def test_the_report_reads_what_the_store_writes(store):
     found = read_store(store.folder)
     assert found.idx.tolist() == [0, 1, 2]
     assert found.predict.tolist() == [-1, 0, 0]
-    assert (
-        found.radius[1]
-        == from_counts(
-            np.array([[90, 10, 0]]), np.array([[990, 0, 10]]), 0.5, 0.001, law="gaussian"
-        )[0].radius
-    )
+    assert found.radius[1] == certified([90, 10, 0], [990, 0, 10], tau=TAU)[0].radius
     assert not found.partial
 
 
@@ -59,7 +50,10 @@ def test_a_torn_last_line_is_cut_and_the_rest_kept(store, torn):
     assert store.done() == {0}
     with store.writer(0, 1) as part:
         part.add(row(1))
-    assert path.read_text() == whole + f"{text(1)}\t{next_link(whole.split()[-1], text(1))}\n"
+    assert (
+        path.read_text()
+        == whole + f"{text(1)}\t{row_check(digest_of(MANIFEST.identity, 3), text(1))}\n"
+    )
 
 
 def test_a_torn_header_is_written_again(store):
@@ -76,7 +70,7 @@ def test_a_torn_header_is_written_again(store):
     [
         ("not a header\n", "expected a tab-separated header with the columns idx label"),
         ("\t".join(reversed(COLUMNS)) + "\n", "does not start with the header of such a store"),
-        ("\t".join(COLUMNS) + "\n1\t2\n", "line 2: expected 15 columns"),
+        ("\t".join(COLUMNS) + "\n1\t2\n", "line 2: expected 10 columns"),
     ],
 )
 def test_damaged_parts_are_named(store, text, message):

@@ -2,6 +2,7 @@
 
 import inspect
 import math
+import pickle
 
 import mpmath
 import numpy as np
@@ -11,7 +12,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from smoothcert.errors import ConfigError
-from smoothcert.statistics import bounds, certificate, saturation, sequential
+from smoothcert.statistics import bounds, laws, procedure, saturation, stopping
+from smoothcert.statistics.laws import LAWS, law_named
+
+GAUSSIAN = law_named("gaussian")
 
 
 @pytest.mark.parametrize("alpha", [0.001, 0.05, 0.3])
@@ -71,7 +75,7 @@ def _upper_tail(k, n, p):
 @pytest.mark.parametrize("p", [0.5000001, 0.6, 0.9, 0.99993092, 1 - 1e-9])
 @pytest.mark.parametrize("sigma", [0.12, 0.25, 1.0])
 def test_radius_is_below_the_exact_quantile(p, sigma):
-    r = float(bounds.radius(p, sigma, "gaussian"))
+    r = float(GAUSSIAN.radius(p, sigma))
     with mpmath.workdps(60):
         exact = mpmath.mpf(sigma) * mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(p) - 1)
         assert r <= exact
@@ -82,15 +86,13 @@ def test_abstention_threshold_and_saturation_of_the_published_protocol():
     lower = bounds.lower_bound([50_489, 50_490], 100_000, 0.001)
     assert lower[0] < 0.5 <= lower[1]
     saturated = bounds.lower_bound(100_000, 100_000, 0.001)
-    assert float(bounds.radius(saturated, 1.0, "gaussian")) == pytest.approx(3.811457, abs=5e-7)
+    assert float(GAUSSIAN.radius(saturated, 1.0)) == pytest.approx(3.811457, abs=5e-7)
     for sigma, published in {0.12: 0.457375, 0.25: 0.952864, 0.5: 1.905728}.items():
-        assert float(bounds.radius(saturated, sigma, "gaussian")) == pytest.approx(
-            published, abs=5e-7
-        )
+        assert float(GAUSSIAN.radius(saturated, sigma)) == pytest.approx(published, abs=5e-7)
 
 
 def test_nothing_is_certified_at_or_below_one_half():
-    assert bounds.radius([0.0, 0.3, 0.5], 1.0, "gaussian").tolist() == [0.0, 0.0, 0.0]
+    assert GAUSSIAN.radius([0.0, 0.3, 0.5], 1.0).tolist() == [0.0, 0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -131,27 +133,33 @@ def test_radii_are_tight_for_a_threshold_on_one_coordinate_and_rounded_down(law,
     with mpmath.workdps(40):
         p = true_probability(margin, 0.25, law)
         below = np.nextafter(float(p), 0)
-        found = float(bounds.radius(below, 0.25, law))
+        found = float(law_named(law).radius(below, 0.25))
         assert found <= margin
         assert found == pytest.approx(margin, rel=1e-7)
-        assert bounds.probability_at(margin, 0.25, law) > p
-        assert float(bounds.probability_at(margin, 0.25, law)) == pytest.approx(float(p), abs=3e-12)
+        assert law_named(law).probability(margin, 0.25) > p
+        assert float(law_named(law).probability(margin, 0.25)) == pytest.approx(float(p), abs=3e-12)
 
 
-@pytest.mark.parametrize("module", [bounds, certificate, saturation, sequential])
-def test_no_caller_can_forget_the_law_of_the_noise(module):
+def test_no_caller_can_forget_the_law_of_the_noise():
     """A default would make a radius of other noise Gaussian, and often too large."""
-    own = [f for f in vars(module).values() if getattr(f, "__module__", "") == module.__name__]
-    taken = [inspect.signature(function).parameters for function in own if callable(function)]
-    laws = [parameters["law"] for parameters in taken if "law" in parameters]
-    assert laws
-    assert all(law.default is inspect.Parameter.empty for law in laws)
+    for module in (laws, procedure, saturation, stopping):
+        own = [f for f in vars(module).values() if getattr(f, "__module__", "") == module.__name__]
+        taken = [inspect.signature(function).parameters for function in own if callable(function)]
+        found = [parameters["law"] for parameters in taken if "law" in parameters]
+        assert all(law.default is inspect.Parameter.empty for law in found)
+    with pytest.raises(ConfigError, match="found 'ablation'"):
+        law_named("ablation")
+
+
+@pytest.mark.parametrize("law", LAWS)
+def test_a_law_is_one_object_in_every_process(law):
+    assert pickle.loads(pickle.dumps(law_named(law))) is law_named(law)
 
 
 def test_uniform_noise_cannot_certify_beyond_its_own_half_width():
-    assert float(bounds.radius(1.0, 1.0, "uniform")) == pytest.approx(math.sqrt(3))
-    assert bounds.probability_at(1.8, 1.0, "uniform") >= 1.0
-    assert bounds.NORMS == {"gaussian": "l2", "uniform": "l1", "laplace": "l1"}
+    assert float(law_named("uniform").radius(1.0, 1.0)) == pytest.approx(math.sqrt(3))
+    assert law_named("uniform").probability(1.8, 1.0) >= 1.0
+    assert [law.norm for law in LAWS.values()] == ["l2", "l1", "l1"]
 
 
 def test_l_infinity_radius_is_rounded_down():
@@ -160,6 +168,12 @@ def test_l_infinity_radius_is_rounded_down():
     assert r == pytest.approx(np.array([0.0, 1.0, 0.3]) / math.sqrt(3072))
     with pytest.raises(ConfigError, match="at least 1, found 0"):
         bounds.linf_radius(1.0, 0)
+
+
+def by_two_bounds(top, other, n, alpha, law):
+    p_a = bounds.lower_bound(top, n, procedure.SPLIT * alpha)
+    p_b = bounds.upper_bound(other, n, (1 - procedure.SPLIT) * alpha)
+    return law_named(law).multiclass_radius(p_a, p_b, 1.0)
 
 
 def true_multiclass(p_a, p_b, law):
@@ -178,7 +192,7 @@ def test_multiclass_radius_fails_with_probability_at_most_alpha(law):
     a, b = np.meshgrid(np.arange(n + 1), np.arange(n + 1), indexing="ij")
     a, b = a[a + b <= n], b[a + b <= n]
     c = n - a - b
-    claimed = bounds.multiclass_radius(a, np.maximum(b, c), n, alpha, 1.0, law=law)
+    claimed = by_two_bounds(a, np.maximum(b, c), n, alpha, law)
     coefficients = log_factorial[n] - log_factorial[a] - log_factorial[b] - log_factorial[c]
     rng, worst = np.random.default_rng(0), 0.0
     for p in rng.dirichlet([2, 1, 1], size=300):
@@ -193,8 +207,8 @@ def test_multiclass_radius_fails_with_probability_at_most_alpha(law):
 def test_both_radii_agree_where_only_two_classes_exist(p_a, law):
     """Then the two-class formula is the binary one, up to the share of alpha that goes to the second class."""
     n = 10**7
-    binary = bounds.radius(bounds.lower_bound(round(p_a * n), n, 0.9e-3), 1.0, law)
-    both = bounds.multiclass_radius(round(p_a * n), n - round(p_a * n), n, 1e-3, 1.0, law=law)
+    binary = law_named(law).radius(bounds.lower_bound(round(p_a * n), n, 0.9e-3), 1.0)
+    both = by_two_bounds(round(p_a * n), n - round(p_a * n), n, 1e-3, law)
     assert float(both) == pytest.approx(float(binary), rel=2e-3)
 
 
@@ -204,12 +218,12 @@ def test_both_radii_agree_where_only_two_classes_exist(p_a, law):
 )
 def test_multiclass_radius_gains_where_the_rest_is_spread(p_a, p_b, binary, multiclass):
     n = 100_000
-    assert float(
-        bounds.radius(bounds.lower_bound(p_a * n, n, 0.001), 1.0, "gaussian")
-    ) == pytest.approx(binary, abs=0.001)
-    assert float(
-        bounds.multiclass_radius(p_a * n, p_b * n, n, 0.001, 1.0, law="gaussian")
-    ) == pytest.approx(multiclass, abs=0.01)
+    assert float(GAUSSIAN.radius(bounds.lower_bound(p_a * n, n, 0.001), 1.0)) == pytest.approx(
+        binary, abs=0.001
+    )
+    assert float(by_two_bounds(p_a * n, p_b * n, n, 0.001, "gaussian")) == pytest.approx(
+        multiclass, abs=0.01
+    )
 
 
 @pytest.mark.parametrize(
@@ -218,15 +232,11 @@ def test_multiclass_radius_gains_where_the_rest_is_spread(p_a, p_b, binary, mult
         (lambda: bounds.lower_bound(3, 10, 0.0), "alpha is a failure probability"),
         (lambda: bounds.lower_bound(3, 10, 1.0), "alpha is a failure probability"),
         (lambda: bounds.lower_bound(3, 10, float("nan")), "alpha is a failure probability"),
-        (lambda: bounds.lower_bound(11, 10, 0.1), "between 0 and n"),
-        (lambda: bounds.lower_bound(-1, 10, 0.1), "between 0 and n"),
-        (lambda: bounds.radius(0.9, 0.0, "gaussian"), "sigma, the standard deviation"),
-        (lambda: bounds.radius(0.9, -1.0, "gaussian"), "sigma, the standard deviation"),
-        (lambda: bounds.radius(0.9, float("inf"), "gaussian"), "sigma, the standard deviation"),
-        (
-            lambda: bounds.multiclass_radius(9, 1, 10, 0.1, 1.0, split=1.0, law="gaussian"),
-            "share of alpha",
-        ),
+        (lambda: bounds.lower_bound(11, 10, 0.1), "from 0 to n >= 1"),
+        (lambda: bounds.lower_bound(-1, 10, 0.1), "from 0 to n >= 1"),
+        (lambda: GAUSSIAN.radius(0.9, 0.0), "sigma, the standard deviation"),
+        (lambda: GAUSSIAN.radius(0.9, -1.0), "sigma, the standard deviation"),
+        (lambda: GAUSSIAN.radius(0.9, float("inf")), "sigma, the standard deviation"),
         (lambda: bounds.check_samples(0, 100, 0.1), "n0, the number of selection samples"),
     ],
 )

@@ -7,12 +7,12 @@ from html.parser import HTMLParser
 import numpy as np
 import pytest
 
-from smoothcert.statistics.certificate import from_counts
+from tests.counted import certified
 
 
 def certificate(top, noise="exact", law="gaussian", image=None):
     counts = np.array([[1000 - top, top]])
-    (found,) = from_counts(counts, counts, 0.5, 0.001, law)
+    (found,) = certified(counts, counts, law=law)
     return replace(found, noise=noise, image=image)
 
 

@@ -5,11 +5,12 @@ import numpy as np
 from smoothcert import CertifyConfig
 from smoothcert.certification.certifier import certificate_row
 from smoothcert.config.choices import law_of
-from smoothcert.runs.store import Manifest, ResultStore, clock, first_link, next_link
-from smoothcert.statistics.bounds import NORMS
-from smoothcert.statistics.certificate import from_claim, from_counts
-from smoothcert.statistics.sequential import NO_CLAIM, procedure
-from tests.runs.rows import TAU
+from smoothcert.runs.identity import digest_of
+from smoothcert.runs.manifest import Manifest
+from smoothcert.runs.store import ResultStore, clock, row_check
+from smoothcert.statistics.procedure import Procedure, certificates
+from tests.counted import certified, sampled
+from tests.runs.rows import IDENTITY, TAU
 
 CLASSES = 4
 
@@ -17,69 +18,37 @@ CLASSES = 4
 def simulate(folder, *, rows=40, shards=2, **settings):
     """A complete store of `rows` inputs 5, 8, 11, ..., as if a network had answered at random."""
     config = CertifyConfig(**{"sigma": 0.5, "n": 1000, "noise": "float", "seed": 0, **settings})
-    law, tau = law_of(config.noise), 0.0 if config.noise == "float" else TAU
-    alpha = config.alpha / rows if config.simultaneous else config.alpha
-    test = procedure(
-        config.n,
-        alpha,
-        config.sigma,
-        radii=config.radii,
-        tolerance=config.tolerance,
-        slack=tau,
-        law=law,
-    )
-    identity = {
-        **{name: value for name, value in vars(config).items() if value is not None},
-        **({"procedure": "fixed"} if test is None else test.describe()),
-        "alpha_each": alpha,
-        "split_alpha": 0.9,
-        "tau": tau,
-        "norm": NORMS[law],
-        "classes": CLASSES,
-        "start": 5,
-        "every": 3,
-        "max": rows,
-        "dataset": "nowhere",
-        "split": "test",
-        "noise_seed": 0,
-        "model": "",
-        "data": "",
-    }
+    tau = 0.0 if config.noise == "float" else TAU
+    rules = Procedure.of(config, tau, rows)
+    settings = {name: value for name, value in vars(config).items() if value is not None}
+    if config.radii:
+        settings["radii"] = list(config.radii)
+    about = {"classes": CLASSES, "start": 5, "every": 3, "max": rows, "model": "", "data": ""}
     store = ResultStore(folder)
-    store.claim(Manifest(identity, rows, {"values": 784}))
+    store.claim(Manifest({**IDENTITY, **settings, **about}, rows, {}))
     rng = np.random.default_rng(0)
     indices = range(5, 5 + 3 * rows, 3)
     for shard in range(shards):
         with store.writer(shard, shards) as part:
             for index in indices[shard::shards]:
-                made = _certificate(rng, config, alpha, law, tau, test)
+                made = _certificate(rng, rules)
                 label = int(rng.choice([made.selected, 0]))
                 if config.skip_wrong and made.selected != label:
-                    made = from_claim(
-                        made.counts0, 0 * made.counts, NO_CLAIM, config.sigma, alpha, law=law
+                    nothing = np.full((1, len(rules.stopping.looks)), -1)
+                    (made,) = certificates(
+                        rules, made.counts0[None], 0 * made.counts[None], nothing
                     )
-                row = certificate_row(
-                    made, index=index, label=label, noise=config.noise, seed=config.seed
-                )
+                row = certificate_row(made, index=index, label=label)
                 part.add({**row, "time": clock(0.5)})
     return store
 
 
-def _certificate(rng, config, alpha, law, tau, test):
+def _certificate(rng, rules):
     p = rng.choice([0.3, 0.6, 0.75, 0.9, 0.99, 1.0])
     chances = [p, *((1 - p) * np.array([0.6, 0.4, 0.0]))]
-    counts0 = rng.multinomial(config.n0, chances)[None]
-    answers = rng.choice(CLASSES, config.n, p=chances)
-    if test is None:
-        counts = np.bincount(answers, minlength=CLASSES)[None]
-        return from_counts(counts0, counts, config.sigma, alpha, slack=tau, law=law)[0]
-    state = test.start
-    for look, seen in enumerate(test.looks):
-        counts = np.bincount(answers[:seen], minlength=CLASSES)
-        state = test.advance(state, look, int(counts[counts0[0].argmax()]))
-        if test.finished(state):
-            break
-    return from_claim(counts0[0], counts, test.claim(state), config.sigma, alpha, law=law)
+    counts0 = rng.multinomial(rules.n0, chances)
+    answers = rng.choice(CLASSES, rules.n, p=chances)
+    return sampled(rules, counts0, lambda seen: np.bincount(answers[:seen], minlength=CLASSES))
 
 
 def invented(folder, source, selected):
@@ -91,30 +60,30 @@ def invented(folder, source, selected):
         for row in source.rows():
             counts = np.zeros((2, 1, said["classes"]), np.int64)
             counts[:, 0, selected(row)] = said["n0"], said["n"]
-            (made,) = from_counts(
-                *counts, said["sigma"], said["alpha"], slack=said["tau"], law=law_of(said["noise"])
-            )
-            about = {"index": int(row["idx"]), "label": int(row["label"]), "noise": row["noise"]}
-            part.add({**certificate_row(made, **about, seed=row["seed"]), "time": row["time"]})
+            settings = {"tau": manifest.procedure.tau, "law": law_of(said["noise"])}
+            (made,) = certified(*counts, said["sigma"], said["alpha"], **settings)
+            made_of = certificate_row(made, index=int(row["idx"]), label=int(row["label"]))
+            part.add({**made_of, "time": row["time"]})
     return store
 
 
 def tamper(store, change, where=lambda cells: True):
-    """Change the cells of the first row that fits, by a function of them, and chain the part anew; returns its idx."""
+    """Change the cells of the first row that fits, by a function of them, and mend its check; returns its idx."""
     for part in store.parts():
         for place, cells in enumerate(part.rows()):
             if where(cells):
                 part.fields[place] = list((cells | change(cells)).values())
-                rechain(store, part)
+                recheck(store, part)
                 return int(cells["idx"])
     raise AssertionError("no row fits")
 
 
-def rechain(store, part):
-    """Write a part as a forger would, who knows the chain too."""
-    link, lines = first_link(store.manifest().identity, part.path.stem), ["\t".join(part.header)]
+def recheck(store, part):
+    """Write a part as a forger would, who knows how checks are made."""
+    manifest = store.manifest()
+    digest = digest_of(manifest.identity, manifest.inputs)
+    lines = ["\t".join(part.header)]
     for fields in part.fields:
         text = "\t".join(fields[:-1])
-        link = next_link(link, text)
-        lines.append(f"{text}\t{link}")
+        lines.append(f"{text}\t{row_check(digest, text)}")
     part.path.write_text("\n".join(lines) + "\n")

@@ -17,7 +17,7 @@ from smoothcert.runs.store import ResultStore
 from smoothcert.verification.pack import pack
 from smoothcert.verification.unpack import unpack
 from smoothcert.verification.verify import verify
-from tests.verification.simulated import rechain, simulate, tamper
+from tests.verification.simulated import recheck, simulate, tamper
 
 
 @pytest.fixture(scope="module")
@@ -33,7 +33,7 @@ def made(tmp_path_factory):
     written = json.dumps(about)[1:-1]
     manifest.write_text(manifest.read_text().replace('"model": ""', written))
     for part in store.parts():
-        rechain(store, part)
+        recheck(store, part)
     (folder.path / "state.pt").write_bytes(b"the state of the training")
     return folder.path
 
@@ -90,7 +90,7 @@ def test_what_is_unfinished_damaged_or_there_already_is_not_packed(run):
         lambda cells: cells["predict"] != "-1",
     )
     with pytest.raises(
-        StoreError, match=r"cannot be packed, DIFFERS: 1 problem .*radius 9.0 is more"
+        StoreError, match=r"cannot be packed, DIFFERS: 1 problem .*column radius: found .9.0."
     ):
         pack(run)
     part.write_text(whole)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from smoothcert.runs.counts import class_counts
 from smoothcert.verification.rounding import explained, lean
 
 
@@ -11,7 +12,12 @@ def row(counts, counts0=(80, 20), noise="exact"):
         ",".join(f"{label}:{count}" for label, count in enumerate(part))
         for part in (counts0, counts)
     ]
-    return {"counts0": texts[0], "counts": texts[1], "noise": noise}
+    return {
+        "counts0": texts[0],
+        "counts": texts[1],
+        "path": " ".join(map(str, counts[:1])),
+        "noise": noise,
+    }
 
 
 @pytest.mark.parametrize(
@@ -39,8 +45,18 @@ def row(counts, counts0=(80, 20), noise="exact"):
     ],
 )
 def test_the_counts_of_one_input(stored, now, fine):
-    assert explained(stored, now) is fine
-    assert explained(now, stored) is fine
+    looks = (sum(class_counts(stored["counts"]).values()),)
+    assert explained(stored, now, stored["noise"], looks) is fine
+    assert explained(now, stored, stored["noise"], looks) is fine
+
+
+@pytest.mark.parametrize(("path", "fine"), [("20 200", True), ("17 199", True), ("16 200", False)])
+def test_the_counts_at_every_look(path, fine):
+    """A claim may rest on any of them."""
+    looks, stored = (20, 200), {**row((200, 0)), "path": path}
+    now = {**row((200, 0)), "path": "20 200"}
+    assert explained(stored, now, "exact", looks) is fine
+    assert explained(now, stored, "exact", looks) is fine
 
 
 def pairs(n, differences):

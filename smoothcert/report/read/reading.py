@@ -26,7 +26,6 @@ from smoothcert.runs.rows import (
     read_lines,
     typed_columns,
 )
-from smoothcert.runs.store import ResultStore
 from smoothcert.statistics.saturation import saturation_radius
 
 
@@ -65,21 +64,16 @@ def read_store(folder: str | Path) -> Certificates:
 
     Each row is recomputed from its counts, and refused if they do not prove it.
     """
-    from smoothcert.report.read.recompute import check_rows  # with SciPy, which logs do not need
+    from smoothcert.runs.check import require_sound  # with SciPy, which logs do not need
 
     folder = Path(folder)
-    store = ResultStore(folder)
-    manifest = store.manifest()
-    parts = [read_lines(path) for path in store.part_paths()]
-    if not any(part.texts for part in parts):
+    checked = require_sound(folder, "`smoothcert verify` names all that is wrong")
+    manifest, columns = checked.manifest, checked.columns
+    if not columns:
         raise nothing_yet(folder)
-    notes = [_torn(part.path) for part in parts if part.torn]
-    typed = {part.path: typed_columns(part) for part in parts if part.texts}
-    for part in parts:
-        if part.texts:
-            check_rows(part, typed[part.path], manifest)
-    columns = merge(list(typed.values()), folder)
-    identity = manifest.identity
+    notes, identity = [_torn(part.path) for part in checked.parts if part.torn], manifest.described
+    claims = manifest.procedure.claims(columns["looks"], columns["other"])
+    columns["p_lower"] = claims.p_lower
     config = _config(folder, notes)
     settings: dict[str, Any] = {
         key: identity.get(key) for key in ("sigma", "n0", "n", "alpha", "noise")
@@ -91,7 +85,11 @@ def read_store(folder: str | Path) -> Certificates:
         norm=str(identity.get("norm")),
         expected=manifest.inputs,
         source=folder,
-        manifest=vars(manifest),
+        manifest={
+            "identity": identity,
+            "inputs": manifest.inputs,
+            "environment": dict(manifest.environment),
+        },
         config=config,
         warnings=tuple(notes),
     )

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 import pytest
 
 from smoothcert.data import Dataset, load_dataset
-from smoothcert.runs.store import COLUMNS
+from smoothcert.runs.rows import COLUMNS
 from tests.results import cells, certify_with
 
 MARKS = [
