@@ -90,8 +90,8 @@ def place(tmp_path_factory):
         mistyped command | certfy run                                                            | certfy & certify
         mistyped option  | certify run --sgima 0.5                                             | --sgima & --sigma
         mistyped word    | certify run --noise exakt                                               | exakt & exact
-        no weights       | certify --model nets.py:Net DIGITS OWN                              | random & weights  
-        no weights       | certify --model lenet DIGITS OWN                                     | lenet & weights  
+        no weights       | certify --model nets.py:Net DIGITS OWN                              | random & weights
+        no weights       | certify --model lenet DIGITS OWN                                     | lenet & weights
         no such file     | certify --model nets.py:Net --weights no.pth DIGITS OWN                   | no.pth & path
         wrong classes    | certify --model nets.py:Five --weights Five.pth DIGITS OWN            | 10 & 5 & classes
         other weights    | certify --model nets.py:Net --weights Five.pth DIGITS OWN  | 5, 784 & 10, 784 & classes

@@ -83,7 +83,7 @@ def test_the_page_and_the_run_have_the_certificates_that_were_printed(capsys, tm
 def test_a_folder_of_something_else_is_left_alone(capsys, tmp_path):
     (tmp_path / "mini").mkdir()
     (tmp_path / "mini" / "notes.txt").write_text("mine")
-    assert "--out" in fails(capsys, "try", "--out", tmp_path)
+    assert "new folder" in fails(capsys, "try", "--out", tmp_path)
     assert [path.name for path in tmp_path.rglob("*")] == ["mini", "notes.txt"]
 
 
