@@ -83,8 +83,9 @@ class Beside(NamedTuple):
 def judge(ours: Value, printed: Value, beside: Beside) -> Verdict:
     """Whether the difference lies in its prediction interval, if that is narrow enough to say something."""
     difference, image_error, step = ours.value - printed.value, beside.images, beside.step
+    theirs = printed.seeds
     if beside.paired and not math.isnan(beside.paired.high - beside.paired.low):
-        difference, step = beside.paired.value, 0.0
+        difference, step, theirs = beside.paired.value, 0.0, 1  # a log may be of one run
         image_error = (beside.paired.high - beside.paired.low) / (2 * 1.96)
     spread = _spread(ours, printed, beside.pooled)
     if spread.dof < 1:
@@ -92,7 +93,7 @@ def judge(ours: Value, printed: Value, beside: Beside) -> Verdict:
         return Verdict("not judged", difference, math.nan, one)
     # the number of images that one seed has more than another is a whole one
     least = 1 / max(ours.images, printed.images, 1) if printed.is_share else 0.0
-    seeds = max(spread.sd, least) ** 2 * (1 / ours.seeds + 1 / printed.seeds)
+    seeds = max(spread.sd, least) ** 2 * (1 / ours.seeds + 1 / theirs)
     variance = seeds + image_error**2
     dof = min(spread.dof * (variance / seeds) ** 2, 1e9) if seeds else 1e9  # Satterthwaite's
     error, tail = math.sqrt(variance), (1 - LEVEL) / (2 * beside.numbers)
@@ -194,7 +195,7 @@ def judge_row(row: Row, measured: Sequence[Measured]) -> list[Verdict]:
             continue
         error = 0.0 if same else image_error(ours, printed, _radii(row, printed, values))
         paired = logs.get(AUTHORS, {}).get(printed.place)
-        if paired and not _of_log(printed, ours.value - paired.value, error, row.step(printed)):
+        if paired and same and not _prints(row, printed, ours.value - paired.value):
             paired = None
         beside = Beside(row.step(printed), pool, error, paired, numbers)
         verdict = judge(ours, printed, beside)
@@ -205,13 +206,9 @@ def judge_row(row: Row, measured: Sequence[Measured]) -> list[Verdict]:
     return verdicts
 
 
-def _of_log(printed: Value, value: float, error: float, step: float) -> bool:
-    """Whether a log, which has this value on our images, may be what the printed value is from.
-
-    On other images only what is printed of one run is taken for it: which runs a mean is of cannot be seen there.
-    """
-    near = abs(value - printed.value) <= step / 2 + 3 * error + 1e-9
-    return near and (printed.seeds == 1 or not error)
+def _prints(row: Row, printed: Value, of_log: float) -> bool:
+    """Whether a log, which has this value on the images of the row, is what the printed value is from."""
+    return abs(of_log - printed.value) <= row.step(printed) / 2 + 1e-9
 
 
 def of_row(verdicts: Iterable[Verdict]) -> Word:

@@ -209,6 +209,7 @@ def save(figure: Figure, path: str | Path) -> None:
     path = Path(path)
     check_suffix(path)
     kind = path.suffix.lower()
+    _spelt_out(figure)
     with atomic_write(path) as file:
         if kind == ".svg":
             file.write(_svg(figure).encode())
@@ -230,6 +231,7 @@ def inline_svg(figure: Figure, name: str, *, keys: bool = False) -> str:
         if shown is not None:
             shown.remove()
     figure.set_size_inches(*(1.3 * figure.get_size_inches()))  # so are words as large as the page's
+    _spelt_out(figure)
     text = _svg(figure, transparent=True)
     text = re.sub(r"<style.*?</style>|<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
 
@@ -270,6 +272,12 @@ def key_svg(style: LineStyle, *, dots: bool = False) -> str:
     dash = "" if dashes == "-" else " ".join(f"{2 * length:g}" for length in dashes[1])
     dashed = f";stroke-dasharray:{dash}" if dash else ""
     return f'<path d="M0 4h30" style="stroke:{colour};stroke-width:2{dashed}"/>'
+
+
+def _spelt_out(figure: Figure) -> None:
+    """Names come from anyone: control characters have no glyphs."""
+    for text in figure.findobj(Text):
+        text.set_text(printable(text.get_text(), kept="\n"))
 
 
 @looks()

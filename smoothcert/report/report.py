@@ -49,6 +49,10 @@ class Report:
     """Views of `runs`, by their names: `report.table("differences")`, `report.plot("accuracy")`, `report.write(path)`.
 
     `corrupted` has an entry for each corruption benchmark, and `images` the data set of a run by its name.
+
+    >>> from smoothcert import Report
+    >>> Report(runs=[]).left_out
+    ()
     """
 
     runs: Sequence[Certificates]
@@ -144,7 +148,12 @@ def views() -> Mapping[str, View]:
 def load(*places: str | Path, **options: Any) -> Report:
     """A report of run folders, stores of certificates, folders with some below, and logs.
 
-    `load("runs/*", "logs/**/*.tsv", radii=[0, 0.5])`.
+    >>> from smoothcert import CertifyConfig, Selection, certify_dataset, load_dataset, load_model
+    >>> model, test, config = load_model("mini"), load_dataset("mnist-mini"), CertifyConfig(sigma=0.5, n=100)
+    >>> store = certify_dataset(model, test, "mini/test", config, selection=Selection(max=2), quiet=True)
+    >>> from smoothcert import load
+    >>> len(load("mini", radii=[0, 0.5]).runs)
+    1
 
     `options` are those of `ReportOptions`. Patterns are expanded. What holds no certificates yet is in `left_out`.
     """

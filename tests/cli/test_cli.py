@@ -182,7 +182,7 @@ def test_bash_completes_commands_options_words_and_recipes(tmp_path):
         attack {run} --radius 1 --seed -1 | seed must be a whole number from 0 to 2**63 - 1
         attack {run} --radius 1 --n 5 | n = 5 samples cannot answer anything
         certify {run} --name a/b | --name is the name of one folder
-        certify {run} --alpha 1e-310 | at least 1e-100
+        certify {run} --alpha 1e-310 | 1e-100
         train mnist-mini/gaussian-0.50 --out {}/new --model resnet20 | cannot take the data's images
         certify {run} --shard 3 | shard must be auto or i/N
         certify {run} --shard 4/4 | 0 <= i < N, found 4/4

@@ -24,7 +24,7 @@ DAMAGE = {
     "inputs text": {"inputs": "6"},
     "n missing": {"n": "absent"},
     "radii missing": {"procedure": "radius"},
-    "values huge": {"values": HUGE},
+    "dimension huge": {"dimension": HUGE},
     "procedure unknown": {"procedure": "magic"},
     "nested": '{"identity": ' + "[" * 100_000 + "]" * 100_000 + "}",
     "nested a little less": '{"identity": {"a": '
@@ -44,7 +44,7 @@ def damaged(request, certified, tmp_path):
     if isinstance(damage, dict):
         values = json.loads(path.read_text())
         for name, value in damage.items():
-            place = {"inputs": values, "values": values["environment"]}.get(
+            place = {"inputs": values}.get(
                 name, values["identity"]
             )
             place[name] = value

@@ -37,7 +37,7 @@ def test_a_run_is_verified_edited_repaired_packed_and_unpacked(capsys, copy, tmp
     part.write_text("".join([*lines[:2], lines[2].replace("\t200\t", "\t201\t"), *lines[3:]]))
     code, said = status(capsys, "verify", copy)
     assert code == 1
-    assert "part-0-of-1.tsv, line 3, input 1: the chain is broken here" in said
+    assert "part-0-of-1.tsv, line 3, input 1: column check" in said
     assert ": DIFFERS: " in said
     part.write_text("".join(lines[:-1]))
     code, said = status(capsys, "verify", copy / "certify" / "six")

@@ -53,7 +53,7 @@ def test_a_network_that_answers_otherwise_raises_no_alarm_about_certificates_of_
     (row,) = empirical_rows(read_attacks(store.folder))
     assert row.alarms == ()
     assert (row.certified is not None) == compared
-    differing = unlike(store.manifest().identity, certificates.manifest().identity)
+    differing = unlike(store.manifest().described, certificates.manifest().described)
     assert differing == ([] if compared else ["network"])
 
 

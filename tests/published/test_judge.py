@@ -316,7 +316,7 @@ def test_a_log_on_the_same_images_takes_the_place_of_what_is_printed():
         beside={"authors": (paired,), "eth": (other,)},
     )
     (found,) = judge_row(MNIST, [ours])
-    seeds, images = 1.2 * 0.0016**2, (0.002 / 1.96) ** 2
+    seeds, images = 2 * 0.0016**2, (0.002 / 1.96) ** 2
     dof = 4 * ((seeds + images) / seeds) ** 2
     assert (found.word, found.difference) == ("reproduced", 0.002)
     assert found.half == pytest.approx(t(dof) * math.sqrt(seeds + images))
@@ -342,7 +342,8 @@ def test_where_ours_lies_between_two_groups(authors, eth, where):
         "authors": (Value("", ACR, authors, None, "", authors, authors),),
         "eth": (Value("", ACR, eth),),
     }
-    (found,) = judge_row(MNIST, [run(MNIST, as_printed(MNIST), beside=beside)])
+    values = as_printed(MNIST, ACR=MNIST.acr.value + authors)
+    (found,) = judge_row(MNIST, [run(MNIST, values, beside=beside)])
     assert found.word == "different"
     assert found.reason.endswith(where)
 

@@ -153,7 +153,7 @@ def test_an_incomplete_benchmark_is_told_in_text_page_and_json(
     )
     main(["report", "--corruptions", str(tmp_path / "m"), "--html", str(tmp_path / "page.html")])
     assert f"note: {note}\n" in capsys.readouterr().out
-    assert f"Note: {note}." in (tmp_path / "page.html").read_text()
+    assert f"{note}</li>" in (tmp_path / "page.html").read_text()
     stores = [
         write_store([(0, 1, 1, 0.5)], inputs=1),
         write_store(ROW, run="c", inputs=2, dataset="cifar10-c", split="fog/1"),
