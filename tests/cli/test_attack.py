@@ -30,7 +30,7 @@ def test_attack_prints_both_accuracies_and_draws_them(capsys, certified, tmp_pat
     printed = run(capsys, "attack", certified, *arguments, "--svg", tmp_path / "attack.svg")
     assert re.search(r"0\.5 +3( +\d+\.\d){5}\n", printed)
     assert "SOUNDNESS ALARM" not in printed
-    assert "<title>pgd</title>" in (tmp_path / "attack.svg").read_text()
+    assert ">pgd</text>" in (tmp_path / "attack.svg").read_text()
     assert (certified / "attack" / "pgd" / "manifest.json").exists()
     shown = run(capsys, "report", certified / "certify" / "six", certified / "attack" / "pgd")
     assert re.search(r"a/six +3 +certified +- +- +\d+ +\d+\.\d +\d+\.\d\n", shown)
