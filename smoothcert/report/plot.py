@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from smoothcert.errors import ConfigError
 from smoothcert.files import atomic_write
+from smoothcert.progress import printable
 from smoothcert.report.read.certificates import Certificates
 from smoothcert.report.read.methods import METHODS, method_of, recognised_method
 
@@ -276,6 +277,8 @@ def key_svg(style: LineStyle, *, dots: bool = False) -> str:
 
 def _spelt_out(figure: Figure) -> None:
     """Names come from anyone: control characters have no glyphs."""
+    from matplotlib.text import Text
+
     for text in figure.findobj(Text):
         text.set_text(printable(text.get_text(), kept="\n"))
 

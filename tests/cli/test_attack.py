@@ -30,7 +30,7 @@ def test_attack_prints_both_accuracies_and_draws_them(capsys, certified, tmp_pat
     printed = run(capsys, "attack", certified, *arguments, "--svg", tmp_path / "attack.svg")
     assert re.search(r"0\.5 +3( +\d+\.\d){5}\n", printed)
     assert "SOUNDNESS ALARM" not in printed
-    assert "pgd" in (tmp_path / "attack.svg").read_text()
+    assert ">pgd</text>" in (tmp_path / "attack.svg").read_text()
     assert (certified / "attack" / "pgd" / "manifest.json").exists()
     shown = run(capsys, "report", certified / "certify" / "six", certified / "attack" / "pgd")
     assert re.search(r"a/six +3 +certified +- +- +\d+ +\d+\.\d +\d+\.\d\n", shown)
@@ -117,10 +117,13 @@ def test_an_alarm_is_printed_loudly(capsys, certified, tmp_path):
     shutil.rmtree(certified / "attack" / "w")
 
 
-def test_certificates_that_their_counts_do_not_prove_are_not_compared_with(capsys, certified):
-    """A radius that was raised would raise a false alarm."""
+@pytest.mark.parametrize("radius", ["3.5", "0.001"])
+def test_certificates_that_their_counts_do_not_prove_are_not_compared_with(
+    capsys, certified, radius
+):
+    """A radius that was raised would raise a false alarm, and one that was lowered could hide a true one."""
     store = ResultStore(shutil.copytree(certified / "certify" / "six", certified / "certify" / "x"))
-    tamper(store, lambda _: {"radius": "3.5"}, lambda cells: cells["predict"] != "-1")
+    tamper(store, lambda _: {"radius": radius}, lambda cells: cells["predict"] != "-1")
     words = ["--radius", 0.25, "--n", 20, "--max", 1, "--steps", 1, "--noises", 1, "--name", "x"]
     assert "part-0-of-1.tsv, line 2" in fails(capsys, "attack", certified, "--against", "x", *words)
     assert not (certified / "attack" / "x").exists()

@@ -44,9 +44,7 @@ def damaged(request, certified, tmp_path):
     if isinstance(damage, dict):
         values = json.loads(path.read_text())
         for name, value in damage.items():
-            place = {"inputs": values}.get(
-                name, values["identity"]
-            )
+            place = {"inputs": values}.get(name, values["identity"])
             place[name] = value
             if value == "absent":
                 del place[name]
