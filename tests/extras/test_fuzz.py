@@ -248,11 +248,14 @@ def test_no_words_and_no_files_end_in_a_traceback_or_damage(world, tmp_path, mon
         except TooLong:
             status, text = 0, ""
         except BaseException as error:
+            if "AST constructor recursion depth" in str(error):
+                continue  # of CPython 3.11, where the timer rings while source is parsed
             found.append(f"{number} {words}: {type(error).__name__}: {error}"[:300])
             continue
         after = stored(place)
         lost = [path for path, data in before.items() if not after.get(path, b"").startswith(data)]
-        if status not in (0, 1, 2) or (status and not text.strip()) or not printable(text):
+        known = (0, 1, 2, 3) if command == "verify" else (0, 1, 2)  # 3: inputs are missing
+        if status not in known or (status and not text.strip()) or not printable(text):
             found.append(f"{number} {words}: status {status}, {text[-200:]!r}")
         if lost and command != "train":
             found.append(f"{number} {words}: changed {lost}")
