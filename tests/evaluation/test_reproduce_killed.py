@@ -90,7 +90,7 @@ def _writable(pipe, latest):
 def small_run(report, out, data):
     train = "--train=--epochs 1 --evaluate-every 0"
     words = ["reproduce", "mnist/gaussian-0.50", "--data", data, "--out", str(out), train]
-    main([*words, "--certify=--n 5000 --device cpu"])
+    main([*words, "--certify=--n 5000", "--device", "cpu"])
 
 
 @pytest.mark.long
